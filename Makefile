@@ -1,0 +1,71 @@
+# Needs only make and Python 3.11 or newer. All else is installed into .venv, pinned, its hashes checked.
+
+PYTHON ?= python3
+VENV   ?= .venv
+ARGS   ?=
+
+# The interpreter's version is part of the stamp, so that another PYTHON makes the environment anew.
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>/dev/null)
+WORKERS ?= $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); [ "$$n" -gt 2 ] 2>/dev/null && echo $$n || echo 2)
+
+BIN     := $(VENV)/bin
+READY   := $(VENV)/.ready-$(VERSION)
+INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+           --no-header --no-emit-index-url --no-emit-find-links --annotation-style line
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench lock clean
+.DELETE_ON_ERROR:
+
+help: ## List these commands
+	@echo "make <command> [ARGS='...'] [PYTHON=python3.13]"
+	@echo
+	@sed -n 's/^\([a-z][a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name what; \
+		do printf '  %-8s %s\n' "$$name" "$$what"; done
+
+demo: $(READY)-demo ## Install and watch events fire, on SQLite (ARGS go to `duly demo`)
+	@$(BIN)/duly demo $(ARGS)
+
+test: $(READY)-dev ## Install and run every test (ARGS go to pytest)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+check: $(READY)-dev ## Check style, formatting, types and import contracts
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+format: $(READY)-dev ## Format the code and fix what can be fixed
+	@$(BIN)/ruff check --fix-only .
+	@$(BIN)/ruff format .
+
+bench: $(READY)-dev ## Measure rates and lateness on both stores (ARGS go to the benchmarks)
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+lock: $(READY) ## Pin the dependencies again after pyproject.toml changed (ARGS=--upgrade for newer ones)
+	$(COMPILE) $(ARGS) --group uv -o requirements/uv.txt
+	$(COMPILE) $(ARGS) pyproject.toml --extra postgres --group dev --group build -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --group build -c requirements/dev.txt -o requirements/demo.txt
+
+clean: ## Remove the environment, caches and build results
+	rm -rf $(VENV) dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(READY): requirements/uv.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "Duly needs Python 3.11 or newer; $(PYTHON) is $(or $(VERSION),not to be found)."; \
+		echo "Install one and name it: make PYTHON=python3.13 ..."; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "$(PYTHON) cannot make virtual environments: its venv module is a package of its own here."; \
+		echo "Install it (Debian, Ubuntu: apt install python3-venv) and try again."; exit 1; }
+	@echo "Making $(VENV) with Python $(VERSION)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip -qq --disable-pip-version-check install --require-hashes -r requirements/uv.txt
+	@touch $@
+
+$(READY)-%: requirements/%.txt pyproject.toml $(READY)
+	@echo "Installing Duly and what requirements/$*.txt pins"
+	@$(INSTALL) --require-hashes -r $<
+	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
