@@ -1,0 +1,198 @@
+"""The nouns: event, timer, schedule, outcome. Frozen: change is a new value."""
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from duly.core.retry import DEFAULT, Retry, read_retry
+
+
+class Status(StrEnum):
+    PENDING = "PENDING"
+    PROCESSING = "PROCESSING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    SKIPPED = "SKIPPED"
+
+
+TERMINAL = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED, Status.SKIPPED})
+
+HANDLER = "handler"
+"""The channel that calls a Python function; every other channel is named by the target."""
+
+
+def lane_of(type: str, target: dict[str, Any] | None) -> str:
+    """Who can run it: a handler lane for each event type, one lane for each other channel."""
+    return f"{HANDLER}:{type}" if target is None else next(iter(target))
+
+
+class Timer(msgspec.Struct, frozen=True):
+    """What a caller asks for: one firing, at an instant or after a delay."""
+
+    due: datetime | timedelta
+    type: str
+    payload: Any = None
+    key: str | None = None
+    tenant: str = "default"
+    target: dict[str, Any] | None = None
+    retry: Retry = DEFAULT
+    correlation_id: str | None = None
+
+
+class NewEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A checked event on its way to the store, its JSON already written."""
+
+    id: str
+    tenant: str
+    type: str
+    lane: str
+    due: datetime | None = None  # None: the store's now plus the delay
+    delay: timedelta | None = None
+    payload_json: str = "null"
+    key: str | None = None
+    target_json: str | None = None
+    retry_json: str | None = None
+    correlation_id: str | None = None
+    series: str | None = None
+    occurrence: str | None = None
+    head: bool = False
+
+
+# A msgspec struct, not a dataclass: a frozen dataclass of this size takes 5 µs to make, this 0.5,
+# and a worker makes one for every event that it claims.
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """One promised firing. The field order is the column order of the stores' queries."""
+
+    id: str
+    tenant: str
+    type: str
+    lane: str
+    status: Status
+    due: datetime  # promised; a retry never moves it
+    ready: datetime | None  # earliest next attempt, or the end of the lease; None when held or ended
+    version: int  # counts claims; fences late writers
+    attempts: int  # settled attempts
+    interruptions: int  # claims that a crash ended
+    stands_for: int  # occurrences that this firing stands for, itself included
+    payload_json: str
+    target_json: str | None
+    retry_json: str | None
+    key: str | None
+    correlation_id: str | None
+    series: str | None
+    occurrence: str | None
+    head: bool
+    held: str | None  # why it waits, while ready is empty
+    last_error: str | None
+    created: datetime
+    claimed: datetime | None
+    executed: datetime | None
+    worker: str | None
+
+    @property
+    def payload(self) -> Any:
+        """Decoded anew at each access, so nobody's changes reach anybody else."""
+        return msgspec.json.decode(self.payload_json)
+
+    @property
+    def target(self) -> dict[str, Any] | None:
+        return None if self.target_json is None else msgspec.json.decode(self.target_json)
+
+    @property
+    def retry(self) -> Retry:
+        return read_retry(self.retry_json)
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt under way, or of the next one."""
+        return self.attempts + 1
+
+    @property
+    def lateness(self) -> timedelta | None:
+        """How long after its due time it was executed; None before that."""
+        return None if self.executed is None else self.executed - self.due
+
+
+class Claim(msgspec.Struct, frozen=True, gc=False):
+    """What a worker must show to settle: the event and the version that its claim returned."""
+
+    id: str
+    version: int
+
+
+class Delivered(msgspec.Struct, frozen=True):
+    """The other side has it."""
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """It did not work this time; worth another try, not before *retry_after* if that is given."""
+
+    error: str
+    retry_after: timedelta | None = None
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """It will not work; do not try again."""
+
+    error: str
+
+
+class Unreachable(msgspec.Struct, frozen=True):
+    """The means of delivery is down, not the event's fault: no attempt is spent."""
+
+    reason: str
+    retry_after: timedelta = timedelta(seconds=5)
+
+
+Outcome = Delivered | Failed | Rejected | Unreachable
+
+
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """What an outcome means for the event: its next status, and when it is ready again."""
+
+    status: Status
+    act: str  # the word in the history: delivered, failed, rejected, given back
+    error: str | None = None
+    wait: timedelta | None = None  # PENDING again, this long after the store's now
+    counts: bool = True  # whether it was an attempt
+
+
+class Settlement(msgspec.Struct, frozen=True, gc=False):
+    """A verdict on one claim, ready for the store."""
+
+    event: Event
+    verdict: Verdict
+
+
+class Schedule(msgspec.Struct, frozen=True, kw_only=True):
+    """A lasting intent: a rule, what to fire and where. Its next event is its head."""
+
+    id: str
+    tenant: str
+    name: str
+    type: str
+    rule_json: str
+    payload_json: str = "null"
+    target_json: str | None = None
+    retry_json: str | None = None
+    enabled: bool = True
+    halted: str | None = None  # why no head follows: ended, paused, or the rule's error
+
+    @property
+    def series(self) -> str:
+        return f"schedule:{self.id}"
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One row of the history: an attempt, an interruption or a human act."""
+
+    at: datetime
+    act: str
+    worker: str | None = None
+    version: int | None = None
+    attempt: int | None = None
+    claimed: datetime | None = None
+    detail: str | None = None
