@@ -1,0 +1,82 @@
+"""Settings from the environment. A bad value names the variable, the value and what is allowed."""
+
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from duly.core.durations import EXAMPLES, parse_duration
+from duly.errors import BadSetting
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Each is read from ``DULY_`` and its name in capitals."""
+
+    database_url: str = "sqlite:///duly.db"
+    app: str | None = None
+    poll_interval: timedelta = timedelta(seconds=5)
+    batch_size: int = 1000
+    concurrency: int = 100
+    lease: timedelta = timedelta(seconds=30)
+    shutdown_grace: timedelta = timedelta(seconds=25)
+    late_after: timedelta = timedelta(minutes=5)
+    log_format: str = "text"
+
+
+_SPANS = {  # the least and the most of each
+    "poll_interval": (timedelta(milliseconds=10), timedelta(hours=1)),
+    "lease": (timedelta(seconds=1), timedelta(hours=24)),
+    "shutdown_grace": (timedelta(), timedelta(hours=24)),
+    "late_after": (timedelta(), timedelta(days=365)),
+}
+_NUMBERS = {"batch_size": (1, 1000), "concurrency": (1, 10_000)}
+_CHOICES = {"log_format": ("text", "json")}
+_SCHEMES = ("sqlite://", "postgresql://", "postgres://")
+
+
+def read_settings(environment: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
+    """The environment's settings; an override that is not None wins, and is checked in the same way."""
+    environment = os.environ if environment is None else environment
+    values: dict[str, Any] = {}
+    for name in Settings.__struct_fields__:
+        variable = f"DULY_{name.upper()}"
+        written = overrides.get(name)
+        if written is None:
+            written = environment.get(variable) or None
+        if written is not None:
+            values[name] = _parse(name, variable, written)
+    return Settings(**values)
+
+
+def _parse(name: str, variable: str, written: Any) -> Any:
+    if name in _SPANS:
+        return _span(variable, written, *_SPANS[name])
+    if name in _NUMBERS:
+        return _number(variable, written, *_NUMBERS[name])
+    if name in _CHOICES and written not in _CHOICES[name]:
+        raise BadSetting(variable, written, " or ".join(_CHOICES[name]))
+    if name == "database_url" and not str(written).startswith(_SCHEMES):
+        raise BadSetting(variable, written, "sqlite:///path/to/file.db or postgresql://user@host/database")
+    return written
+
+
+def _span(variable: str, written: Any, least: timedelta, most: timedelta) -> timedelta:
+    try:
+        span = written if isinstance(written, timedelta) else parse_duration(str(written))
+    except ValueError:
+        raise BadSetting(variable, written, EXAMPLES) from None
+    if not least <= span <= most:
+        raise BadSetting(variable, written, f"{EXAMPLES}, from {least} to {most}")
+    return span
+
+
+def _number(variable: str, written: Any, least: int, most: int) -> int:
+    try:
+        number = int(written)
+    except (TypeError, ValueError):
+        raise BadSetting(variable, written, f"a whole number from {least} to {most}") from None
+    if not least <= number <= most:
+        raise BadSetting(variable, written, f"a whole number from {least} to {most}")
+    return number

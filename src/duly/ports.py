@@ -1,0 +1,162 @@
+"""The seams: small Protocols between what acts and what it acts upon."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, Protocol
+
+from duly.core.model import Claim, Entry, Event, NewEvent, Outcome, Schedule, Settlement
+from duly.core.rules import Occurrence
+from duly.core.specs import Spec
+
+
+class Clock(Protocol):
+    """Stands in for the store's own clock; tests move it."""
+
+    def now(self) -> datetime: ...
+
+
+class Channel(Protocol):
+    """A means of delivery. It returns what became of the attempt; it raises only on a bug."""
+
+    async def deliver(self, event: Event) -> Outcome: ...
+
+
+class TransactionalChannel(Channel, Protocol):
+    """A channel whose effect and whose settlement can be one transaction."""
+
+    async def deliver_in(self, event: Event, tx: "Transaction") -> Outcome: ...
+
+
+class Route(NamedTuple):
+    """How the events of one lane are delivered."""
+
+    channel: Channel
+    deadline: timedelta
+    transactional: bool = False  # the channel has ``deliver_in``, and shares the settlement's transaction
+
+
+class Added(NamedTuple):
+    """What became of a new event: created, moved (an earlier one with its key), or unchanged."""
+
+    event: Event
+    change: str
+
+
+class Horizon(NamedTuple):
+    """How far away the next work is, by the store's clock; None where there is none."""
+
+    fresh: timedelta | None
+    alone: timedelta | None  # work that a crash interrupted, to be delivered alone
+
+
+class Statements(Protocol):
+    """What can be asked of a store. Each call is atomic; inside ``begin`` they commit together."""
+
+    async def now(self) -> datetime:
+        """The store's clock, which decides what is due and which lease has expired."""
+
+    async def add(self, events: Sequence[NewEvent]) -> list[str]:
+        """Insert events without keys; their ids, in order."""
+
+    async def put(self, events: Sequence[NewEvent]) -> list[Added]:
+        """Insert or move events by (tenant, key): one that has started or ended is left alone."""
+
+    async def claim(self, worker: str, room: Mapping[str, int], lease: timedelta) -> list[Event]:
+        """Take ready events, oldest first, at most so many of each lane. ``head`` says what each was."""
+
+    async def claim_alone(self, worker: str, lanes: Sequence[str], lease: timedelta) -> list[Event]:
+        """Take one event that a crash interrupted, recording the interruption. One that was interrupted
+        too often comes back FAILED instead of claimed."""
+
+    async def horizon(self, lanes: Sequence[str]) -> Horizon:
+        """When the next event of these lanes becomes ready."""
+
+    async def renew(self, claims: Sequence[Claim], lease: timedelta) -> set[str]:
+        """Push the leases on; the ids that are still held."""
+
+    async def settle(self, settlements: Sequence[Settlement], worker: str) -> dict[str, datetime]:
+        """Record verdicts with their history. The settled ids and the store's now; an id that is missing
+        had lost its claim, and its verdict was dropped."""
+
+    async def schedules(self, ids: Sequence[str]) -> list[Schedule]:
+        """Schedules by id, locked until the transaction ends."""
+
+    async def schedule_named(self, tenant: str, name: str) -> Schedule | None:
+        """A schedule by name, not locked."""
+
+    async def put_schedule(self, schedule: Schedule) -> bool:
+        """Insert or replace; False when a schedule with another id took the name meanwhile."""
+
+    async def halt(self, reasons: Mapping[str, str | None]) -> None:
+        """Record for each schedule id why no head follows; None clears it."""
+
+    async def plant(self, heads: Sequence[NewEvent]) -> set[str]:
+        """Insert heads; the ids that went in. The others' identity (series, occurrence) was taken."""
+
+    async def retire(self, heads: Mapping[str, tuple[Occurrence, int]]) -> None:
+        """Claimed heads are heads no longer; each fires as the occurrence given, and stands for so many."""
+
+    async def taken(self, identities: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Which of these (series, occurrence) have an event already."""
+
+    async def head(self, series: str) -> Event | None:
+        """The head of a series, locked until the transaction ends."""
+
+    async def reshape(self, head: Event, anew: NewEvent) -> None:
+        """Give a locked head that has not started the content, occurrence and due time of *anew*."""
+
+    async def get(self, id: str) -> Event | None: ...
+
+    async def lock(self, id: str) -> Event | None:
+        """An event, which nobody else can change until the transaction ends."""
+
+    async def by_key(self, tenant: str, key: str) -> Event | None: ...
+
+    async def find(self, spec: Spec, *, limit: int, after: str | None = None) -> list[Event]:
+        """Events that satisfy the spec, newest id first, at most *limit*, older than the id *after*."""
+
+    async def history(self, subject: str) -> list[Entry]: ...
+
+    async def change(self, event: Event, act: str, by: str, detail: str | None = None) -> None:
+        """Write a locked event that a person changed, with its history row."""
+
+    async def overview(self) -> list[tuple[str, str, int, datetime]]:
+        """For each lane and status: how many events, and the oldest due time."""
+
+
+class Transaction(Statements, Protocol):
+    """One database transaction: Duly's own statements, and the user's beside them."""
+
+    @property
+    def connection(self) -> Any:
+        """The driver's own connection."""
+
+    async def execute(self, sql: str, *args: Any) -> Any: ...
+
+    async def fetch(self, sql: str, *args: Any) -> list[Any]: ...
+
+    async def fetchrow(self, sql: str, *args: Any) -> Any: ...
+
+    async def fetchval(self, sql: str, *args: Any) -> Any: ...
+
+
+class Store(Statements, Protocol):
+    """A database that holds events."""
+
+    async def open(self, *, migrate: bool) -> None: ...
+
+    async def close(self) -> None: ...
+
+    def begin(self) -> AbstractAsyncContextManager[Transaction]: ...
+
+    def listen(self, lanes: Sequence[str]) -> AbstractAsyncContextManager["Waker"]: ...
+
+
+class Waker(Protocol):
+    """Ends a wait early when work arrives from elsewhere."""
+
+    async def wait(self, timeout: float) -> None:
+        """Return after *timeout* seconds, or sooner when an event may have become ready sooner."""
+
+    def wake(self) -> None: ...

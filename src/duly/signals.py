@@ -1,0 +1,127 @@
+"""What observers hear: frozen records, told after the commit that made them true."""
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from duly.core.model import Event
+
+log = logging.getLogger("duly")
+
+
+class Created(msgspec.Struct, frozen=True):
+    """Events that the store has accepted."""
+
+    ids: Sequence[str]
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    event: Event
+    worker: str
+
+
+class Completed(msgspec.Struct, frozen=True):
+    event: Event
+    executed: datetime
+    late: timedelta
+
+
+class Retried(msgspec.Struct, frozen=True):
+    """An attempt failed and another one will follow."""
+
+    event: Event
+    error: str
+    wait: timedelta
+
+
+class DeadLettered(msgspec.Struct, frozen=True):
+    """The event is FAILED: rejected, its attempts spent, or interrupted too often."""
+
+    event: Event
+    error: str
+
+
+class GivenBack(msgspec.Struct, frozen=True):
+    """A claim was returned unspent."""
+
+    event: Event
+    reason: str
+
+
+class Interrupted(msgspec.Struct, frozen=True):
+    """A claim whose worker vanished was found; *event* shows who had it."""
+
+    event: Event
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """A verdict came too late: the event was claimed again, cancelled or settled by somebody else."""
+
+    event: Event
+    act: str
+
+
+class Halted(msgspec.Struct, frozen=True):
+    """A series has no next event, and why."""
+
+    series: str
+    reason: str
+
+
+class StoreDown(msgspec.Struct, frozen=True):
+    error: str
+
+
+class StoreUp(msgspec.Struct, frozen=True):
+    after: timedelta
+
+
+class HandlerAbandoned(msgspec.Struct, frozen=True):
+    """A handler went on past its deadline and could not be stopped."""
+
+    event: Event
+    deadline: timedelta
+
+
+class WorkerStarted(msgspec.Struct, frozen=True):
+    worker: str
+    lanes: Sequence[str]
+
+
+class WorkerStopped(msgspec.Struct, frozen=True):
+    worker: str
+    given_back: int
+
+
+Observer = Callable[[Any], None]
+
+
+class Signals:
+    """Tells observers. One that fails is logged and harms nothing."""
+
+    def __init__(self) -> None:
+        self._observers: list[tuple[Observer, tuple[type, ...]]] = []
+        self._wanted: dict[type, list[Observer]] = {}
+
+    def observe(self, observer: Observer, *kinds: type) -> None:
+        """Without kinds, the observer hears everything."""
+        self._observers.append((observer, kinds))
+        self._wanted.clear()
+
+    def wanted(self, kind: type) -> list[Observer]:
+        """Who hears this kind; empty means that nobody does, and the signal need not be made."""
+        found = self._wanted.get(kind)
+        if found is None:
+            found = [observer for observer, kinds in self._observers if not kinds or kind in kinds]
+            self._wanted[kind] = found
+        return found
+
+    def emit(self, signal: Any) -> None:
+        for observer in self.wanted(type(signal)):
+            try:
+                observer(signal)
+            except Exception:
+                log.exception("observer.failed", extra={"facts": {"signal": type(signal).__name__}})

@@ -1,0 +1,95 @@
+"""Runs Duly's statements on a connection that is the caller's: their transaction, their commit."""
+
+import inspect
+from datetime import UTC, datetime
+from typing import Any
+
+from duly.errors import Misuse
+from duly.stores.postgres.values import PostgresStatements
+from duly.stores.queries import Query
+from duly.stores.statements import Statements
+
+SUPPORTED = "asyncpg, psycopg (3), SQLAlchemy (Core or ORM, sync or async) on PostgreSQL, or duly.transaction()"
+
+
+class ForeignTransaction(PostgresStatements):
+    """The statements of a store, run on a caller's connection."""
+
+    def __init__(self, store: Statements, connection: Any) -> None:
+        self.clock, self.soon = store.clock, store.soon
+        self.connection = connection
+
+    async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
+        return await run_on(self.connection, query, parameters)
+
+
+class SyncForeignTransaction(ForeignTransaction):
+    """The same on a synchronous connection. It never waits, so it needs no event loop."""
+
+    async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
+        return run_on_sync(self.connection, query, parameters)
+
+
+def family(connection: Any) -> str:
+    """The library that a connection comes from."""
+    roots = [cls.__module__.split(".")[0] for cls in type(connection).__mro__]
+    for known in ("asyncpg", "sqlalchemy", "psycopg", "psycopg2", "django"):
+        if known in roots:
+            return known
+    return roots[0]
+
+
+async def run_on(connection: Any, query: Query, parameters: dict[str, Any]) -> list[Any]:
+    """For the asynchronous API: asyncpg, psycopg.AsyncConnection, SQLAlchemy's AsyncConnection and AsyncSession."""
+    kind = family(connection)
+    if kind == "asyncpg":
+        rows = await connection.fetch(query.numbered(), *[parameters[name] for name in query.parameters])
+    elif kind == "psycopg" and inspect.iscoroutinefunction(connection.execute):
+        rows = await (await connection.execute(query.named(), _used(query, parameters))).fetchall()
+    elif kind == "sqlalchemy" and hasattr(connection, "sync_session"):
+        return await run_on(await connection.connection(), query, parameters)
+    elif kind == "sqlalchemy" and hasattr(connection, "sync_connection"):
+        rows = (await connection.exec_driver_sql(*_driver_sql(connection, query, parameters))).fetchall()
+    else:
+        raise Misuse(
+            f"transaction= got a {kind} {type(connection).__name__}, which cannot be awaited: "
+            f"use duly.sync for synchronous connections. Supported: {SUPPORTED}."
+        )
+    return [_in_utc(row) for row in rows]
+
+
+def run_on_sync(connection: Any, query: Query, parameters: dict[str, Any]) -> list[Any]:
+    """For duly.sync: psycopg.Connection, SQLAlchemy's Connection and Session, and DB-API wrappers like Django's."""
+    kind = family(connection)
+    if kind == "sqlalchemy" and hasattr(connection, "connection") and hasattr(connection, "flush"):
+        return run_on_sync(connection.connection(), query, parameters)
+    if kind == "sqlalchemy":
+        rows = connection.exec_driver_sql(*_driver_sql(connection, query, parameters)).fetchall()
+    elif hasattr(connection, "cursor") and not inspect.iscoroutinefunction(getattr(connection, "execute", None)):
+        with connection.cursor() as cursor:
+            cursor.execute(query.named(), _used(query, parameters))
+            rows = cursor.fetchall()
+    else:
+        raise Misuse(
+            f"duly.sync got a {kind} {type(connection).__name__} as transaction=, which must be awaited: "
+            f"use the asynchronous calls. Supported: {SUPPORTED}."
+        )
+    return [_in_utc(row) for row in rows]
+
+
+def _driver_sql(connection: Any, query: Query, parameters: dict[str, Any]) -> tuple[str, Any]:
+    if connection.dialect.name != "postgresql":
+        refuse = f"transaction= got a SQLAlchemy connection to {connection.dialect.name}"
+        raise Misuse(f"{refuse}, and Duly's tables are not there. Supported: {SUPPORTED}.")
+    if connection.dialect.driver == "asyncpg":
+        return query.numbered(), tuple(parameters[name] for name in query.parameters)
+    return query.named(), _used(query, parameters)
+
+
+def _used(query: Query, parameters: dict[str, Any]) -> dict[str, Any]:
+    return {name: parameters[name] for name in query.parameters}
+
+
+def _in_utc(row: Any) -> tuple[Any, ...]:
+    """Drivers answer in the session's zone; inside, everything is UTC."""
+    return tuple(value.astimezone(UTC) if isinstance(value, datetime) else value for value in row)

@@ -1,0 +1,253 @@
+-- Named queries; `:name` is a parameter and `{name}` a fragment. The names are the same in both dialects.
+
+-- fragment: now
+coalesce(:now::timestamptz, statement_timestamp())
+-- (clock_timestamp() would be evaluated for each row and defeat the index.)
+
+-- fragment: event
+e.id::text, e.tenant, e.type, e.lane, e.status, e.due, e.ready, e.version, e.attempts,
+e.unsettled - (e.status = 'PROCESSING')::int AS interruptions, e.stands_for, e.payload::text, e.target::text,
+e.retry::text, e.key, e.correlation_id, e.series, e.occurrence, e.head, e.held, e.last_error, e.created, e.claimed,
+e.executed, e.worker
+
+-- fragment: schedule
+s.id::text, s.tenant, s.name, s.type, s.rule::text, s.payload::text, s.target::text, s.retry::text, s.enabled, s.halted
+
+-- name: now (read)
+SELECT {now}
+
+-- name: add
+-- Sleeping workers are told of what becomes ready before their next poll, once for each lane.
+WITH given AS MATERIALIZED (
+    SELECT *, coalesce(due, {now} + delay) AS at
+    FROM unnest(:id::uuid[], :tenant::text[], :type::text[], :lane::text[], :due::timestamptz[],
+                :delay::interval[], :payload_json::text[], :target_json::text[], :retry_json::text[],
+                :key::text[], :correlation_id::text[])
+      AS given (id, tenant, type, lane, due, delay, payload, target, retry, key, correlation_id)
+), written AS (
+    INSERT INTO duly.events (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, created)
+    SELECT id, tenant, type, lane, at, at, payload::json, target::json, retry::json, key, correlation_id, {now}
+    FROM given
+)
+SELECT count(pg_notify('duly', lane)::text)
+FROM (SELECT DISTINCT lane FROM given WHERE at <= {now} + :soon::interval) AS soon
+
+-- name: put
+-- One that has started or ended is left alone, and so is one that would not change: no row comes back.
+WITH given AS MATERIALIZED (
+    SELECT *, coalesce(due, {now} + delay) AS at
+    FROM unnest(:id::uuid[], :tenant::text[], :type::text[], :lane::text[], :due::timestamptz[],
+                :delay::interval[], :payload_json::text[], :target_json::text[], :retry_json::text[],
+                :key::text[], :correlation_id::text[])
+      AS given (id, tenant, type, lane, due, delay, payload, target, retry, key, correlation_id)
+), before AS MATERIALIZED (
+    SELECT e.id, e.due FROM given JOIN duly.events AS e
+      ON e.tenant = given.tenant AND e.key = given.key AND e.key IS NOT NULL AND e.status <> 'CANCELLED'
+), e AS (
+    INSERT INTO duly.events AS old (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, created)
+    SELECT id, tenant, type, lane, at, at, payload::json, target::json, retry::json, key, correlation_id, {now}
+    FROM given
+    ON CONFLICT (tenant, key) WHERE key IS NOT NULL AND status <> 'CANCELLED' DO UPDATE
+    SET type = excluded.type, lane = excluded.lane, due = excluded.due, ready = excluded.ready,
+        payload = excluded.payload, target = excluded.target, retry = excluded.retry,
+        correlation_id = excluded.correlation_id
+    WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0
+      AND (old.type, old.due, old.payload::text, old.target::text, old.retry::text, old.correlation_id)
+          IS DISTINCT FROM (excluded.type, excluded.due, excluded.payload::text, excluded.target::text,
+                            excluded.retry::text, excluded.correlation_id)
+    RETURNING old.*, old.xmax = 0 AS inserted
+), audit AS (
+    INSERT INTO duly.history (subject, at, act, worker, version, detail)
+    SELECT e.id, {now}, 'moved', :by, e.version, concat('due ', before.due, ' → ', e.due)
+    FROM e LEFT JOIN before USING (id) WHERE NOT inserted
+)
+SELECT {event}, inserted,
+       (SELECT count(pg_notify('duly', lane)::text)
+        FROM (SELECT DISTINCT lane FROM e WHERE ready <= {now} + :soon::interval) AS soon)
+FROM e
+
+-- name: by_keys (read)
+SELECT {event}
+FROM unnest(:tenant::text[], :key::text[]) AS wanted (tenant, key)
+JOIN duly.events AS e ON e.tenant = wanted.tenant AND e.key = wanted.key AND e.key IS NOT NULL
+WHERE e.status <> 'CANCELLED'
+
+-- name: by_key (read)
+SELECT {event} FROM duly.events AS e WHERE tenant = :tenant AND key = :key ORDER BY id DESC LIMIT 1
+
+-- name: claim
+-- Oldest first in each lane. The rows are picked by their ids alone, so that no estimate of how many
+-- there are can turn the update into a scan.
+WITH picked AS MATERIALIZED (
+    SELECT found.id
+    FROM unnest(:lane::text[], :free::int[]) AS room (lane, free)
+    CROSS JOIN LATERAL (
+        SELECT id FROM duly.events
+        WHERE lane = room.lane AND unsettled = 0 AND ready <= {now}
+        ORDER BY ready
+        LIMIT room.free
+        FOR UPDATE SKIP LOCKED
+    ) AS found
+)
+UPDATE duly.events AS e
+SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = {now},
+    ready = {now} + :lease::interval
+WHERE id = ANY (ARRAY(SELECT id FROM picked))
+RETURNING {event}
+
+-- name: claim_alone
+-- A lease in the past: its worker vanished. Five of those, and the event is taken for the cause.
+WITH picked AS MATERIALIZED (
+    SELECT id, status, worker, claimed, version, unsettled,
+           status = 'PROCESSING' AS interrupted, status = 'PROCESSING' AND unsettled >= :most AS spent
+    FROM duly.events
+    WHERE lane = ANY (:lanes::text[]) AND unsettled > 0 AND ready <= {now}
+    ORDER BY ready
+    LIMIT 1
+    FOR UPDATE SKIP LOCKED
+), audit AS (
+    INSERT INTO duly.history (subject, at, act, worker, version, claimed, detail)
+    SELECT id, {now}, 'interrupted', worker, version, claimed, 'its worker vanished and the lease expired'
+    FROM picked WHERE interrupted
+    UNION ALL
+    SELECT id, {now}, 'failed', :worker, version + 1, NULL, :error FROM picked WHERE spent
+)
+UPDATE duly.events AS e
+SET status = CASE WHEN spent THEN 'FAILED' ELSE 'PROCESSING' END,
+    ready = CASE WHEN spent THEN NULL ELSE {now} + :lease::interval END,
+    last_error = CASE WHEN spent THEN :error ELSE e.last_error END,
+    unsettled = e.unsettled + CASE WHEN spent THEN 0 ELSE 1 END,
+    version = e.version + 1, worker = :worker, claimed = {now}
+FROM picked WHERE e.id = picked.id
+RETURNING {event}
+
+-- name: horizon (read)
+SELECT min((SELECT ready FROM duly.events WHERE lane = wanted.lane AND unsettled = 0 AND ready IS NOT NULL
+            ORDER BY ready LIMIT 1)) - {now},
+       min((SELECT ready FROM duly.events WHERE lane = wanted.lane AND unsettled > 0 AND ready IS NOT NULL
+            ORDER BY ready LIMIT 1)) - {now}
+FROM unnest(:lanes::text[]) AS wanted (lane)
+
+-- name: renew
+UPDATE duly.events AS e SET ready = {now} + :lease::interval
+FROM unnest(:id::uuid[], :version::int[]) AS held (id, version)
+WHERE e.id = held.id AND e.version = held.version AND e.status = 'PROCESSING'
+RETURNING e.id::text
+
+-- name: settle
+-- No row back: the claim was lost, so the verdict is dropped. What is given back unspent keeps its place.
+WITH settled AS (
+    UPDATE duly.events AS e
+    SET status = verdict.status,
+        ready = CASE WHEN verdict.wait = interval '0' AND verdict.counts = 0 AND e.attempts = 0 THEN e.due
+                     ELSE {now} + verdict.wait END,
+        attempts = e.attempts + verdict.counts,
+        unsettled = e.unsettled - 1,
+        last_error = coalesce(verdict.error, e.last_error),
+        executed = CASE WHEN verdict.status = 'COMPLETED' THEN {now} END
+    FROM unnest(:id::uuid[], :version::int[], :status::text[], :act::text[], :error::text[], :wait::interval[],
+                :counts::int[]) AS verdict (id, version, status, act, error, wait, counts)
+    WHERE e.id = verdict.id AND e.version = verdict.version AND e.status = 'PROCESSING'
+    RETURNING e.id, e.version, e.attempts, e.claimed, verdict.act, verdict.error, verdict.counts
+), audit AS (
+    INSERT INTO duly.history (subject, at, act, worker, version, attempt, claimed, detail)
+    SELECT id, {now}, act, :worker, version, CASE WHEN counts > 0 THEN attempts END, claimed, error FROM settled
+)
+SELECT id::text, {now} FROM settled
+
+-- name: schedules
+SELECT {schedule} FROM duly.schedules AS s WHERE id = ANY (:ids::uuid[]) ORDER BY id FOR UPDATE
+
+-- name: schedule_named (read)
+SELECT {schedule} FROM duly.schedules AS s WHERE tenant = :tenant AND name = :schedule
+
+-- name: put_schedule
+INSERT INTO duly.schedules AS s
+    (id, tenant, name, type, rule, payload, target, retry, enabled, halted, created, updated)
+VALUES (:id::uuid, :tenant, :schedule, :type, :rule::text::json, :payload::text::json, :target::text::json,
+        :retry::text::json, :enabled, :halted, {now}, {now})
+ON CONFLICT (tenant, name) DO UPDATE
+SET type = excluded.type, rule = excluded.rule, payload = excluded.payload, target = excluded.target,
+    retry = excluded.retry, enabled = excluded.enabled, halted = excluded.halted, updated = excluded.updated
+WHERE s.id = excluded.id
+RETURNING id::text
+
+-- name: halt
+UPDATE duly.schedules AS s SET halted = verdict.halted, updated = {now}
+FROM unnest(:id::uuid[], :halted::text[]) AS verdict (id, halted) WHERE s.id = verdict.id
+
+-- name: plant
+WITH e AS (
+    INSERT INTO duly.events (id, tenant, type, lane, due, ready, payload, target, retry, series, occurrence, head, created)
+    SELECT id, tenant, type, lane, due, due, payload::json, target::json, retry::json, series, occurrence, true, {now}
+    FROM unnest(:id::uuid[], :tenant::text[], :type::text[], :lane::text[], :due::timestamptz[],
+                :payload_json::text[], :target_json::text[], :retry_json::text[], :series::text[], :occurrence::text[])
+      AS given (id, tenant, type, lane, due, payload, target, retry, series, occurrence)
+    ON CONFLICT (series, occurrence) WHERE series IS NOT NULL DO NOTHING
+    RETURNING id, lane, ready
+)
+SELECT id::text, (SELECT count(pg_notify('duly', lane)::text)
+                  FROM (SELECT DISTINCT lane FROM e WHERE ready <= {now} + :soon::interval) AS soon)
+FROM e
+
+-- name: retire
+-- A claimed head is one no longer; where downtime missed some, it fires as the latest of them.
+UPDATE duly.events AS e
+SET head = false, due = given.due, occurrence = given.occurrence, stands_for = given.stands_for
+FROM unnest(:id::uuid[], :due::timestamptz[], :occurrence::text[], :stands_for::int[])
+  AS given (id, due, occurrence, stands_for)
+WHERE e.id = given.id
+RETURNING e.id::text
+
+-- name: taken (read)
+SELECT e.series, e.occurrence
+FROM unnest(:series::text[], :occurrence::text[]) AS wanted (series, occurrence)
+JOIN duly.events AS e ON e.series = wanted.series AND e.occurrence = wanted.occurrence
+
+-- name: head
+SELECT {event} FROM duly.events AS e WHERE series = :series AND head FOR UPDATE
+
+-- name: reshape
+-- A head that has not started follows its schedule, in place.
+WITH e AS (
+    UPDATE duly.events AS e
+    SET type = :type, lane = :lane, due = :due::timestamptz, ready = :due::timestamptz, payload = :payload::text::json,
+        target = :target::text::json, retry = :retry::text::json, occurrence = :occurrence
+    WHERE id = :id::uuid
+    RETURNING e.id, e.lane, e.ready, e.version
+), audit AS (
+    INSERT INTO duly.history (subject, at, act, worker, version, detail)
+    SELECT id, {now}, 'moved', 'schedule', version, concat('due ', ready) FROM e
+)
+SELECT id::text, (SELECT count(pg_notify('duly', lane)::text) FROM e WHERE ready <= {now} + :soon::interval) FROM e
+
+-- name: get (read)
+SELECT {event} FROM duly.events AS e WHERE id = :id::uuid
+
+-- name: lock
+SELECT {event} FROM duly.events AS e WHERE id = :id::uuid FOR UPDATE
+
+-- name: change
+WITH changed AS (
+    UPDATE duly.events AS e
+    SET status = :status, due = :due::timestamptz, attempts = :attempts, unsettled = :interruptions,
+        ready = CASE WHEN :status IN ('PENDING', 'PROCESSING') THEN greatest(:due::timestamptz, {now}) END,
+        head = :head, lane = lane
+    WHERE id = :id::uuid
+    RETURNING e.id, e.lane, e.ready, e.version
+), audit AS (
+    INSERT INTO duly.history (subject, at, act, worker, version, detail)
+    SELECT id, {now}, :act, :by, version, :detail FROM changed
+)
+SELECT id::text, (SELECT count(pg_notify('duly', lane)::text) FROM changed WHERE ready <= {now} + :soon::interval)
+FROM changed
+
+-- name: find (read)
+SELECT {event} FROM duly.events AS e WHERE ({where}) ORDER BY e.id DESC LIMIT :limit
+
+-- name: history (read)
+SELECT at, act, worker, version, attempt, claimed, detail FROM duly.history WHERE subject = :subject::uuid ORDER BY id
+
+-- name: overview (read)
+SELECT lane, status, count(*), min(due) FROM duly.events WHERE ready IS NOT NULL OR held IS NOT NULL OR status = 'FAILED'
+GROUP BY lane, status ORDER BY lane, status

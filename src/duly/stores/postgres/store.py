@@ -1,0 +1,221 @@
+"""The store for many workers on many hosts. Everything is in the schema ``duly``."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from datetime import timedelta
+from typing import Any
+
+import asyncpg
+
+from duly.errors import Misuse, SchemaMismatch, StoreError, StoreUnavailable
+from duly.ports import Clock
+from duly.stores.migrations import pending, require_current
+from duly.stores.postgres.values import PostgresStatements
+from duly.stores.postgres.waker import PostgresWaker
+from duly.stores.queries import Query, load
+
+MIGRATION_LOCK = 0x64756C79  # "duly"
+
+MIGRATIONS_TABLE = """\
+CREATE SCHEMA IF NOT EXISTS duly;
+CREATE TABLE IF NOT EXISTS duly.migrations (
+    version integer PRIMARY KEY,
+    name    text NOT NULL,
+    applied timestamptz NOT NULL DEFAULT now()
+);
+"""
+
+_TRANSIENT = (
+    OSError,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,  # shutdown, crash of a neighbour, starting up
+    asyncpg.InsufficientResourcesError,  # disk full, too many connections
+    asyncpg.TransactionRollbackError,  # deadlock, serialisation
+    asyncpg.ReadOnlySQLTransactionError,  # a standby, during fail-over
+    asyncpg.LockNotAvailableError,
+)
+
+
+class PostgresStore(PostgresStatements):
+    """A pool of connections; the database alone decides who gets what."""
+
+    def __init__(
+        self, url: str, *, clock: Clock | None = None, soon: timedelta = timedelta(seconds=5), pool: int = 10
+    ) -> None:
+        self.url = url
+        self.clock = clock
+        self.soon = soon
+        self._size = pool
+        self._pool: asyncpg.Pool | None = None
+
+    async def open(self, *, migrate: bool = True) -> None:
+        with _translated():
+            self._pool = await asyncpg.create_pool(
+                self.url,
+                min_size=1,
+                max_size=self._size,
+                reset=_no_reset,
+                max_inactive_connection_lifetime=60,
+                timeout=10,
+                server_settings=SESSION,
+            )
+        try:
+            if migrate:
+                await self.migrate()
+            require_current(self.dialect, await self.applied())
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        if self._pool is not None:
+            pool, self._pool = self._pool, None
+            try:
+                await asyncio.wait_for(pool.close(), 5)
+            except (TimeoutError, *_TRANSIENT):
+                pool.terminate()
+
+    @property
+    def pool(self) -> asyncpg.Pool:
+        if self._pool is None:
+            raise Misuse("this Duly is not open: use `async with duly:` around your calls")
+        return self._pool
+
+    async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
+        with _translated():
+            async with self.pool.acquire(timeout=30) as connection:
+                return await _run(connection, query, parameters)
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator["PostgresTransaction"]:
+        with _translated():
+            connection = await self.pool.acquire(timeout=30)
+        try:
+            inner = connection.transaction()
+            with _translated():
+                await inner.start()
+            try:
+                yield PostgresTransaction(self, connection)
+            except BaseException:
+                with _translated():
+                    await inner.rollback()
+                raise
+            else:
+                with _translated():
+                    await inner.commit()
+        finally:
+            await self.pool.release(connection)
+
+    @asynccontextmanager
+    async def listen(self, lanes: Sequence[str]) -> AsyncIterator[PostgresWaker]:
+        waker = PostgresWaker(self.url, lanes)
+        await waker.start()
+        try:
+            yield waker
+        finally:
+            await waker.stop()
+
+    # -- migrations
+
+    async def applied(self) -> int:
+        with _translated():
+            async with self.pool.acquire() as connection:
+                return await _applied(connection)
+
+    async def migrate(self) -> list[str]:
+        """Apply what is missing; the names of what was applied."""
+        with _translated():
+            async with self.pool.acquire() as connection:
+                if not pending(self.dialect, await _applied(connection)):
+                    return []
+                # Whoever starts at the same time waits here, then finds it done.
+                async with connection.transaction():
+                    await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
+                    await connection.execute(MIGRATIONS_TABLE)
+                    missing = pending(self.dialect, await _applied(connection))
+                    for migration in missing:
+                        await connection.execute(migration.sql)
+                        await connection.execute(
+                            "INSERT INTO duly.migrations (version, name) VALUES ($1, $2)",
+                            migration.version,
+                            migration.name,
+                        )
+        return [f"{migration.version:04}_{migration.name}" for migration in missing]
+
+
+SESSION = {
+    "application_name": "duly",
+    "synchronous_commit": "on",  # accepted is durable, whatever the server's default is
+    "jit": "off",  # compiling a query that runs for a millisecond takes longer than running it
+}
+
+
+class PostgresTransaction(PostgresStatements):
+    """One open transaction: Duly's statements and the user's, on one asyncpg connection."""
+
+    def __init__(self, store: PostgresStore, connection: Any) -> None:
+        self.store = store
+        self.clock = store.clock
+        self.soon = store.soon
+        self.connection = connection
+
+    async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
+        with _translated():
+            return await _run(self.connection, query, parameters)
+
+    async def execute(self, sql: str, *args: Any) -> None:
+        await self.connection.execute(sql, *args)
+
+    async def fetch(self, sql: str, *args: Any) -> list[Any]:
+        return await self.connection.fetch(sql, *args)  # type: ignore[no-any-return]
+
+    async def fetchrow(self, sql: str, *args: Any) -> Any:
+        return await self.connection.fetchrow(sql, *args)
+
+    async def fetchval(self, sql: str, *args: Any) -> Any:
+        return await self.connection.fetchval(sql, *args)
+
+
+async def _run(connection: Any, query: Query, parameters: dict[str, Any]) -> list[Any]:
+    sql, names = _prepared(query)
+    return await connection.fetch(sql, *[parameters[name] for name in names])  # type: ignore[no-any-return]
+
+
+_cache: dict[str, tuple[str, tuple[str, ...]]] = {}
+
+
+def _prepared(query: Query) -> tuple[str, tuple[str, ...]]:
+    found = _cache.get(query.name)
+    if found is None:
+        found = query.numbered(), query.parameters
+        if load("postgres").get(query.name) is query:  # not one that was built for a spec
+            _cache[query.name] = found
+    return found
+
+
+async def _applied(connection: Any) -> int:
+    if await connection.fetchval("SELECT to_regclass('duly.migrations')") is None:
+        return 0
+    return int(await connection.fetchval("SELECT coalesce(max(version), 0) FROM duly.migrations"))
+
+
+async def _no_reset(_connection: Any) -> None:
+    """Duly leaves nothing behind on a connection, so returning one need not cost a round trip."""
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except (StoreError, Misuse):
+        raise
+    except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError) as error:
+        raise SchemaMismatch(f"{error}: this database has no (or older) Duly tables; run `duly migrate`") from error
+    except asyncpg.InvalidCatalogNameError as error:
+        raise StoreError(f"{error}: create the database first") from error
+    except asyncpg.InvalidAuthorizationSpecificationError as error:
+        raise StoreError(f"{error}: check the user and password in the database URL") from error
+    except (TimeoutError, *_TRANSIENT) as error:
+        raise StoreUnavailable(f"PostgreSQL: {str(error) or type(error).__name__}") from error

@@ -1,0 +1,58 @@
+"""How values travel to PostgreSQL and back, whatever the driver."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from duly.core.model import Event
+from duly.stores.specs import Dialect
+from duly.stores.statements import STATUSES, Columns, Statements
+
+
+def _typed(field: str, placeholder: str, value: Any) -> str:
+    if isinstance(value, datetime):
+        return f"{placeholder}::timestamptz"
+    if isinstance(value, timedelta):
+        return f"{placeholder}::interval"
+    if isinstance(value, str):
+        return f"{placeholder}::{'uuid' if field == 'id' else 'text'}"
+    return f"{placeholder}::bigint"
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+SPECS = Dialect(now="coalesce(:now::timestamptz, statement_timestamp())", instant=_same, span=_same, typed=_typed)
+
+
+class PostgresStatements(Statements):
+    """How values travel to PostgreSQL and back."""
+
+    dialect = "postgres"
+    specs = SPECS
+
+    def columns(self, values: Columns) -> dict[str, Any]:
+        return values
+
+    def listed(self, values: Sequence[str]) -> Any:
+        return list(values)
+
+    def instant(self, value: datetime) -> Any:
+        return value
+
+    def span(self, value: timedelta) -> Any:
+        return value
+
+    def read_instant(self, value: Any) -> datetime:
+        return value  # type: ignore[no-any-return]
+
+    def read_span(self, value: Any) -> timedelta:
+        return value  # type: ignore[no-any-return]
+
+    def present(self) -> Any:
+        return self.clock.now() if self.clock else None
+
+    def read_event(self, row: Any) -> Event:
+        (id, tenant, type, lane, status, *rest) = row[:25]
+        return Event(id, tenant, type, lane, STATUSES[status], *rest)

@@ -1,0 +1,50 @@
+"""Reads a dialect's queries.sql: named queries with ``:name`` parameters and ``{name}`` fragments."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+
+_HEADER = re.compile(r"^-- (name|fragment): (\w+)( \(read\))?\n", re.MULTILINE)
+_COMMENT = re.compile(r"--.*")
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One named query, in the parameter styles that drivers want."""
+
+    name: str
+    sql: str  # :name
+    reads: bool  # changes nothing, so it needs no transaction of its own
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(_PARAMETER.findall(self.sql)))
+
+    def numbered(self) -> str:
+        """``$1``, as asyncpg wants it."""
+        places = {name: f"${number}" for number, name in enumerate(self.parameters, 1)}
+        return _PARAMETER.sub(lambda found: places[found[1]], self.sql)
+
+    def named(self) -> str:
+        """``%(name)s``, as psycopg and other DB-API drivers want it."""
+        return _PARAMETER.sub(r"%(\1)s", self.sql.replace("%", "%%"))
+
+
+@lru_cache
+def load(dialect: str) -> Mapping[str, Query]:
+    text = (files("duly.stores") / dialect / "queries.sql").read_text(encoding="utf-8")
+    parts = _HEADER.split(text)[1:]
+    fragments: dict[str, str] = {}
+    queries: dict[str, Query] = {}
+    for kind, name, reads, body in zip(parts[0::4], parts[1::4], parts[2::4], parts[3::4], strict=True):
+        sql = _COMMENT.sub("", body).strip()
+        for fragment, written in fragments.items():
+            sql = sql.replace("{" + fragment + "}", written)
+        if kind == "fragment":
+            fragments[name] = sql
+        else:
+            queries[name] = Query(name, "\n".join(line for line in sql.splitlines() if line.strip()), bool(reads))
+    return queries

@@ -1,0 +1,73 @@
+"""Compiles a spec to SQL with parameters. A comparison with an empty field is false, never unknown, so that
+``NOT`` means in SQL what ``~`` means in memory."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from duly.core.specs import NULLABLE, Both, Compare, Either, Everything, Gap, Named, Not, Now, OneOf, Spec
+
+
+class Dialect(NamedTuple):
+    """How a store writes an instant, a span, the present and a placeholder of some type."""
+
+    now: str
+    instant: Callable[[datetime], Any]
+    span: Callable[[timedelta], Any]
+    typed: Callable[[str, str, Any], str]  # (field, placeholder, value) → the placeholder with its type
+
+
+def compile_spec(spec: Spec, dialect: Dialect) -> tuple[str, dict[str, Any]]:
+    parameters: dict[str, Any] = {}
+
+    def place(field: str, value: Any) -> str:
+        name = f"spec_{'abcdefghijklmnopqrstuvwxyz'[len(parameters) % 26]}{'x' * (len(parameters) // 26)}"
+        parameters[name] = _plain(value, dialect)
+        return dialect.typed(field, f":{name}", value)
+
+    def guard(field: str, test: str) -> str:
+        return f"(e.{field} IS NOT NULL AND {test})" if NULLABLE[field] else test
+
+    def write(spec: Spec) -> str:
+        match spec:
+            case Named():
+                return write(spec.meaning)
+            case Both(left, right):
+                return f"({write(left)} AND {write(right)})"
+            case Either(left, right):
+                return f"({write(left)} OR {write(right)})"
+            case Not(inner):
+                return f"NOT ({write(inner)})"
+            case Everything():
+                return "true"
+            case Compare(field, op, Now(offset)):
+                return guard(field, f"e.{field} {op} {dialect.now} + {place(field, offset)}")
+            case Compare(_, _, str(value)) if not _storable(value):
+                return "false"
+            case Compare(field, op, value):
+                return guard(field, f"e.{field} {op} {place(field, value)}")
+            case OneOf(field, values):
+                tests = [
+                    f"e.{field} = {place(field, value)}"
+                    for value in values
+                    if not isinstance(value, str) or _storable(value)
+                ]
+                return guard(field, f"({' OR '.join(tests) or 'false'})")
+            case Gap(later, earlier, op, span):
+                return guard(later, guard(earlier, f"e.{later} - e.{earlier} {op} {place(later, span)}"))
+        raise TypeError(f"{type(spec).__name__} cannot be compiled: build it from the specs in duly.core.specs")
+
+    return write(spec), parameters
+
+
+def _plain(value: Any, dialect: Dialect) -> Any:
+    if isinstance(value, datetime):
+        return dialect.instant(value)
+    if isinstance(value, timedelta):
+        return dialect.span(value)
+    return str(value) if isinstance(value, str) else value
+
+
+def _storable(text: str) -> bool:
+    """Text that no store accepts is in no row; asking for it must not be an error."""
+    return "\x00" not in text and text.encode(errors="ignore").decode() == text

@@ -1,0 +1,199 @@
+-- Named queries; `:name` is a parameter and `{name}` a fragment. The names are the same in both dialects.
+-- Differs by necessity: SQLite has no arrays, so rows arrive as one JSON parameter `:rows`, each an array in
+-- the order of the columns; and no writing CTEs, so a query may be several statements, which the store runs in
+-- one BEGIN IMMEDIATE. Nobody else can write meanwhile, so there is nothing to lock.
+
+-- fragment: event
+id, tenant, type, lane, status, due, ready, version, attempts, unsettled - (status = 'PROCESSING'), stands_for,
+payload, target, retry, key, correlation_id, series, occurrence, head, held, last_error, created, claimed,
+executed, worker
+
+-- fragment: schedule
+id, tenant, name, type, rule, payload, target, retry, enabled, halted
+
+-- name: now (read)
+SELECT :now
+
+-- name: add
+INSERT INTO events (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, created)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3,
+       coalesce(value ->> 4, :now + (value ->> 5)), coalesce(value ->> 4, :now + (value ->> 5)),
+       value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, :now
+FROM json_each(:rows)
+
+-- name: put
+-- One that has started or ended is left alone, and so is one that would not change: no row comes back.
+INSERT INTO history (subject, at, act, worker, version, detail)
+SELECT old.id, :now, 'moved', :by, old.version,
+       'due ' || strftime('%Y-%m-%dT%H:%M:%SZ', old.due / 1000000, 'unixepoch') || ' → '
+              || strftime('%Y-%m-%dT%H:%M:%SZ', coalesce(value ->> 4, :now + (value ->> 5)) / 1000000, 'unixepoch')
+FROM json_each(:rows) JOIN events AS old
+  ON old.tenant = value ->> 1 AND old.key = value ->> 9 AND old.key IS NOT NULL AND old.status <> 'CANCELLED'
+WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0
+  AND (old.type, old.due, old.payload, coalesce(old.target, ''), coalesce(old.retry, ''), coalesce(old.correlation_id, ''))
+      <> (value ->> 2, coalesce(value ->> 4, :now + (value ->> 5)), value ->> 6, coalesce(value ->> 7, ''),
+          coalesce(value ->> 8, ''), coalesce(value ->> 10, ''));
+INSERT INTO events AS old (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, created)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3,
+       coalesce(value ->> 4, :now + (value ->> 5)), coalesce(value ->> 4, :now + (value ->> 5)),
+       value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, :now
+FROM json_each(:rows) WHERE true
+ON CONFLICT (tenant, key) WHERE key IS NOT NULL AND status <> 'CANCELLED' DO UPDATE
+SET type = excluded.type, lane = excluded.lane, due = excluded.due, ready = excluded.ready,
+    payload = excluded.payload, target = excluded.target, retry = excluded.retry,
+    correlation_id = excluded.correlation_id
+WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0
+  AND (old.type, old.due, old.payload, coalesce(old.target, ''), coalesce(old.retry, ''), coalesce(old.correlation_id, ''))
+      <> (excluded.type, excluded.due, excluded.payload, coalesce(excluded.target, ''), coalesce(excluded.retry, ''),
+          coalesce(excluded.correlation_id, ''))
+RETURNING {event}, id IN (SELECT value ->> 0 FROM json_each(:rows)) AS inserted
+
+-- name: by_keys (read)
+SELECT {event} FROM events
+WHERE (tenant, key) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:rows)) AND key IS NOT NULL AND status <> 'CANCELLED'
+
+-- name: by_key (read)
+SELECT {event} FROM events WHERE tenant = :tenant AND key = :key ORDER BY id DESC LIMIT 1
+
+-- name: claim
+-- Oldest first. SQLite has no LATERAL: the store runs this once for each lane, in one transaction.
+UPDATE events
+SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = :now,
+    ready = :now + :lease
+WHERE id IN (
+    SELECT id FROM events WHERE lane = :lane AND unsettled = 0 AND ready <= :now ORDER BY ready LIMIT :free
+)
+RETURNING {event}
+
+-- name: claim_alone
+-- A lease in the past: its worker vanished. Five of those, and the event is taken for the cause.
+INSERT INTO history (subject, at, act, worker, version, claimed, detail)
+SELECT id, :now, 'interrupted', worker, version, claimed, 'its worker vanished and the lease expired'
+FROM (SELECT * FROM events WHERE lane IN (SELECT value FROM json_each(:lanes)) AND unsettled > 0 AND ready <= :now
+      ORDER BY ready, id LIMIT 1)
+WHERE status = 'PROCESSING';
+INSERT INTO history (subject, at, act, worker, version, detail)
+SELECT id, :now, 'failed', :worker, version + 1, :error
+FROM (SELECT * FROM events WHERE lane IN (SELECT value FROM json_each(:lanes)) AND unsettled > 0 AND ready <= :now
+      ORDER BY ready, id LIMIT 1)
+WHERE status = 'PROCESSING' AND unsettled >= :most;
+UPDATE events
+SET status = iif(status = 'PROCESSING' AND unsettled >= :most, 'FAILED', 'PROCESSING'),
+    ready = iif(status = 'PROCESSING' AND unsettled >= :most, NULL, :now + :lease),
+    last_error = iif(status = 'PROCESSING' AND unsettled >= :most, :error, last_error),
+    unsettled = unsettled + iif(status = 'PROCESSING' AND unsettled >= :most, 0, 1),
+    version = version + 1, worker = :worker, claimed = :now
+WHERE id IN (
+    SELECT id FROM events WHERE lane IN (SELECT value FROM json_each(:lanes)) AND unsettled > 0 AND ready <= :now
+    ORDER BY ready, id LIMIT 1
+)
+RETURNING {event}
+
+-- name: horizon (read)
+SELECT min((SELECT ready FROM events WHERE lane = wanted.value AND unsettled = 0 AND ready IS NOT NULL
+            ORDER BY ready LIMIT 1)) - :now,
+       min((SELECT ready FROM events WHERE lane = wanted.value AND unsettled > 0 AND ready IS NOT NULL
+            ORDER BY ready LIMIT 1)) - :now
+FROM json_each(:lanes) AS wanted
+
+-- name: renew
+UPDATE events SET ready = :now + :lease
+FROM (SELECT value ->> 0 AS id, value ->> 1 AS version FROM json_each(:rows)) AS held
+WHERE events.id = held.id AND events.version = held.version AND events.status = 'PROCESSING'
+RETURNING id
+
+-- name: settle
+-- No row back: the claim was lost, so the verdict is dropped. What is given back unspent keeps its place.
+INSERT INTO history (subject, at, act, worker, version, attempt, claimed, detail)
+SELECT e.id, :now, value ->> 3, :worker, e.version, iif(value ->> 6, e.attempts + 1, NULL), e.claimed, value ->> 4
+FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0
+WHERE e.version = value ->> 1 AND e.status = 'PROCESSING';
+UPDATE events
+SET status = verdict.status,
+    ready = iif(verdict.wait = 0 AND verdict.counts = 0 AND attempts = 0, due, :now + verdict.wait),
+    attempts = attempts + verdict.counts,
+    unsettled = unsettled - 1,
+    last_error = coalesce(verdict.error, last_error),
+    executed = iif(verdict.status = 'COMPLETED', :now, NULL)
+FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 2 AS status, value ->> 4 AS error,
+             value ->> 5 AS wait, value ->> 6 AS counts FROM json_each(:rows)) AS verdict
+WHERE events.id = verdict.id AND events.version = verdict.version AND events.status = 'PROCESSING'
+RETURNING id, :now
+
+-- name: schedules
+SELECT {schedule} FROM schedules WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id
+
+-- name: schedule_named (read)
+SELECT {schedule} FROM schedules WHERE tenant = :tenant AND name = :schedule
+
+-- name: put_schedule
+INSERT INTO schedules AS s (id, tenant, name, type, rule, payload, target, retry, enabled, halted, created, updated)
+VALUES (:id, :tenant, :schedule, :type, :rule, :payload, :target, :retry, :enabled, :halted, :now, :now)
+ON CONFLICT (tenant, name) DO UPDATE
+SET type = excluded.type, rule = excluded.rule, payload = excluded.payload, target = excluded.target,
+    retry = excluded.retry, enabled = excluded.enabled, halted = excluded.halted, updated = excluded.updated
+WHERE s.id = excluded.id
+RETURNING id
+
+-- name: halt
+UPDATE schedules SET halted = verdict.halted, updated = :now
+FROM (SELECT value ->> 0 AS id, value ->> 1 AS halted FROM json_each(:rows)) AS verdict
+WHERE schedules.id = verdict.id
+
+-- name: plant
+INSERT INTO events (id, tenant, type, lane, due, ready, payload, target, retry, series, occurrence, head, created)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 4, value ->> 5, value ->> 6,
+       value ->> 7, value ->> 8, value ->> 9, 1, :now
+FROM json_each(:rows) WHERE true
+ON CONFLICT (series, occurrence) WHERE series IS NOT NULL DO NOTHING
+RETURNING id
+
+-- name: retire
+-- A claimed head is one no longer; where downtime missed some, it fires as the latest of them.
+UPDATE events SET head = 0, due = given.due, occurrence = given.occurrence, stands_for = given.stands_for
+FROM (SELECT value ->> 0 AS id, value ->> 1 AS due, value ->> 2 AS occurrence, value ->> 3 AS stands_for
+      FROM json_each(:rows)) AS given
+WHERE events.id = given.id
+RETURNING id
+
+-- name: taken (read)
+SELECT series, occurrence FROM events
+WHERE (series, occurrence) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:rows))
+
+-- name: head
+SELECT {event} FROM events WHERE series = :series AND head
+
+-- name: reshape
+-- A head that has not started follows its schedule, in place.
+UPDATE events
+SET type = :type, lane = :lane, due = :due, ready = :due, payload = :payload, target = :target, retry = :retry,
+    occurrence = :occurrence
+WHERE id = :id;
+INSERT INTO history (subject, at, act, worker, version, detail)
+SELECT id, :now, 'moved', 'schedule', version, 'due ' || strftime('%Y-%m-%dT%H:%M:%SZ', due / 1000000, 'unixepoch')
+FROM events WHERE id = :id
+
+-- name: get (read)
+SELECT {event} FROM events WHERE id = :id
+
+-- name: lock
+SELECT {event} FROM events WHERE id = :id
+
+-- name: change
+INSERT INTO history (subject, at, act, worker, version, detail)
+SELECT id, :now, :act, :by, version, :detail FROM events WHERE id = :id;
+UPDATE events
+SET status = :status, due = :due, attempts = :attempts, unsettled = :interruptions,
+    ready = iif(:status IN ('PENDING', 'PROCESSING'), max(:due, :now), NULL), head = :head
+WHERE id = :id
+RETURNING id
+
+-- name: find (read)
+SELECT {event} FROM events AS e WHERE ({where}) ORDER BY e.id DESC LIMIT :limit
+
+-- name: history (read)
+SELECT at, act, worker, version, attempt, claimed, detail FROM history WHERE subject = :subject ORDER BY id
+
+-- name: overview (read)
+SELECT lane, status, count(*), min(due) FROM events WHERE ready IS NOT NULL OR held IS NOT NULL OR status = 'FAILED'
+GROUP BY lane, status ORDER BY lane, status

@@ -1,0 +1,379 @@
+"""The embedded store: one file, opened by apsw alone, safe against power cuts.
+
+Two SQLite libraries in one process break each other's locks on one file, so no other may open it.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import apsw
+import msgspec
+
+from duly.core.model import Event
+from duly.errors import Misuse, StoreError, StoreUnavailable
+from duly.ports import Clock
+from duly.stores.migrations import migrations, pending, require_current
+from duly.stores.queries import Query
+from duly.stores.specs import Dialect
+from duly.stores.sqlite.waker import SqliteWaker
+from duly.stores.statements import STATUSES, Columns, Statements
+
+T = TypeVar("T")
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+BUSY_TIMEOUT = timedelta(seconds=10)
+
+MIGRATIONS_TABLE = """\
+CREATE TABLE IF NOT EXISTS migrations (
+    version integer PRIMARY KEY,
+    name    text NOT NULL,
+    applied integer NOT NULL
+) STRICT;
+"""
+
+_TRANSIENT = (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError, apsw.NoMemError)
+_WAKING = frozenset({"add", "put", "plant", "change", "reshape"})
+_encode = msgspec.json.Encoder().encode
+
+_open_transaction: ContextVar["SqliteTransaction | None"] = ContextVar("duly_sqlite_transaction", default=None)
+
+
+def micros(value: datetime) -> int:
+    return (value - EPOCH) // MICROSECOND
+
+
+def span_micros(value: timedelta) -> int:
+    return value // MICROSECOND
+
+
+def from_micros(value: int) -> datetime:
+    return EPOCH + timedelta(microseconds=value)
+
+
+SPECS = Dialect(now=":now", instant=micros, span=span_micros, typed=lambda _field, placeholder, _value: placeholder)
+
+
+class SqliteStatements(Statements):
+    """How values travel to SQLite and back."""
+
+    dialect = "sqlite"
+    specs = SPECS
+
+    def columns(self, values: Columns) -> dict[str, Any]:
+        return {"rows": _encode(list(zip(*values.values(), strict=True))).decode()}
+
+    def listed(self, values: Sequence[str]) -> Any:
+        return _encode(values).decode()
+
+    def instant(self, value: datetime) -> Any:
+        return micros(value)
+
+    def span(self, value: timedelta) -> Any:
+        return span_micros(value)
+
+    def read_instant(self, value: Any) -> datetime:
+        return from_micros(value)
+
+    def read_span(self, value: Any) -> timedelta:
+        return timedelta(microseconds=value)
+
+    def present(self) -> Any:
+        return micros(self.clock.now()) if self.clock else time.time_ns() // 1000
+
+    def read_event(self, row: Any) -> Event:
+        (id, tenant, type, lane, status, due, ready, version, attempts, interruptions, stands_for, payload, target,
+         retry, key, correlation_id, series, occurrence, head, held, last_error, created, claimed, executed,
+         worker) = row[:25]  # fmt: skip
+        return Event(
+            id, tenant, type, lane, STATUSES[status], from_micros(due), None if ready is None else from_micros(ready),
+            version, attempts, interruptions, stands_for, payload, target, retry, key, correlation_id, series,
+            occurrence, bool(head), held, last_error, from_micros(created),
+            None if claimed is None else from_micros(claimed), None if executed is None else from_micros(executed),
+            worker,
+        )  # fmt: skip
+
+    async def claim(self, worker: str, room: Any, lease: timedelta) -> list[Event]:
+        # No LATERAL here: `execute` runs the query once for each lane of this list.
+        each = [{"lane": lane, "free": free} for lane, free in room.items()]
+        rows = await self.ask("claim", each=each, worker=worker, lease=self.span(lease))
+        claimed = [self.read_event(row) for row in rows]
+        claimed.sort(key=lambda event: event.due)
+        return claimed
+
+
+class SqliteStore(SqliteStatements):
+    """All writing happens on one connection in one thread, so it is in order and needs no locks of its own."""
+
+    def __init__(self, path: str, *, clock: Clock | None = None, soon: timedelta = timedelta(seconds=5)) -> None:
+        self.path = path
+        self.clock = clock
+        self.soon = soon
+        self._connection: apsw.Connection | None = None
+        self._reader: apsw.Connection | None = None
+        self._writing = asyncio.Lock()
+        self._at_work = 0  # calls on their way to the writing thread
+        self._wakers: list[SqliteWaker] = []
+
+    async def open(self, *, migrate: bool = True) -> None:
+        self._writing = asyncio.Lock()
+        self._writer_thread = ThreadPoolExecutor(1, "duly-sqlite-write")
+        self._reader_thread = ThreadPoolExecutor(1, "duly-sqlite-read")
+        self._connection = await self._on_writer(self._connect)
+        if self.path != ":memory:":
+            self._reader = await self._on_reader(self._connect)
+        applied = await self._on_writer(self._migrate if migrate else self._applied)
+        require_current(self.dialect, applied)
+
+    async def close(self) -> None:
+        if self._reader is not None:
+            await self._on_reader(self._reader.close)
+        if self._connection is not None:
+            await self._on_writer(self._connection.close)
+            self._writer_thread.shutdown()
+            self._reader_thread.shutdown()
+        self._connection = self._reader = None
+
+    def _connect(self) -> apsw.Connection:
+        try:
+            if self.path != ":memory:":
+                Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+            connection = apsw.Connection(self.path)
+            connection.set_busy_timeout(BUSY_TIMEOUT // timedelta(milliseconds=1))
+            _persist(connection)
+        except (apsw.NotADBError, apsw.CorruptError) as error:
+            raise StoreError(f"{self.path} is not a Duly database: {error}. Name another file.") from error
+        except (apsw.CantOpenError, OSError) as error:
+            raise StoreError(
+                f"cannot open {self.path}: {error}. Check that its folder exists and is writable."
+            ) from error
+        return connection
+
+    # -- running queries
+
+    @property
+    def writer(self) -> apsw.Connection:
+        if self._connection is None:
+            raise Misuse("this Duly is not open: use `async with duly:` around your calls")
+        return self._connection
+
+    async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
+        connection = self.writer
+        if query.reads:
+            if self._reader is None:
+                return await self._on_writer(execute, connection, query, parameters)
+            return await self._on_reader(execute, self._reader, query, parameters)
+        self._refuse_own_deadlock()
+        async with self._writing:
+            rows = await self._on_writer(_in_transaction, connection, query, parameters)
+        if query.name in _WAKING:
+            self.wake()
+        return rows
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator["SqliteTransaction"]:
+        self._refuse_own_deadlock()
+        async with self._writing:
+            await self._on_writer(_execute_plain, self.writer, "BEGIN IMMEDIATE")
+            transaction = SqliteTransaction(self)
+            token = _open_transaction.set(transaction)
+            try:
+                yield transaction
+            except BaseException:
+                await asyncio.shield(self._on_writer(_rollback, self.writer))
+                raise
+            else:
+                await asyncio.shield(self._on_writer(_commit, self.writer))
+            finally:
+                transaction.ended = True
+                _open_transaction.reset(token)
+        if transaction.wakes:
+            self.wake()
+
+    def _refuse_own_deadlock(self) -> None:
+        """SQLite has one writer: waiting for it while holding it would wait for ever."""
+        current = _open_transaction.get()
+        if current is not None and current.store is self and not current.ended:
+            raise Misuse("a transaction is open here already, and SQLite has only one writer: pass transaction=tx")
+
+    async def _on_writer(self, call: Callable[..., T], *args: Any) -> T:
+        self._at_work += 1
+        future = self._hop(self._writer_thread, call, *args)
+        future.add_done_callback(self._back_from_work)
+        return await future
+
+    def _back_from_work(self, _future: Any) -> None:
+        self._at_work -= 1
+
+    async def _on_reader(self, call: Callable[..., T], *args: Any) -> T:
+        return await self._hop(self._reader_thread, call, *args)
+
+    def _hop(self, thread: ThreadPoolExecutor, call: Callable[..., T], *args: Any) -> "asyncio.Future[T]":
+        def guarded() -> T:
+            with _translated(self.path):
+                return call(*args)
+
+        return asyncio.get_running_loop().run_in_executor(thread, guarded)
+
+    # -- waking
+
+    @asynccontextmanager
+    async def listen(self, lanes: Sequence[str]) -> AsyncIterator[SqliteWaker]:
+        waker = SqliteWaker(self.data_version)
+        self._wakers.append(waker)
+        try:
+            yield waker
+        finally:
+            self._wakers.remove(waker)
+
+    def wake(self) -> None:
+        for waker in self._wakers:
+            waker.wake()
+
+    def data_version(self) -> int | None:
+        """Changes when another connection has committed; None while this one is at work. It takes 2 µs, so
+        it is asked on the loop's own thread."""
+        if self._at_work or self._connection is None:
+            return None
+        try:
+            return cast(int, self._connection.pragma("data_version"))
+        except apsw.Error:
+            return None
+
+    # -- migrations
+
+    def _applied(self) -> int:
+        if not self.writer.execute("SELECT 1 FROM sqlite_schema WHERE name = 'migrations'").fetchall():
+            return 0
+        [row] = self.writer.execute("SELECT coalesce(max(version), 0) FROM migrations").fetchall()
+        return cast(int, row[0])
+
+    def _migrate(self) -> int:
+        if pending(self.dialect, self._applied()):
+            self.writer.execute("BEGIN IMMEDIATE")  # whoever starts at the same time waits here, then finds it done
+            try:
+                self.writer.execute(MIGRATIONS_TABLE)
+                for migration in pending(self.dialect, self._applied()):
+                    self.writer.execute(migration.sql)
+                    self.writer.execute(
+                        "INSERT INTO migrations VALUES (?, ?, ?)",
+                        (migration.version, migration.name, time.time_ns() // 1000),
+                    )
+                self.writer.execute("COMMIT")
+            finally:
+                _rollback(self.writer)
+        return self._applied()
+
+    async def migrate(self) -> list[str]:
+        """Apply what is missing; the names of what was applied."""
+        before = await self._on_writer(self._applied)
+        after = await self._on_writer(self._migrate)
+        return [f"{m.version:04}_{m.name}" for m in migrations(self.dialect) if before < m.version <= after]
+
+    async def applied(self) -> int:
+        return await self._on_writer(self._applied)
+
+
+class SqliteTransaction(SqliteStatements):
+    """One open transaction: Duly's statements and the user's, in the writing thread."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self.store = store
+        self.clock = store.clock
+        self.soon = store.soon
+        self.ended = False
+        self.wakes = False
+
+    @property
+    def connection(self) -> apsw.Connection:
+        return self.store.writer
+
+    async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
+        self.wakes |= query.name in _WAKING
+        return await self._call(execute, query, parameters)
+
+    async def execute(self, sql: str, *args: Any) -> None:
+        await self._call(_execute_plain, sql, args)
+
+    async def fetch(self, sql: str, *args: Any) -> list[Any]:
+        return await self._call(_execute_plain, sql, args)
+
+    async def fetchrow(self, sql: str, *args: Any) -> Any:
+        rows = await self.fetch(sql, *args)
+        return rows[0] if rows else None
+
+    async def fetchval(self, sql: str, *args: Any) -> Any:
+        row = await self.fetchrow(sql, *args)
+        return None if row is None else row[0]
+
+    async def _call(self, call: Callable[..., T], *args: Any) -> T:
+        if self.ended:
+            raise Misuse("this transaction has ended: begin another one")
+        return await self.store._on_writer(call, self.connection, *args)
+
+
+def _persist(connection: apsw.Connection) -> None:
+    """FULL: what was acknowledged survives a power cut. NORMAL would lose it."""
+    connection.execute("PRAGMA synchronous = FULL; PRAGMA cache_size = -16000")
+    deadline = time.monotonic() + BUSY_TIMEOUT.total_seconds()
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except apsw.BusyError:  # the switch to WAL does not wait by itself when several start at once
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def execute(connection: apsw.Connection, query: Query, parameters: dict[str, Any]) -> list[Any]:
+    if (each := parameters.pop("each", None)) is not None:
+        return [row for one in each for row in connection.execute(query.sql, parameters | one)]
+    return list(connection.execute(query.sql, parameters))
+
+
+def _execute_plain(connection: apsw.Connection, sql: str, args: Sequence[Any] = ()) -> list[Any]:
+    return list(connection.execute(sql, args))
+
+
+def _in_transaction(connection: apsw.Connection, query: Query, parameters: dict[str, Any]) -> list[Any]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        rows = execute(connection, query, parameters)
+        connection.execute("COMMIT")
+    except BaseException:
+        _rollback(connection)
+        raise
+    return rows
+
+
+def _commit(connection: apsw.Connection) -> None:
+    try:
+        connection.execute("COMMIT")
+    except BaseException:
+        _rollback(connection)
+        raise
+
+
+def _rollback(connection: apsw.Connection) -> None:
+    if connection.in_transaction:  # some errors have rolled back already
+        connection.execute("ROLLBACK")
+
+
+@contextmanager
+def _translated(path: str) -> Any:
+    try:
+        yield
+    except _TRANSIENT as error:
+        raise StoreUnavailable(f"{path}: {error}") from error
+    except apsw.ReadOnlyError as error:
+        raise StoreError(
+            f"{path} cannot be written: {error}. Check the permissions of the file and its folder."
+        ) from error

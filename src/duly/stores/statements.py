@@ -1,0 +1,305 @@
+"""What both stores share: each of the port's statements as a named query with its parameters."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from duly.core.lifecycle import MAX_INTERRUPTIONS
+from duly.core.model import Claim, Entry, Event, NewEvent, Schedule, Settlement, Status
+from duly.core.rules import Occurrence
+from duly.core.specs import Compare, Spec
+from duly.errors import NotFound
+from duly.ports import Added, Clock, Horizon
+from duly.stores.queries import Query, load
+from duly.stores.specs import Dialect, compile_spec
+
+EVENT_COLUMNS = "id tenant type lane due delay payload_json target_json retry_json key correlation_id".split()
+HEAD_COLUMNS = "id tenant type lane due payload_json target_json retry_json series occurrence".split()
+
+Columns = dict[str, list[Any]]
+
+
+class Statements(ABC):
+    """Runs named queries; a subclass knows the driver, the transaction and how values travel."""
+
+    dialect: str
+    specs: Dialect
+    clock: Clock | None = None
+    soon: timedelta = timedelta(seconds=5)
+
+    @abstractmethod
+    async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
+        """The rows of one named query, atomically."""
+
+    @abstractmethod
+    def columns(self, values: Columns) -> dict[str, Any]:
+        """A batch as this dialect takes it: a parameter for each column, or one for all rows."""
+
+    @abstractmethod
+    def listed(self, values: Sequence[str]) -> Any:
+        """A list of texts as one parameter."""
+
+    @abstractmethod
+    def instant(self, value: datetime) -> Any: ...
+
+    @abstractmethod
+    def span(self, value: timedelta) -> Any: ...
+
+    @abstractmethod
+    def read_instant(self, value: Any) -> datetime: ...
+
+    @abstractmethod
+    def read_span(self, value: Any) -> timedelta: ...
+
+    @abstractmethod
+    def read_event(self, row: Any) -> Event: ...
+
+    @abstractmethod
+    def present(self) -> Any:
+        """The parameter ``:now``: the injected clock's, or whatever means the store's own."""
+
+    async def ask(self, name: str, values: Columns | None = None, **parameters: Any) -> list[Any]:
+        return await self.run(*self.statement(name, values, **parameters))
+
+    def statement(self, name: str, values: Columns | None = None, **parameters: Any) -> tuple[Query, dict[str, Any]]:
+        if values is not None:
+            parameters |= self.columns(values)
+        parameters["now"] = self.present()
+        return load(self.dialect)[name], parameters
+
+    # -- the path
+
+    async def now(self) -> datetime:
+        [row] = await self.ask("now")
+        return self.read_instant(row[0])
+
+    async def add(self, events: Sequence[NewEvent]) -> list[str]:
+        await self.run(*self.add_statement(events))
+        return [event.id for event in events]
+
+    def add_statement(self, events: Sequence[NewEvent]) -> tuple[Query, dict[str, Any]]:
+        return self.statement("add", self._event_columns(events), soon=self.span(self.soon))
+
+    async def put(self, events: Sequence[NewEvent]) -> list[Added]:
+        rows = await self.run(*self.put_statement(events))
+        found = self.read_put(rows)
+        if missing := [event for event in events if event.key and (event.tenant, event.key) not in found]:
+            found |= self.read_keys(await self.run(*self.keys_statement(missing)))
+        return [self.pick_added(event, found) for event in events]
+
+    def put_statement(self, events: Sequence[NewEvent]) -> tuple[Query, dict[str, Any]]:
+        # Sorted, so that two batches never wait for each other's keys; the last of one key wins.
+        last = {(event.tenant, event.key or event.id): event for event in events}
+        ordered = [last[key] for key in sorted(last)]
+        return self.statement("put", self._event_columns(ordered), soon=self.span(self.soon), by="caller")
+
+    def keys_statement(self, events: Sequence[NewEvent]) -> tuple[Query, dict[str, Any]]:
+        keys: Columns = {"tenant": [event.tenant for event in events], "key": [event.key for event in events]}
+        return self.statement("by_keys", keys)
+
+    def read_put(self, rows: Sequence[Any]) -> dict[tuple[str, str], Added]:
+        added = [Added(self.read_event(row), "created" if row[25] else "moved") for row in rows]
+        return {(a.event.tenant, a.event.key or a.event.id): a for a in added}
+
+    def read_keys(self, rows: Sequence[Any]) -> dict[tuple[str, str], Added]:
+        events = [self.read_event(row) for row in rows]
+        return {(event.tenant, event.key or event.id): Added(event, "unchanged") for event in events}
+
+    def pick_added(self, event: NewEvent, found: Mapping[tuple[str, str], Added]) -> Added:
+        added = found.get((event.tenant, event.key or event.id))
+        if added is None:  # its key's event was cancelled between two statements
+            raise NotFound(f"timer {event.key!r} was cancelled while it was being put: put it again")
+        return added
+
+    async def claim(self, worker: str, room: Mapping[str, int], lease: timedelta) -> list[Event]:
+        values: Columns = {"lane": list(room), "free": list(room.values())}
+        rows = await self.ask("claim", values, worker=worker, lease=self.span(lease))
+        claimed = [self.read_event(row) for row in rows]
+        claimed.sort(key=_by_due)
+        return claimed
+
+    async def claim_alone(self, worker: str, lanes: Sequence[str], lease: timedelta) -> list[Event]:
+        error = f"interrupted {MAX_INTERRUPTIONS} times: each time its worker vanished while it was under way"
+        rows = await self.ask(
+            "claim_alone",
+            lanes=self.listed(lanes),
+            worker=worker,
+            lease=self.span(lease),
+            most=MAX_INTERRUPTIONS,
+            error=error,
+        )
+        return [self.read_event(row) for row in rows]
+
+    async def horizon(self, lanes: Sequence[str]) -> Horizon:
+        [row] = await self.ask("horizon", lanes=self.listed(lanes))
+        return Horizon(*(None if ahead is None else self.read_span(ahead) for ahead in row))
+
+    async def renew(self, claims: Sequence[Claim], lease: timedelta) -> set[str]:
+        values: Columns = {"id": [c.id for c in claims], "version": [c.version for c in claims]}
+        return {row[0] for row in await self.ask("renew", values, lease=self.span(lease))}
+
+    async def settle(self, settlements: Sequence[Settlement], worker: str) -> dict[str, datetime]:
+        values: Columns = {
+            "id": [s.event.id for s in settlements],
+            "version": [s.event.version for s in settlements],
+            "status": [s.verdict.status.value for s in settlements],
+            "act": [s.verdict.act for s in settlements],
+            "error": [s.verdict.error for s in settlements],
+            "wait": [None if s.verdict.wait is None else self.span(s.verdict.wait) for s in settlements],
+            "counts": [int(s.verdict.counts) for s in settlements],
+        }
+        rows = await self.ask("settle", values, worker=worker)
+        at = self.read_instant(rows[0][1]) if rows else None
+        return {row[0]: at for row in rows if at}
+
+    # -- schedules and heads
+
+    async def schedules(self, ids: Sequence[str]) -> list[Schedule]:
+        return [_schedule(row) for row in await self.ask("schedules", ids=self.listed(ids))]
+
+    async def schedule_named(self, tenant: str, name: str) -> Schedule | None:
+        rows = await self.ask("schedule_named", tenant=tenant, schedule=name)
+        return _schedule(rows[0]) if rows else None
+
+    async def put_schedule(self, schedule: Schedule) -> bool:
+        rows = await self.ask(
+            "put_schedule",
+            id=schedule.id,
+            tenant=schedule.tenant,
+            schedule=schedule.name,
+            type=schedule.type,
+            rule=schedule.rule_json,
+            payload=schedule.payload_json,
+            target=schedule.target_json,
+            retry=schedule.retry_json,
+            enabled=schedule.enabled,
+            halted=schedule.halted,
+        )
+        return bool(rows)
+
+    async def halt(self, reasons: Mapping[str, str | None]) -> None:
+        await self.ask("halt", {"id": list(reasons), "halted": list(reasons.values())})
+
+    async def plant(self, heads: Sequence[NewEvent]) -> set[str]:
+        values = self._batch(heads, HEAD_COLUMNS)
+        return {row[0] for row in await self.ask("plant", values, soon=self.span(self.soon))}
+
+    async def retire(self, heads: Mapping[str, tuple[Occurrence, int]]) -> None:
+        values: Columns = {
+            "id": list(heads),
+            "due": [self.instant(fires.due) for fires, _ in heads.values()],
+            "occurrence": [fires.name for fires, _ in heads.values()],
+            "stands_for": [stands_for for _, stands_for in heads.values()],
+        }
+        await self.ask("retire", values)
+
+    async def taken(self, identities: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+        values: Columns = {"series": [i[0] for i in identities], "occurrence": [i[1] for i in identities]}
+        return {(row[0], row[1]) for row in await self.ask("taken", values)}
+
+    async def head(self, series: str) -> Event | None:
+        return self._one(await self.ask("head", series=series))
+
+    async def reshape(self, head: Event, anew: NewEvent) -> None:
+        await self.ask(
+            "reshape",
+            id=head.id,
+            type=anew.type,
+            lane=anew.lane,
+            due=self.instant(anew.due or head.due),
+            payload=anew.payload_json,
+            target=anew.target_json,
+            retry=anew.retry_json,
+            occurrence=anew.occurrence,
+            soon=self.span(self.soon),
+        )
+
+    # -- looking and changing
+
+    async def get(self, id: str) -> Event | None:
+        return self._one(await self.ask("get", id=id))
+
+    async def lock(self, id: str) -> Event | None:
+        return self._one(await self.ask("lock", id=id))
+
+    async def by_key(self, tenant: str, key: str) -> Event | None:
+        return self._one(await self.ask("by_key", tenant=tenant, key=key))
+
+    async def find(self, spec: Spec, *, limit: int, after: str | None = None) -> list[Event]:
+        where, parameters = compile_spec(spec & Compare("id", "<", after) if after else spec, self.specs)
+        query = load(self.dialect)["find"]
+        bound = Query("find", query.sql.replace("{where}", where), reads=True)
+        rows = await self.run(bound, {**parameters, "limit": limit, "now": self.present()})
+        return [self.read_event(row) for row in rows]
+
+    async def history(self, subject: str) -> list[Entry]:
+        return [
+            Entry(
+                self.read_instant(at),
+                act,
+                worker,
+                version,
+                attempt,
+                None if claimed is None else self.read_instant(claimed),
+                detail,
+            )
+            for at, act, worker, version, attempt, claimed, detail in await self.ask("history", subject=subject)
+        ]
+
+    async def change(self, event: Event, act: str, by: str, detail: str | None = None) -> None:
+        await self.ask(
+            "change",
+            id=event.id,
+            status=event.status.value,
+            due=self.instant(event.due),
+            attempts=event.attempts,
+            interruptions=event.interruptions,
+            head=event.head,
+            act=act,
+            by=by,
+            detail=detail,
+            soon=self.span(self.soon),
+        )
+
+    async def overview(self) -> list[tuple[str, str, int, datetime]]:
+        return [
+            (lane, status, count, self.read_instant(oldest))
+            for lane, status, count, oldest in await self.ask("overview")
+        ]
+
+    def _one(self, rows: Sequence[Any]) -> Event | None:
+        return self.read_event(rows[0]) if rows else None
+
+    def _event_columns(self, events: Sequence[NewEvent]) -> Columns:
+        return self._batch(events, EVENT_COLUMNS)
+
+    def _batch(self, events: Sequence[NewEvent], names: Sequence[str]) -> Columns:
+        values = {name: [getattr(event, name) for event in events] for name in names}
+        values["due"] = [None if due is None else self.instant(due) for due in values["due"]]
+        if "delay" in values:
+            values["delay"] = [None if delay is None else self.span(delay) for delay in values["delay"]]
+        return values
+
+
+def _by_due(event: Event) -> datetime:
+    return event.due
+
+
+def _schedule(row: Any) -> Schedule:
+    id, tenant, name, type, rule, payload, target, retry, enabled, halted = row
+    return Schedule(
+        id=id,
+        tenant=tenant,
+        name=name,
+        type=type,
+        rule_json=rule,
+        payload_json=payload,
+        target_json=target,
+        retry_json=retry,
+        enabled=bool(enabled),
+        halted=halted,
+    )
+
+
+STATUSES = {status.value: status for status in Status}
