@@ -1,0 +1,100 @@
+"""Delivers an event by calling the Python function that was registered for its type."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+from duly.channels.threads import Threads
+from duly.core.failure import describe
+from duly.core.model import HANDLER, Delivered, Event, Failed, Outcome, Rejected, Unreachable
+from duly.errors import Misuse
+from duly.ports import Route, Transaction
+
+DEADLINE = timedelta(minutes=5)
+DELIVERED = Delivered()
+
+
+class AsyncHandler:
+    """An ``async def``. It may raise anything; only being cancelled is not its own doing."""
+
+    def __init__(self, type: str, function: Callable[..., Any]) -> None:
+        self.type, self.function = type, function
+
+    async def deliver(self, event: Event) -> Outcome:
+        return await self._outcome(event)
+
+    async def deliver_in(self, event: Event, tx: Transaction) -> Outcome:
+        return await self._outcome(event, tx)
+
+    async def _outcome(self, *args: Any) -> Outcome:
+        try:
+            return outcome_of(await self.function(*args), self.type)
+        except Exception as error:
+            return Failed(describe(error))
+        except (SystemExit, KeyboardInterrupt) as error:
+            return Failed(f"{describe(error)} (a handler must not end the process)")
+
+
+class ThreadHandler:
+    """A plain ``def``, called in a thread."""
+
+    def __init__(self, type: str, function: Callable[..., Any], threads: Threads) -> None:
+        self.type, self.function, self._threads = type, function, threads
+
+    async def deliver(self, event: Event) -> Outcome:
+        return await self._threads.call(self._outcome, event)
+
+    def _outcome(self, event: Event) -> Outcome:
+        try:
+            return outcome_of(self.function(event), self.type)
+        except BaseException as error:  # in a thread of ours, whatever it is ends here
+            return Failed(describe(error))
+
+
+class Handlers:
+    """The handlers of one Duly, by event type."""
+
+    def __init__(self) -> None:
+        self._routes: dict[str, Route] = {}
+        self._threads = Threads()
+
+    def register(
+        self,
+        type: str,
+        function: Callable[..., Any],
+        *,
+        transactional: bool = False,
+        deadline: timedelta = DEADLINE,
+    ) -> None:
+        lane = f"{HANDLER}:{type}"
+        if lane in self._routes:
+            raise Misuse(f"event type {type!r} has a handler already: register each type once")
+        awaits = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004 - an object whose __call__ is async
+        )
+        if transactional and not awaits:
+            raise Misuse(f"the handler of {type!r} is transactional and must be `async def`: it awaits its transaction")
+        if deadline <= timedelta():
+            raise Misuse(f"the handler of {type!r} has a deadline of {deadline}: give it some time")
+        channel = AsyncHandler(type, function) if awaits else ThreadHandler(type, function, self._threads)
+        self._routes[lane] = Route(channel, deadline, transactional)
+
+    def routes(self) -> Iterator[tuple[str, Route]]:
+        yield from self._routes.items()
+
+
+def outcome_of(returned: Any, type_name: str) -> Outcome:
+    if returned is None:
+        return DELIVERED
+    if isinstance(returned, Delivered | Failed | Rejected | Unreachable):
+        return returned
+    kind = type(returned).__name__
+    if inspect.iscoroutine(returned):
+        returned.close()
+    if inspect.isawaitable(returned):
+        return Rejected(f"the handler of {type_name!r} returned an awaitable ({kind}): declare it `async def`")
+    return Rejected(
+        f"the handler of {type_name!r} returned {kind}: return nothing when it worked, raise or return "
+        "Failed(…) to try again, or return Rejected(…) to give up"
+    )

@@ -1,0 +1,51 @@
+"""Threads for plain ``def`` handlers. One that never returns is left behind; the others are not held up by it."""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Threads:
+    """Grows as calls need it. The worker bounds how many there are, and a thread that hangs is not counted:
+    an executor of fixed size would be full of hung calls in the end."""
+
+    def __init__(self) -> None:
+        self._idle: list[queue.SimpleQueue[Callable[[], None]]] = []
+
+    async def call(self, function: Callable[..., T], *args: Any) -> T:
+        """The function must not raise. If the caller is cancelled, its thread goes on and is used again later."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        context = copy_context()
+        inbox = self._idle.pop() if self._idle else self._start()
+
+        def job() -> None:
+            result = context.run(function, *args)
+            try:
+                loop.call_soon_threadsafe(done, result)
+            except RuntimeError:  # the loop has closed meanwhile: nobody waits for this any more
+                return
+
+        def done(result: T) -> None:
+            self._idle.append(inbox)
+            if not future.done():
+                future.set_result(result)
+
+        inbox.put(job)
+        return await future
+
+    def _start(self) -> "queue.SimpleQueue[Callable[[], None]]":
+        inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+
+        def work() -> None:
+            while True:
+                inbox.get()()
+
+        # Daemons: a hung handler must not keep the process from ending.
+        threading.Thread(target=work, name="duly-handler", daemon=True).start()
+        return inbox

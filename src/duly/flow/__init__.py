@@ -1,0 +1,4 @@
+"""What acts, in the order of the path: schedule, claim, deliver, settle; worker is the loop over them.
+
+Beside them: heads (what follows a head), pool (who runs what is claimed) and admin (what people do to events).
+"""

@@ -1,0 +1,112 @@
+"""What people do to events: look, cancel, move, replay, discard. Every act is checked, audited and atomic."""
+
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+import msgspec
+
+from duly.core.checks import due_problems
+from duly.core.lifecycle import step
+from duly.core.model import Entry, Event
+from duly.core.rules import instant_name
+from duly.core.specs import Everything, OfTenant, Spec
+from duly.errors import Conflict, Invalid, NotFound, Problem
+from duly.flow.heads import succeed_heads
+from duly.ports import Store, Transaction
+
+MOST = 1000
+
+
+class Events:
+    """``duly.events``. With a tenant, only that tenant's events exist."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def get(self, id: str, *, tenant: str | None = None) -> Event:
+        return _known(await self._store.get(_checked_id(id)), id, tenant)
+
+    async def by_key(self, key: str, *, tenant: str = "default") -> Event:
+        """The newest timer with this key."""
+        return _known(await self._store.by_key(tenant, key), f"key {key!r}", tenant)
+
+    async def find(
+        self,
+        spec: Spec | None = None,
+        *,
+        tenant: str | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> list[Event]:
+        """The newest first. For the next page, *after* is the last id of this one."""
+        if not 1 <= limit <= MOST:
+            raise Invalid([Problem("limit", f"must be 1 to {MOST}, not {limit}")])
+        spec = Everything() if spec is None else spec
+        return await self._store.find(
+            spec if tenant is None else spec & OfTenant(tenant),
+            limit=limit,
+            after=None if after is None else _checked_id(after),
+        )
+
+    async def history(self, id: str, *, tenant: str | None = None) -> list[Entry]:
+        """Every attempt, interruption and human act, oldest first."""
+        event = await self.get(id, tenant=tenant)
+        return await self._store.history(event.id)
+
+    async def cancel(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
+        """It will not fire. Its series, if it has one, goes on with the occurrence after it."""
+        async with self._locked(id, tenant) as (tx, event):
+            status = step(event.status, "cancel", f"event {id}")
+            if event.head:
+                await succeed_heads(tx, [event], event.due)
+            cancelled = msgspec.structs.replace(event, status=status, ready=None, head=False)
+            await tx.change(cancelled, "cancelled", by, reason)
+        return cancelled
+
+    async def reschedule(self, id: str, due: datetime, *, tenant: str | None = None, by: str = "api") -> Event:
+        """Move one that has not started."""
+        if problems := list(due_problems(due)):
+            raise Invalid(problems)
+        due = due.astimezone(UTC)
+        async with self._locked(id, tenant) as (tx, event):
+            step(event.status, "reschedule", f"event {id}")
+            if event.attempts or event.interruptions:
+                raise Conflict(f"cannot reschedule event {id}: it was tried {event.attempts} times already; cancel it")
+            moved = msgspec.structs.replace(event, due=due, ready=due)
+            await tx.change(moved, "rescheduled", by, f"due {instant_name(event.due)} → {instant_name(due)}")
+        return moved
+
+    async def replay(self, id: str, *, tenant: str | None = None, by: str = "api") -> Event:
+        """A dead letter's way back, under the same id, with all its attempts anew."""
+        async with self._locked(id, tenant) as (tx, event):
+            status = step(event.status, "replay", f"event {id}")
+            again = msgspec.structs.replace(event, status=status, attempts=0, interruptions=0)
+            await tx.change(again, "replayed", by, f"after {event.attempts} attempts: {event.last_error}"[:2000])
+        return again
+
+    async def discard(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
+        """A dead letter that nobody needs any more."""
+        async with self._locked(id, tenant) as (tx, event):
+            discarded = msgspec.structs.replace(event, status=step(event.status, "discard", f"event {id}"), ready=None)
+            await tx.change(discarded, "discarded", by, reason)
+        return discarded
+
+    @asynccontextmanager
+    async def _locked(self, id: str, tenant: str | None) -> AsyncIterator[tuple[Transaction, Event]]:
+        async with self._store.begin() as tx:
+            yield tx, _known(await tx.lock(_checked_id(id)), id, tenant)
+
+
+def _checked_id(id: str) -> str:
+    try:
+        return str(uuid.UUID(id))
+    except (ValueError, AttributeError, TypeError):
+        raise Invalid([Problem("id", f"{id!r:.60} is not an event id: expected a UUID")]) from None
+
+
+def _known(event: Event | None, wanted: str, tenant: str | None) -> Event:
+    if event is None or (tenant is not None and event.tenant != tenant):
+        raise NotFound(f"there is no event {wanted}" + (f" in tenant {tenant!r}" if tenant else ""))
+    return event

@@ -1,0 +1,48 @@
+"""Take what is ready, oldest first, one second late or one week late. Recovery is this and nothing else."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from duly.core.model import Event, Status
+from duly.flow.heads import succeed_heads
+from duly.ports import Store
+from duly.signals import Claimed, DeadLettered, Interrupted, Signals
+
+
+async def claim(store: Store, worker: str, room: Mapping[str, int], lease: timedelta, signals: Signals) -> list[Event]:
+    """Events that are this worker's until the lease ends. Claimed heads have their successors already."""
+    async with store.begin() as tx:
+        events = await tx.claim(worker, room, lease)
+        heads = [event for event in events if event.head]
+        if heads:
+            fired = {event.id: event for event in await succeed_heads(tx, heads, heads[0].claimed or heads[0].due)}
+            events = [fired.get(event.id, event) for event in events]
+    if signals.wanted(Claimed):
+        for event in events:
+            signals.emit(Claimed(event, worker))
+    return events
+
+
+async def claim_alone(
+    store: Store, worker: str, lanes: Sequence[str], lease: timedelta, signals: Signals
+) -> Event | None:
+    """One event that was under way when a worker vanished. It must be delivered with nothing beside it: if it
+    is what ended that worker, it will end this one, and only it shall pay for that."""
+    for event in await store.claim_alone(worker, lanes, lease):
+        signals.emit(Interrupted(event))
+        if event.status is Status.FAILED:
+            signals.emit(DeadLettered(event, event.last_error or ""))
+        else:
+            signals.emit(Claimed(event, worker))
+            return event
+    return None
+
+
+def share(lanes: Sequence[str], free: int, busy: frozenset[str]) -> dict[str, int]:
+    """Split the room among lanes: those with a backlog share it, the others get a look in."""
+    if not busy or len(busy) == len(lanes):
+        each = max(1, free // len(lanes))
+        return dict.fromkeys(lanes, each)
+    look = max(1, free // (4 * len(lanes)))
+    rest = max(1, (free - look * (len(lanes) - len(busy))) // len(busy))
+    return {lane: rest if lane in busy else look for lane in lanes}

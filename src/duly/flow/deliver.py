@@ -1,0 +1,44 @@
+"""Hand an event to its channel. What comes back is a value, whatever happened."""
+
+from typing import cast
+
+from duly.core.failure import describe
+from duly.core.lifecycle import DELIVERED
+from duly.core.model import Delivered, Event, Failed, Outcome, Settlement, Unreachable
+from duly.errors import StoreUnavailable
+from duly.ports import Route, Store, TransactionalChannel
+
+
+async def deliver(event: Event, route: Route) -> Outcome:
+    try:
+        return await route.channel.deliver(event)
+    except Exception as error:  # a channel returns its failures; one that raises is a bug in that channel
+        return Failed(f"{type(route.channel).__name__} raised {describe(error)}")
+
+
+class _Undone(Exception):
+    """Rolls the handler's effect back, and carries why."""
+
+    def __init__(self, outcome: Outcome | None) -> None:
+        self.outcome = outcome
+
+
+async def deliver_and_settle(event: Event, route: Route, store: Store, worker: str) -> Outcome | None:
+    """The effect and its settlement commit together: the settlement comes last, and finding no row rolls the
+    effect back. None when there is nothing left to settle: it is settled, or the claim was lost."""
+    channel = cast(TransactionalChannel, route.channel)
+    try:
+        async with store.begin() as tx:
+            outcome = await channel.deliver_in(event, tx)
+            if not isinstance(outcome, Delivered):
+                raise _Undone(outcome)
+            if not await tx.settle([Settlement(event, DELIVERED)], worker):
+                raise _Undone(None)
+    except _Undone as undone:
+        return undone.outcome
+    except StoreUnavailable as error:
+        # The commit may have happened. Giving the claim back finds out: a settled event is no longer claimed.
+        return Unreachable(describe(error))
+    except Exception as error:  # such as a transaction that the handler left aborted
+        return Failed(describe(error))
+    return None

@@ -1,0 +1,154 @@
+"""Runs claimed events, so many at a time. A few runners take one after another: a task for each event would
+cost more than most handlers do."""
+
+import asyncio
+import types
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from contextvars import Context, copy_context
+from typing import Any
+
+from duly.core.model import Event, Failed, Outcome
+from duly.ports import Route
+from duly.signals import HandlerAbandoned, Signals
+
+TURN = 0.005
+"""Seconds that a runner may go on without letting the loop do anything else."""
+
+PATIENCE = 5.0
+"""Seconds that a handler gets to end after it was cancelled."""
+
+Attempt = Callable[[Event, Route], Coroutine[Any, Any, Outcome | None]]
+Finish = Callable[[Event, Outcome | None], None]
+
+
+class Running:
+    __slots__ = ("event", "expires", "gone", "route", "task")
+
+    def __init__(self, event: Event, route: Route, expires: float, task: "asyncio.Task[None]") -> None:
+        self.event, self.route, self.expires, self.task = event, route, expires, task
+        self.gone = False  # taken away from its runner: its outcome was decided without it
+
+
+class Pool:
+    def __init__(
+        self,
+        routes: Mapping[str, Route],
+        concurrency: int,
+        attempt: Attempt,
+        finish: Finish,
+        signals: Signals,
+    ) -> None:
+        self._routes, self._concurrency = routes, concurrency
+        self._attempt, self._finish, self._signals = attempt, finish, signals
+        self._loop = asyncio.get_running_loop()
+        self._base = copy_context()
+        self._runners = 0
+        self._starting = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.waiting: deque[Event] = deque()
+        self.running: dict[str, Running] = {}
+        self.finished = 0
+
+    @property
+    def load(self) -> int:
+        return len(self.waiting) + len(self.running)
+
+    def start(self, events: Iterable[Event]) -> None:
+        self.waiting.extend(events)
+        self._spawn()
+
+    def events(self) -> list[Event]:
+        return [*self.waiting, *(running.event for running in self.running.values())]
+
+    def take_waiting(self) -> list[Event]:
+        """What has not been started, for giving back."""
+        taken = list(self.waiting)
+        self.waiting.clear()
+        return taken
+
+    def expire(self) -> None:
+        """End what has gone on past its deadline."""
+        now = self._loop.time()
+        for running in [running for running in self.running.values() if running.expires <= now]:
+            self._take_away(running)
+            seconds = running.route.deadline.total_seconds()
+            self._finish(running.event, Failed(f"went on past its deadline of {seconds:g} s and was stopped"))
+            self._loop.call_later(PATIENCE, self._check_abandoned, running)
+
+    def cancel(self) -> list[Event]:
+        """End everything; the events that were under way."""
+        ended = list(self.running.values())
+        for running in ended:
+            self._take_away(running)
+        return [running.event for running in ended]
+
+    def _take_away(self, running: Running) -> None:
+        running.gone = True
+        del self.running[running.event.id]
+        self._runners -= 1
+        running.task.cancel()
+        self._spawn()
+
+    def _check_abandoned(self, running: Running) -> None:
+        if not running.task.done():
+            self._signals.emit(HandlerAbandoned(running.event, running.route.deadline))
+
+    def _spawn(self) -> None:
+        if self.waiting and not self._starting and self._runners < self._concurrency:
+            self._starting = True
+            self._runners += 1
+            task = self._loop.create_task(self._run())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _run(self) -> None:
+        self._starting = False
+        gone = False
+        turn = self._loop.time() + TURN
+        task = asyncio.current_task()
+        assert task is not None
+        while self.waiting and not gone:
+            event = self.waiting.popleft()
+            if self.waiting:
+                self._spawn()  # somebody else goes on with the next if this one has to wait
+            gone = await self._one(event, task)
+            if self._loop.time() > turn:
+                await asyncio.sleep(0)
+                turn = self._loop.time() + TURN
+        if not gone:
+            self._runners -= 1
+
+    async def _one(self, event: Event, task: "asyncio.Task[None]") -> bool:
+        """True when the event was taken away meanwhile, and this runner must end."""
+        route = self._routes[event.lane]
+        running = Running(event, route, self._loop.time() + route.deadline.total_seconds(), task)
+        self.running[event.id] = running
+        outcome: Outcome | None
+        try:
+            outcome = await _in_context(self._attempt(event, route), self._base.copy())
+        except asyncio.CancelledError:
+            outcome = Failed("was cancelled from within")
+        if running.gone:
+            return True
+        del self.running[event.id]
+        self.finished += 1
+        self._finish(event, outcome)
+        return False
+
+
+@types.coroutine
+def _in_context(coroutine: Coroutine[Any, Any, Any], context: Context) -> Generator[Any, Any, Any]:
+    """Run a coroutine in a context of its own, so that what one handler sets the next one does not see."""
+    step: Callable[..., Any] = coroutine.send
+    value: Any = None
+    while True:
+        try:
+            waits_for = context.run(step, value)
+        except StopIteration as done:
+            return done.value
+        try:
+            value = yield waits_for
+            step = coroutine.send
+        except BaseException as error:
+            value, step = error, coroutine.throw

@@ -1,0 +1,110 @@
+"""Record what became of claims: outcome → verdict → status and history, many events in one statement."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from duly.core.lifecycle import judge
+from duly.core.model import Event, Outcome, Settlement, Status, Unreachable
+from duly.errors import StoreUnavailable
+from duly.flow.outage import Outage
+from duly.ports import Store
+from duly.signals import Completed, DeadLettered, GivenBack, Lost, Retried, Signals
+
+log = logging.getLogger("duly")
+
+MOST = 1000
+NOW = timedelta()
+
+
+async def settle(store: Store, settlements: Sequence[Settlement], worker: str, signals: Signals) -> None:
+    """Commit the verdicts, then tell. A claim that was lost meanwhile drops its verdict."""
+    settled = await store.settle(settlements, worker)
+    if not signals.wanted(Completed) and len(settled) == len(settlements) and not _any_trouble(settlements):
+        return
+    for settlement in settlements:
+        event, verdict = settlement.event, settlement.verdict
+        at = settled.get(event.id)
+        if at is None:
+            signals.emit(Lost(event, verdict.act))
+        elif verdict.status is Status.COMPLETED:
+            signals.emit(Completed(event, at, at - event.due))
+        elif verdict.status is Status.FAILED:
+            signals.emit(DeadLettered(event, verdict.error or ""))
+        elif verdict.counts:
+            signals.emit(Retried(event, verdict.error or "", verdict.wait or NOW))
+        else:
+            signals.emit(GivenBack(event, verdict.error or ""))
+
+
+def _any_trouble(settlements: Sequence[Settlement]) -> bool:
+    return any(settlement.verdict.status is not Status.COMPLETED for settlement in settlements)
+
+
+def give_back(event: Event, reason: str) -> Settlement:
+    """Return a claim unspent."""
+    return Settlement(event, judge(Unreachable(reason, NOW), event, 0))
+
+
+class Settler:
+    """Collects verdicts while a batch is on its way, so that they fill the next one. A lone verdict goes at once."""
+
+    def __init__(
+        self, store: Store, worker: str, signals: Signals, outage: Outage, retrying: Callable[[], None]
+    ) -> None:
+        self._store, self._worker, self._signals, self._outage = store, worker, signals, outage
+        self._retrying = retrying  # called when an event will be ready again, so that nobody sleeps past it
+        self._waiting: list[Settlement] = []
+        self._arrived = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.under_way: dict[str, Event] = {}
+
+    def add(self, event: Event, outcome: Outcome) -> None:
+        self.add_settlement(Settlement(event, judge(outcome, event, random.random())))
+
+    def add_settlement(self, settlement: Settlement) -> None:
+        self._waiting.append(settlement)
+        self.under_way[settlement.event.id] = settlement.event
+        self._arrived.set()
+        self._idle.clear()
+
+    async def idle(self) -> None:
+        """Return when everything that was added is settled."""
+        await self._idle.wait()
+
+    @property
+    def is_idle(self) -> bool:
+        return self._idle.is_set()
+
+    async def run(self) -> None:
+        while True:
+            await self._arrived.wait()
+            batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+            await self._settle(batch)
+            for settlement in batch:
+                self.under_way.pop(settlement.event.id, None)
+            if any(settlement.verdict.wait is not None for settlement in batch):
+                self._retrying()
+            if not self._waiting:
+                self._arrived.clear()
+                self._idle.set()
+
+    async def _settle(self, batch: list[Settlement]) -> None:
+        while True:
+            try:
+                await settle(self._store, batch, self._worker, self._signals)
+            except StoreUnavailable as error:
+                await asyncio.sleep(self._outage.failed(error))
+            except Exception:
+                if len(batch) == 1:  # its lease will expire, and the interruption is counted
+                    log.exception("settle.failed", extra={"facts": {"event": batch[0].event.id}})
+                    return
+                for settlement in batch:  # one that cannot be written must not take its neighbours along
+                    await self._settle([settlement])
+                return
+            else:
+                self._outage.over()
+                return

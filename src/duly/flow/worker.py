@@ -1,0 +1,270 @@
+"""The loop over the path: wake, claim what there is room for, deliver, settle; beat leases; drain on stop."""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import socket
+import time
+from collections.abc import AsyncIterator, Mapping
+from datetime import timedelta
+
+import msgspec
+
+from duly.core.model import Claim, Event, Outcome
+from duly.errors import StoreUnavailable
+from duly.flow.claim import claim, claim_alone, share
+from duly.flow.deliver import deliver, deliver_and_settle
+from duly.flow.outage import Outage
+from duly.flow.pool import Pool
+from duly.flow.settle import Settler, give_back
+from duly.ports import Horizon, Route, Store, Waker
+from duly.signals import Lost, Signals, WorkerStarted, WorkerStopped
+
+SWEEP = 0.25
+"""Seconds between looks at deadlines."""
+
+AHEAD = 0.1
+"""Claim as much as was lately finished in this many seconds, beyond what can run at once."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker can be told; the defaults are the settings'."""
+
+    poll_interval: timedelta = timedelta(seconds=5)
+    batch_size: int = 1000
+    concurrency: int = 100
+    lease: timedelta = timedelta(seconds=30)
+    grace: timedelta = timedelta(seconds=25)
+
+
+class Worker:
+    """Any number of these, in any number of processes and on any number of hosts, share one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        routes: Mapping[str, Route],
+        options: Options,
+        signals: Signals,
+        name: str | None = None,
+    ) -> None:
+        self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+        self._store, self._routes, self._options, self._signals = store, routes, options, signals
+        self._lanes = list(routes)
+        self._outage = Outage(signals)
+        self._stopping = asyncio.Event()
+        self._roomier = asyncio.Event()
+        self._busy: frozenset[str] = frozenset()
+        self._pace = 0.0  # events finished a second, lately
+        self._paced = (time.monotonic(), 0)
+        self._waker: Waker | None = None
+
+    # -- running
+
+    async def run(self) -> None:
+        """Work until stopped; then drain within the grace and give back what was not started."""
+        async with self._store.listen(self._lanes) as self._waker, self._at_work():
+            self._signals.emit(WorkerStarted(self.name, self._lanes))
+            while not self._stopping.is_set():
+                await self._cycle()
+            await self._drain()
+
+    async def tick(self) -> None:
+        """One pass over what is due, to the end of it."""
+        async with self._at_work():
+            while True:
+                events = await self._claim()
+                await self._finish_all()
+                if not events and not await self._one_alone():
+                    return
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._roomier.set()
+        if self._waker is not None:
+            self._waker.wake()
+
+    @contextlib.asynccontextmanager
+    async def _at_work(self) -> AsyncIterator[None]:
+        self._settler = Settler(self._store, self.name, self._signals, self._outage, self._wake)
+        self._pool = Pool(self._routes, self._options.concurrency, self._attempt, self._finished, self._signals)
+        helpers = [asyncio.create_task(work) for work in (self._settler.run(), self._beat(), self._sweep())]
+        try:
+            yield
+        finally:
+            for helper in helpers:
+                helper.cancel()
+            await asyncio.gather(*helpers, return_exceptions=True)
+
+    async def _cycle(self) -> None:
+        try:
+            if self._free() < self._worth():
+                await self._wait_for_room()
+                return
+            events = await self._claim()
+            if events and self._busy:
+                await asyncio.sleep(0)
+                if not self._alone_is_due():
+                    return
+            horizon = await self._store.horizon(self._lanes) if self._lanes else Horizon(None, None)
+            self._looked = time.monotonic()
+            self._outage.over()
+        except StoreUnavailable as error:
+            await self._pause(self._outage.failed(error))
+            return
+        await self._after(horizon)
+
+    _looked = 0.0
+
+    def _alone_is_due(self) -> bool:
+        """Under a backlog, interrupted events get their look once a second."""
+        return time.monotonic() - self._looked > 1
+
+    async def _after(self, horizon: Horizon) -> None:
+        """Nothing more to claim: deliver an interrupted event, or sleep until the next one is ready."""
+        overdue = None if horizon.alone is None else -horizon.alone
+        if overdue is not None and overdue >= timedelta():
+            idle = self._pool.load == 0 and self._settler.is_idle
+            # Waiting for a quiet moment is kinder than making one, but not for ever.
+            if idle or overdue > self._options.lease:
+                try:
+                    await self._finish_all()
+                    await self._one_alone()
+                except StoreUnavailable as error:
+                    await self._pause(self._outage.failed(error))
+                return
+        if self._busy:
+            return
+        waits = [self._options.poll_interval, *(ahead for ahead in horizon if ahead is not None)]
+        if overdue is not None and overdue >= timedelta():
+            waits = [timedelta(seconds=0.05), *waits[:2]]
+        seconds = max(0.0, min(waits).total_seconds()) if self._free() else self._options.poll_interval.total_seconds()
+        if self._waker is not None and not self._stopping.is_set():
+            await self._waker.wait(seconds)
+
+    async def _claim(self) -> list[Event]:
+        free = min(self._options.batch_size, self._free())
+        if not self._lanes or free < 1:
+            return []
+        room = share(self._lanes, free, self._busy)
+        if len(room) > free:  # more lanes than room: this time these, next time the others
+            self._lanes = self._lanes[free:] + self._lanes[:free]
+            room = dict.fromkeys(self._lanes[:free], 1)
+        events = await claim(self._store, self.name, room, self._options.lease, self._signals)
+        taken: dict[str, int] = {}
+        for event in events:
+            taken[event.lane] = taken.get(event.lane, 0) + 1
+        self._busy = frozenset(lane for lane, count in taken.items() if count >= room[lane])
+        self._pool.start(events)
+        return events
+
+    async def _one_alone(self) -> bool:
+        event = await claim_alone(self._store, self.name, self._lanes, self._options.lease, self._signals)
+        if event is None:
+            return False
+        self._pool.start([event])
+        await self._finish_all()
+        return True
+
+    # -- room
+
+    def _free(self) -> int:
+        """How many more can be started soon: what can run at once, and what the last moments' pace would finish."""
+        ahead = min(2 * self._options.batch_size, int(self._pace * AHEAD))
+        return self._options.concurrency + ahead - self._pool.load
+
+    def _worth(self) -> int:
+        """The least room worth a claim: none while idle, and half a batch while there is a backlog."""
+        if not self._busy or self._pool.load == 0:
+            return 1
+        return max(1, min(self._options.batch_size, (self._free() + self._pool.load) // 2))
+
+    async def _wait_for_room(self) -> None:
+        self._roomier.clear()
+        if self._free() < self._worth() and not self._stopping.is_set():
+            await self._roomier.wait()
+
+    def _finished(self, event: Event, outcome: Outcome | None) -> None:
+        if outcome is not None:
+            self._settler.add(event, outcome)
+        if not self._roomier.is_set() and self._free() >= self._worth():
+            self._measure_pace()
+            self._roomier.set()
+
+    def _measure_pace(self) -> None:
+        then, finished = self._paced
+        now = time.monotonic()
+        if now - then > 0.001:
+            pace = (self._pool.finished - finished) / (now - then)
+            self._pace = pace if self._pace == 0 else 0.7 * self._pace + 0.3 * pace
+            self._paced = now, self._pool.finished
+
+    # -- one attempt
+
+    async def _attempt(self, event: Event, route: Route) -> Outcome | None:
+        if route.transactional:
+            return await deliver_and_settle(event, route, self._store, self.name)
+        return await deliver(event, route)
+
+    async def _finish_all(self) -> None:
+        while self._pool.load:
+            self._roomier.clear()
+            if self._pool.load:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(0.05):
+                        await self._roomier.wait()
+        await self._settler.idle()
+
+    # -- beside the loop
+
+    def _wake(self) -> None:
+        if self._waker is not None:
+            self._waker.wake()
+
+    async def _pause(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+
+    async def _beat(self) -> None:
+        """Renew the leases of what has been held for a while."""
+        every = self._options.lease.total_seconds() / 3
+        while True:
+            await asyncio.sleep(every)
+            held = {event.id: event for event in self._pool.events()} | self._settler.under_way
+            if not held:
+                continue
+            try:
+                claims = [Claim(event.id, event.version) for event in held.values()]
+                kept = await self._store.renew(claims, self._options.lease)
+            except StoreUnavailable as error:
+                self._outage.failed(error)
+                continue
+            self._drop_lost(set(held) - kept)
+
+    def _drop_lost(self, lost: set[str]) -> None:
+        """What is not started and no longer ours is somebody else's to start."""
+        for event in [event for event in self._pool.waiting if event.id in lost]:
+            self._pool.waiting.remove(event)
+            self._signals.emit(Lost(event, "renew"))
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP)
+            self._pool.expire()
+
+    async def _drain(self) -> None:
+        unstarted = self._pool.take_waiting()
+        for event in unstarted:
+            self._settler.add_settlement(give_back(event, "the worker stopped before starting it"))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._options.grace.total_seconds()):
+                await self._finish_all()
+        for event in self._pool.cancel():
+            self._settler.add_settlement(give_back(event, "the worker stopped before it ended"))
+            unstarted.append(event)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(5):
+                await self._settler.idle()
+        self._signals.emit(WorkerStopped(self.name, len(unstarted)))

@@ -1,0 +1,119 @@
+"""One log line for each act: a dotted name, and the facts as fields. Payloads and secrets are never among them."""
+
+import json
+import logging
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from duly.core.model import Event
+from duly.signals import (
+    Completed,
+    DeadLettered,
+    GivenBack,
+    Halted,
+    HandlerAbandoned,
+    Interrupted,
+    Lost,
+    Retried,
+    Signals,
+    StoreDown,
+    StoreUp,
+    WorkerStarted,
+    WorkerStopped,
+)
+
+log = logging.getLogger("duly")
+
+VERY_LATE = timedelta(hours=1)
+
+
+def observe_with_logs(signals: Signals, late_after: timedelta) -> None:
+    """Completions are told at DEBUG, unless they are late: a line for each would cost more than the event."""
+
+    def completed(signal: Completed) -> None:
+        if signal.late > late_after:
+            level = logging.WARNING if signal.late > VERY_LATE else logging.INFO
+            _tell(level, "event.late", signal.event, late=_seconds(signal.late), attempt=signal.event.attempt)
+        elif log.isEnabledFor(logging.DEBUG):
+            _tell(
+                logging.DEBUG,
+                "event.completed",
+                signal.event,
+                late=_seconds(signal.late),
+                attempt=signal.event.attempt,
+            )
+
+    signals.observe(completed, Completed)
+    for kind, tell in _TELL.items():
+        signals.observe(tell, kind)
+
+
+def _tell(level: int, act: str, event: Event | None = None, **facts: Any) -> None:
+    if event is not None:
+        facts = {"event": event.id, "tenant": event.tenant, "type": event.type, **facts}
+    log.log(level, act, extra={"facts": facts})
+
+
+def _seconds(span: timedelta) -> float:
+    return round(span.total_seconds(), 6)
+
+
+_TELL: dict[type, Callable[[Any], None]] = {
+    Retried: lambda s: _tell(
+        logging.WARNING,
+        "event.retried",
+        s.event,
+        attempt=s.event.attempt,
+        wait=_seconds(s.wait),
+        error=s.error,
+    ),
+    DeadLettered: lambda s: _tell(logging.ERROR, "event.failed", s.event, attempt=s.event.attempt, error=s.error),
+    GivenBack: lambda s: _tell(logging.INFO, "event.given_back", s.event, reason=s.reason),
+    Interrupted: lambda s: _tell(logging.WARNING, "event.interrupted", s.event, interruptions=s.event.interruptions),
+    Lost: lambda s: _tell(logging.WARNING, "event.lost", s.event, version=s.event.version, verdict=s.act),
+    Halted: lambda s: _tell(logging.WARNING, "series.halted", series=s.series, reason=s.reason),
+    HandlerAbandoned: lambda s: _tell(logging.ERROR, "handler.abandoned", s.event, deadline=_seconds(s.deadline)),
+    StoreDown: lambda s: _tell(logging.ERROR, "store.unreachable", error=s.error),
+    StoreUp: lambda s: _tell(logging.WARNING, "store.back", after=_seconds(s.after)),
+    WorkerStarted: lambda s: _tell(logging.INFO, "worker.started", worker=s.worker, lanes=list(s.lanes)),
+    WorkerStopped: lambda s: _tell(logging.INFO, "worker.stopped", worker=s.worker, given_back=s.given_back),
+}
+
+
+class TextFormat(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        facts = getattr(record, "facts", {})
+        shown = " ".join(f"{name}={_brief(value)}" for name, value in facts.items())
+        at = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S.%f")[:-3]
+        line = f"{at} {record.levelname.lower():<7} {record.getMessage()} {shown}".rstrip()
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class JsonFormat(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z")
+        line = {
+            "at": at,
+            "level": record.levelname.lower(),
+            "act": record.getMessage(),
+            **getattr(record, "facts", {}),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def configure_logging(format: str, level: int = logging.INFO) -> None:
+    """For Duly's own commands; as a library it leaves logging to the application."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormat() if format == "json" else TextFormat())
+    log.handlers[:] = [handler]
+    log.setLevel(level)
+    log.propagate = False
+
+
+def _brief(value: Any) -> str:
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return json.dumps(text) if any(c.isspace() or c == '"' for c in text) or not text else text
