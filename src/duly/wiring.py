@@ -1,0 +1,266 @@
+"""Settings → a running Duly. The only place that knows everything."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from duly.channels.handler import DEADLINE, Handlers
+from duly.config import Settings, read_settings
+from duly.core.model import Event, Schedule, Timer
+from duly.core.retry import DEFAULT, Retry
+from duly.core.rules import Rule
+from duly.errors import BadSetting, Misuse
+from duly.flow.admin import Events
+from duly.flow.schedule import ScheduleDraft, add_timers, put_schedule, put_timer
+from duly.flow.worker import Options, Worker
+from duly.observers.logs import observe_with_logs
+from duly.ports import Added, Channel, Clock, Route, Transaction
+from duly.signals import Created, Observer, Signals
+from duly.stores.sqlite.store import SqliteStore
+from duly.stores.statements import Statements
+
+if TYPE_CHECKING:
+    from duly.stores.postgres.store import PostgresStore
+    from duly.sync import Sync
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def open_store(settings: Settings, clock: Clock | None) -> "SqliteStore | PostgresStore":
+    """The store that a database URL names."""
+    url = settings.database_url
+    if url.startswith("sqlite://"):
+        path = url.removeprefix("sqlite://").removeprefix("/")
+        return SqliteStore(path or ":memory:", clock=clock, soon=settings.poll_interval)
+    try:
+        from duly.stores.postgres.store import PostgresStore
+    except ImportError as error:
+        raise BadSetting("DULY_DATABASE_URL", url, "the PostgreSQL driver: pip install 'duly[postgres]'") from error
+    return PostgresStore(url, clock=clock, soon=settings.poll_interval)
+
+
+class Duly:
+    """A durable scheduler on one database.
+
+    Every call that schedules returns when the event is safe on disk. Times are aware datetimes; payloads are
+    whatever JSON can carry.
+    """
+
+    def __init__(
+        self,
+        database_url: str | None = None,
+        *,
+        clock: Clock | None = None,
+        channels: Mapping[str, Channel] | None = None,
+        migrate: bool = True,
+        settings: Settings | None = None,
+        **overrides: Any,
+    ) -> None:
+        self.settings = settings or read_settings(database_url=database_url, **_known(overrides))
+        self._channels = dict(channels or {})
+        self._handlers = Handlers()
+        self._schedules: list[ScheduleDraft] = []
+        self._migrate = migrate
+        self._signals = Signals()
+        self._worker: Worker | None = None
+        self._opened = 0
+        self._sync: Sync | None = None
+        self.store = open_store(self.settings, clock)
+        self.events = Events(self.store)
+        observe_with_logs(self._signals, self.settings.late_after)
+
+    # -- what runs
+
+    def on(
+        self, type: str, *, transactional: bool = False, deadline: timedelta = DEADLINE
+    ) -> Callable[[Function], Function]:
+        """Register the function below as the handler of an event type; async or plain def.
+
+        A transactional handler gets the transaction as its second argument: its effect and the event's
+        completion commit together.
+        """
+
+        def register(function: Function) -> Function:
+            self._handlers.register(type, function, transactional=transactional, deadline=deadline)
+            return function
+
+        return register
+
+    def schedule(
+        self, rule: Rule, *, name: str | None = None, deadline: timedelta = DEADLINE, **options: Any
+    ) -> Callable[[Function], Function]:
+        """Run the function below by a rule. Its row is written when the worker starts."""
+
+        def register(function: Function) -> Function:
+            own = name or f"{function.__module__}.{function.__qualname__}"
+            self._handlers.register(own, function, deadline=deadline)
+            self._schedules.append(ScheduleDraft(name=own, rule=rule, type=own, **options))
+            return function
+
+        return register
+
+    def observe(self, observer: Observer, *kinds: type) -> None:
+        """Call *observer* with each signal of these kinds (or all), after it was committed."""
+        self._signals.observe(observer, *kinds)
+
+    # -- life
+
+    async def __aenter__(self) -> Self:
+        if self._opened == 0:
+            await self.store.open(migrate=self._migrate)
+        self._opened += 1
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._opened -= 1
+        if self._opened == 0:
+            await self.store.close()
+
+    async def run(self, *, signals: bool = True, name: str | None = None) -> None:
+        """Work until stopped: by ``stop()``, or by SIGTERM or SIGINT unless *signals* is False."""
+        async with self:
+            self._worker = self._new_worker(name)
+            loop = asyncio.get_running_loop()
+            caught = []
+            if signals:
+                for number in (signal.SIGTERM, signal.SIGINT):
+                    with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+                        loop.add_signal_handler(number, self.stop)
+                        caught.append(number)
+            try:
+                await self._put_own_schedules()
+                await self._worker.run()
+            finally:
+                self._worker = None
+                for number in caught:
+                    loop.remove_signal_handler(number)
+
+    async def tick(self) -> None:
+        """One pass over everything that is due now."""
+        async with self:
+            await self._put_own_schedules()
+            await self._new_worker(None).tick()
+
+    def stop(self) -> None:
+        """Let ``run`` stop claiming, finish what is under way and return."""
+        if self._worker is not None:
+            self._worker.stop()
+
+    # -- what to do, and when
+
+    async def at(self, due: datetime, type: str, payload: Any = None, **options: Any) -> Event:
+        """Fire once at an instant. With a *key*, a second call moves the first, unless it has started.
+
+        Options: ``key``, ``tenant``, ``target``, ``retry``, ``correlation_id``, ``transaction``.
+        """
+        return (await self.put(due, type, payload, **options)).event
+
+    async def after(self, delay: timedelta, type: str, payload: Any = None, **options: Any) -> Event:
+        """Fire once, so long after the store's now. The options are those of ``at``."""
+        return (await self.put(delay, type, payload, **options)).event
+
+    async def put(
+        self,
+        due: datetime | timedelta,
+        type: str,
+        payload: Any = None,
+        *,
+        transaction: Any = None,
+        key: str | None = None,
+        tenant: str = "default",
+        target: dict[str, Any] | None = None,
+        retry: Retry = DEFAULT,
+        correlation_id: str | None = None,
+    ) -> Added:
+        """As ``at`` and ``after``, also telling whether the event was created, moved or left unchanged."""
+        timer = Timer(due, type, payload, key, tenant, target, retry, correlation_id)
+        added = await put_timer(self.transaction_of(transaction) or self.store, timer, self._channels)
+        if transaction is None:
+            self._signals.emit(Created([added.event.id]))
+        return added
+
+    async def add_many(self, timers: Iterable[Timer], *, transaction: Any = None) -> list[str]:
+        """Schedule many: all of them or, when one is invalid, none. The ids, in order."""
+        return await add_timers(self.store, timers, self._channels, self.transaction_of(transaction), self._signals)
+
+    async def every(
+        self,
+        name: str,
+        rule: Rule,
+        type: str,
+        payload: Any = None,
+        *,
+        tenant: str = "default",
+        target: dict[str, Any] | None = None,
+        retry: Retry = DEFAULT,
+    ) -> Schedule:
+        """Fire again and again by a rule. A second call with this name replaces the schedule."""
+        draft = ScheduleDraft(
+            name=name, rule=rule, type=type, payload=payload, tenant=tenant, target=target, retry=retry
+        )
+        return await put_schedule(self.store, draft, self._channels)
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        """A database transaction: ``await tx.execute(…)`` for your own writes, ``transaction=tx`` for Duly's."""
+        async with self.store.begin() as tx:
+            yield tx
+
+    @property
+    def sync(self) -> "Sync":
+        """The same calls for synchronous code."""
+        if self._sync is None:
+            from duly.sync import Sync
+
+            self._sync = Sync(self)
+        return self._sync
+
+    # -- within
+
+    def transaction_of(self, given: Any) -> Statements | None:
+        """The caller's transaction as something to run statements in."""
+        if given is None or isinstance(given, Statements):
+            return given
+        self.refuse_foreign_on_sqlite(given)
+        from duly.stores.postgres.foreign import ForeignTransaction
+
+        return ForeignTransaction(self.store, given)
+
+    def refuse_foreign_on_sqlite(self, connection: Any) -> None:
+        if isinstance(self.store, SqliteStore) or type(connection).__module__.partition(".")[0] in (
+            "sqlite3",
+            "apsw",
+        ):
+            raise Misuse(
+                f"transaction= got a {type(connection).__module__} connection. On SQLite, Duly takes only its own: two "
+                "SQLite libraries on one file break each other's locks and lose committed rows. Use "
+                "`async with duly.transaction() as tx:`, `await tx.execute(…)` for your writes, and transaction=tx."
+            )
+
+    def routes(self) -> dict[str, Route]:
+        """Who runs what here: a lane for each handler and each channel."""
+        channels = {name: Route(channel, DEADLINE) for name, channel in self._channels.items()}
+        return {**dict(self._handlers.routes()), **channels}
+
+    def _new_worker(self, name: str | None) -> Worker:
+        options = Options(
+            poll_interval=self.settings.poll_interval,
+            batch_size=self.settings.batch_size,
+            concurrency=self.settings.concurrency,
+            lease=self.settings.lease,
+            grace=self.settings.shutdown_grace,
+        )
+        return Worker(self.store, self.routes(), options, self._signals, name)
+
+    async def _put_own_schedules(self) -> None:
+        for draft in self._schedules:
+            await put_schedule(self.store, draft, self._channels)
+
+
+def _known(overrides: dict[str, Any]) -> dict[str, Any]:
+    if unknown := sorted(set(overrides) - set(Settings.__struct_fields__)):
+        raise Misuse(f"Duly has no option {unknown[0]!r}; known: {', '.join(Settings.__struct_fields__)}")
+    return overrides
