@@ -148,7 +148,12 @@ class Store(Statements, Protocol):
 
     async def close(self) -> None: ...
 
-    def begin(self) -> AbstractAsyncContextManager[Transaction]: ...
+    def begin(self) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction of the engine's own, which is over in a moment."""
+
+    def lend(self) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction for users' code, however long that takes: it never keeps the engine waiting for a
+        connection."""
 
     def listen(self, lanes: Sequence[str]) -> AbstractAsyncContextManager["Waker"]: ...
 

@@ -63,7 +63,7 @@ class Sync:
 
     @contextmanager
     def transaction(self) -> Iterator["SyncTransaction"]:
-        manager = self._duly.store.begin()
+        manager = self._duly.store.lend()
         tx = self.wait_for(manager.__aenter__())
         try:
             yield SyncTransaction(self, tx)

@@ -67,6 +67,7 @@ class Duly:
         self._signals = Signals()
         self._worker: Worker | None = None
         self._opened = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._sync: Sync | None = None
         self.store = open_store(self.settings, clock)
         self.events = Events(self.store)
@@ -109,8 +110,12 @@ class Duly:
     # -- life
 
     async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
         if self._opened == 0:
             await self.store.open(migrate=self._migrate)
+            self._loop = loop
+        elif loop is not self._loop:
+            raise Misuse("this Duly is open in another event loop (duly.sync has one of its own): make a second Duly")
         self._opened += 1
         return self
 
@@ -145,9 +150,9 @@ class Duly:
             await self._new_worker(None).tick()
 
     def stop(self) -> None:
-        """Let ``run`` stop claiming, finish what is under way and return."""
-        if self._worker is not None:
-            self._worker.stop()
+        """Let ``run`` stop claiming, finish what is under way and return. Any thread may call it."""
+        if self._worker is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._worker.stop)
 
     # -- what to do, and when
 
@@ -206,7 +211,7 @@ class Duly:
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
         """A database transaction: ``await tx.execute(…)`` for your own writes, ``transaction=tx`` for Duly's."""
-        async with self.store.begin() as tx:
+        async with self.store.lend() as tx:
             yield tx
 
     @property

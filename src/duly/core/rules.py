@@ -106,8 +106,8 @@ def instant_name(instant: datetime) -> str:
 
 
 def every(interval: timedelta | str, *, start: datetime | None = None) -> Every:
-    """``every("15m")`` or ``every(timedelta(minutes=15), start=…)``: the first firing is one interval after
-    the start, or after the schedule's creation when no start is given."""
+    """``every("15m")`` or ``every(timedelta(minutes=15), start=…)``: first at the start; without one, an interval
+    after the schedule's creation."""
     return parse_rule({"every": interval} if start is None else {"every": interval, "start": start})  # type: ignore[return-value]
 
 

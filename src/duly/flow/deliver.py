@@ -28,7 +28,7 @@ async def deliver_and_settle(event: Event, route: Route, store: Store, worker: s
     effect back. None when there is nothing left to settle: it is settled, or the claim was lost."""
     channel = cast(TransactionalChannel, route.channel)
     try:
-        async with store.begin() as tx:
+        async with store.lend() as tx:
             outcome = await channel.deliver_in(event, tx)
             if not isinstance(outcome, Delivered):
                 raise _Undone(outcome)

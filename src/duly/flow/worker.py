@@ -24,8 +24,8 @@ from duly.signals import Lost, Signals, WorkerStarted, WorkerStopped
 SWEEP = 0.25
 """Seconds between looks at deadlines."""
 
-AHEAD = 0.1
-"""Claim as much as was lately finished in this many seconds, beyond what can run at once."""
+QUICK, SLOW = 0.1, 0.5
+"""Seconds in which what was claimed should be started: under the one, more is claimed at once; over the other, less."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,9 +56,10 @@ class Worker:
         self._stopping = asyncio.Event()
         self._roomier = asyncio.Event()
         self._busy: frozenset[str] = frozenset()
-        self._pace = 0.0  # events finished a second, lately
-        self._paced = (time.monotonic(), 0)
+        self._ahead = 0  # how many to claim beyond those that can run at once
+        self._claimed_at = 0.0
         self._waker: Waker | None = None
+        self._broken: BaseException | None = None
 
     # -- running
 
@@ -66,9 +67,13 @@ class Worker:
         """Work until stopped; then drain within the grace and give back what was not started."""
         async with self._store.listen(self._lanes) as self._waker, self._at_work():
             self._signals.emit(WorkerStarted(self.name, self._lanes))
-            while not self._stopping.is_set():
-                await self._cycle()
-            await self._drain()
+            try:
+                while not self._stopping.is_set():
+                    await self._cycle()
+            except asyncio.CancelledError:
+                await self._drain(grace=timedelta())
+                raise
+            await self._drain(self._options.grace)
 
     async def tick(self) -> None:
         """One pass over what is due, to the end of it."""
@@ -90,12 +95,22 @@ class Worker:
         self._settler = Settler(self._store, self.name, self._signals, self._outage, self._wake)
         self._pool = Pool(self._routes, self._options.concurrency, self._attempt, self._finished, self._signals)
         helpers = [asyncio.create_task(work) for work in (self._settler.run(), self._beat(), self._sweep())]
+        for helper in helpers:
+            helper.add_done_callback(self._helper_ended)
         try:
             yield
         finally:
             for helper in helpers:
                 helper.cancel()
             await asyncio.gather(*helpers, return_exceptions=True)
+        if self._broken is not None:
+            raise self._broken
+
+    def _helper_ended(self, helper: "asyncio.Task[None]") -> None:
+        """A worker that no longer settles or beats must not go on claiming: a bug crashes."""
+        if not helper.cancelled() and (error := helper.exception()) is not None:
+            self._broken = error
+            self.stop()
 
     async def _cycle(self) -> None:
         try:
@@ -156,6 +171,9 @@ class Worker:
         for event in events:
             taken[event.lane] = taken.get(event.lane, 0) + 1
         self._busy = frozenset(lane for lane, count in taken.items() if count >= room[lane])
+        if self._busy:
+            self._adapt()
+        self._claimed_at = time.monotonic()
         self._pool.start(events)
         return events
 
@@ -170,15 +188,20 @@ class Worker:
     # -- room
 
     def _free(self) -> int:
-        """How many more can be started soon: what can run at once, and what the last moments' pace would finish."""
-        ahead = min(2 * self._options.batch_size, int(self._pace * AHEAD))
-        return self._options.concurrency + ahead - self._pool.load
+        """How many more can be started soon: those that can run at once, and those read ahead."""
+        return self._options.concurrency + self._ahead - self._pool.load
 
     def _worth(self) -> int:
-        """The least room worth a claim: none while idle, and half a batch while there is a backlog."""
-        if not self._busy or self._pool.load == 0:
-            return 1
-        return max(1, min(self._options.batch_size, (self._free() + self._pool.load) // 2))
+        """The least room worth a claim: a slow handler's place is filled at once, quick ones are fetched in bulk."""
+        return max(1, self._ahead // 2)
+
+    def _adapt(self) -> None:
+        """Read further ahead while what was read is started quickly, and less far when it lies waiting."""
+        took = time.monotonic() - self._claimed_at
+        if not self._pool.waiting and took < QUICK:
+            self._ahead = min(2 * self._options.batch_size, max(2 * self._ahead, self._options.concurrency))
+        elif self._pool.waiting and took > SLOW:
+            self._ahead //= 2
 
     async def _wait_for_room(self) -> None:
         self._roomier.clear()
@@ -189,16 +212,7 @@ class Worker:
         if outcome is not None:
             self._settler.add(event, outcome)
         if not self._roomier.is_set() and self._free() >= self._worth():
-            self._measure_pace()
             self._roomier.set()
-
-    def _measure_pace(self) -> None:
-        then, finished = self._paced
-        now = time.monotonic()
-        if now - then > 0.001:
-            pace = (self._pool.finished - finished) / (now - then)
-            self._pace = pace if self._pace == 0 else 0.7 * self._pace + 0.3 * pace
-            self._paced = now, self._pool.finished
 
     # -- one attempt
 
@@ -254,12 +268,12 @@ class Worker:
             await asyncio.sleep(SWEEP)
             self._pool.expire()
 
-    async def _drain(self) -> None:
+    async def _drain(self, grace: timedelta) -> None:
         unstarted = self._pool.take_waiting()
         for event in unstarted:
             self._settler.add_settlement(give_back(event, "the worker stopped before starting it"))
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._options.grace.total_seconds()):
+            async with asyncio.timeout(grace.total_seconds()):
                 await self._finish_all()
         for event in self._pool.cancel():
             self._settler.add_settlement(give_back(event, "the worker stopped before it ended"))

@@ -10,6 +10,9 @@ e.unsettled - (e.status = 'PROCESSING')::int AS interruptions, e.stands_for, e.p
 e.retry::text, e.key, e.correlation_id, e.series, e.occurrence, e.head, e.held, e.last_error, e.created, e.claimed,
 e.executed, e.worker
 
+-- fragment: iso
+'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'
+
 -- fragment: schedule
 s.id::text, s.tenant, s.name, s.type, s.rule::text, s.payload::text, s.target::text, s.retry::text, s.enabled, s.halted
 
@@ -58,7 +61,7 @@ WITH given AS MATERIALIZED (
     RETURNING old.*, old.xmax = 0 AS inserted
 ), audit AS (
     INSERT INTO duly.history (subject, at, act, worker, version, detail)
-    SELECT e.id, {now}, 'moved', :by, e.version, concat('due ', before.due, ' → ', e.due)
+    SELECT e.id, {now}, 'moved', :by, e.version, concat('due ', to_char(before.due AT TIME ZONE 'UTC', {iso}), ' → ', to_char(e.due AT TIME ZONE 'UTC', {iso}))
     FROM e LEFT JOIN before USING (id) WHERE NOT inserted
 )
 SELECT {event}, inserted,
@@ -217,7 +220,7 @@ WITH e AS (
     RETURNING e.id, e.lane, e.ready, e.version
 ), audit AS (
     INSERT INTO duly.history (subject, at, act, worker, version, detail)
-    SELECT id, {now}, 'moved', 'schedule', version, concat('due ', ready) FROM e
+    SELECT id, {now}, 'moved', 'schedule', version, concat('due ', to_char(ready AT TIME ZONE 'UTC', {iso})) FROM e
 )
 SELECT id::text, (SELECT count(pg_notify('duly', lane)::text) FROM e WHERE ready <= {now} + :soon::interval) FROM e
 

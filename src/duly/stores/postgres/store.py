@@ -15,6 +15,12 @@ from duly.stores.postgres.values import PostgresStatements
 from duly.stores.postgres.waker import PostgresWaker
 from duly.stores.queries import Query, load
 
+OWN_CONNECTIONS = 5
+"""For the engine: claiming, settling, beating, and what people look up beside that."""
+
+LENT_CONNECTIONS = 20
+"""For transactional handlers and duly.transaction(); whoever finds none free waits."""
+
 MIGRATION_LOCK = 0x64756C79  # "duly"
 
 MIGRATIONS_TABLE = """\
@@ -41,57 +47,64 @@ _TRANSIENT = (
 class PostgresStore(PostgresStatements):
     """A pool of connections; the database alone decides who gets what."""
 
-    def __init__(
-        self, url: str, *, clock: Clock | None = None, soon: timedelta = timedelta(seconds=5), pool: int = 10
-    ) -> None:
+    def __init__(self, url: str, *, clock: Clock | None = None, soon: timedelta = timedelta(seconds=5)) -> None:
         self.url = url
         self.clock = clock
         self.soon = soon
-        self._size = pool
-        self._pool: asyncpg.Pool | None = None
+        self._own: asyncpg.Pool | None = None
+        self._lent: asyncpg.Pool | None = None
 
     async def open(self, *, migrate: bool = True) -> None:
+        self._own = await self._connect(least=1, most=OWN_CONNECTIONS)
+        try:
+            if migrate:
+                await self.migrate()
+            require_current(self.dialect, await self.applied())
+            self._lent = await self._connect(least=0, most=LENT_CONNECTIONS)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _connect(self, *, least: int, most: int) -> asyncpg.Pool:
         with _translated():
-            self._pool = await asyncpg.create_pool(
+            return await asyncpg.create_pool(
                 self.url,
-                min_size=1,
-                max_size=self._size,
+                min_size=least,
+                max_size=most,
                 reset=_no_reset,
                 max_inactive_connection_lifetime=60,
                 timeout=10,
                 server_settings=SESSION,
             )
-        try:
-            if migrate:
-                await self.migrate()
-            require_current(self.dialect, await self.applied())
-        except BaseException:
-            await self.close()
-            raise
 
     async def close(self) -> None:
-        if self._pool is not None:
-            pool, self._pool = self._pool, None
-            try:
-                await asyncio.wait_for(pool.close(), 5)
-            except (TimeoutError, *_TRANSIENT):
-                pool.terminate()
-
-    @property
-    def pool(self) -> asyncpg.Pool:
-        if self._pool is None:
-            raise Misuse("this Duly is not open: use `async with duly:` around your calls")
-        return self._pool
+        pools, self._own, self._lent = (self._own, self._lent), None, None
+        for pool in pools:
+            if pool is not None:
+                try:
+                    await asyncio.wait_for(pool.close(), 5)
+                except (TimeoutError, *_TRANSIENT):
+                    pool.terminate()
 
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
         with _translated():
-            async with self.pool.acquire(timeout=30) as connection:
+            async with _opened(self._own).acquire(timeout=30) as connection:
                 return await _run(connection, query, parameters)
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator["PostgresTransaction"]:
+        async with self._transaction(_opened(self._own), timeout=30) as transaction:
+            yield transaction
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator["PostgresTransaction"]:
+        async with self._transaction(_opened(self._lent), timeout=None) as transaction:
+            yield transaction
+
+    @asynccontextmanager
+    async def _transaction(self, pool: asyncpg.Pool, timeout: float | None) -> AsyncIterator["PostgresTransaction"]:
         with _translated():
-            connection = await self.pool.acquire(timeout=30)
+            connection = await pool.acquire(timeout=timeout)
         try:
             inner = connection.transaction()
             with _translated():
@@ -106,7 +119,7 @@ class PostgresStore(PostgresStatements):
                 with _translated():
                     await inner.commit()
         finally:
-            await self.pool.release(connection)
+            await pool.release(connection)
 
     @asynccontextmanager
     async def listen(self, lanes: Sequence[str]) -> AsyncIterator[PostgresWaker]:
@@ -121,13 +134,13 @@ class PostgresStore(PostgresStatements):
 
     async def applied(self) -> int:
         with _translated():
-            async with self.pool.acquire() as connection:
+            async with _opened(self._own).acquire() as connection:
                 return await _applied(connection)
 
     async def migrate(self) -> list[str]:
         """Apply what is missing; the names of what was applied."""
         with _translated():
-            async with self.pool.acquire() as connection:
+            async with _opened(self._own).acquire() as connection:
                 if not pending(self.dialect, await _applied(connection)):
                     return []
                 # Whoever starts at the same time waits here, then finds it done.
@@ -176,6 +189,12 @@ class PostgresTransaction(PostgresStatements):
 
     async def fetchval(self, sql: str, *args: Any) -> Any:
         return await self.connection.fetchval(sql, *args)
+
+
+def _opened(pool: asyncpg.Pool | None) -> asyncpg.Pool:
+    if pool is None:
+        raise Misuse("this Duly is not open: use `async with duly:` around your calls")
+    return pool
 
 
 async def _run(connection: Any, query: Query, parameters: dict[str, Any]) -> list[Any]:

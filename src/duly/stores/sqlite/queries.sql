@@ -8,6 +8,9 @@ id, tenant, type, lane, status, due, ready, version, attempts, unsettled - (stat
 payload, target, retry, key, correlation_id, series, occurrence, head, held, last_error, created, claimed,
 executed, worker
 
+-- fragment: iso
+'%Y-%m-%dT%H:%M:%S'
+
 -- fragment: schedule
 id, tenant, name, type, rule, payload, target, retry, enabled, halted
 
@@ -25,8 +28,9 @@ FROM json_each(:rows)
 -- One that has started or ended is left alone, and so is one that would not change: no row comes back.
 INSERT INTO history (subject, at, act, worker, version, detail)
 SELECT old.id, :now, 'moved', :by, old.version,
-       'due ' || strftime('%Y-%m-%dT%H:%M:%SZ', old.due / 1000000, 'unixepoch') || ' → '
-              || strftime('%Y-%m-%dT%H:%M:%SZ', coalesce(value ->> 4, :now + (value ->> 5)) / 1000000, 'unixepoch')
+       'due ' || strftime({iso}, old.due / 1000000, 'unixepoch') || format('.%06dZ', old.due % 1000000) || ' → '
+              || strftime({iso}, coalesce(value ->> 4, :now + (value ->> 5)) / 1000000, 'unixepoch')
+              || format('.%06dZ', coalesce(value ->> 4, :now + (value ->> 5)) % 1000000)
 FROM json_each(:rows) JOIN events AS old
   ON old.tenant = value ->> 1 AND old.key = value ->> 9 AND old.key IS NOT NULL AND old.status <> 'CANCELLED'
 WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0
@@ -170,7 +174,8 @@ SET type = :type, lane = :lane, due = :due, ready = :due, payload = :payload, ta
     occurrence = :occurrence
 WHERE id = :id;
 INSERT INTO history (subject, at, act, worker, version, detail)
-SELECT id, :now, 'moved', 'schedule', version, 'due ' || strftime('%Y-%m-%dT%H:%M:%SZ', due / 1000000, 'unixepoch')
+SELECT id, :now, 'moved', 'schedule', version, 'due ' || strftime({iso}, due / 1000000, 'unixepoch')
+       || format('.%06dZ', due % 1000000)
 FROM events WHERE id = :id
 
 -- name: get (read)

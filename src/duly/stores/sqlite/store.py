@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -122,15 +122,22 @@ class SqliteStore(SqliteStatements):
         self._at_work = 0  # calls on their way to the writing thread
         self._wakers: list[SqliteWaker] = []
 
-    async def open(self, *, migrate: bool = True) -> None:
+    async def connect(self) -> None:
+        """Reach the file, whatever its tables are; ``open`` also requires them."""
         self._writing = asyncio.Lock()
         self._writer_thread = ThreadPoolExecutor(1, "duly-sqlite-write")
         self._reader_thread = ThreadPoolExecutor(1, "duly-sqlite-read")
         self._connection = await self._on_writer(self._connect)
         if self.path != ":memory:":
             self._reader = await self._on_reader(self._connect)
-        applied = await self._on_writer(self._migrate if migrate else self._applied)
-        require_current(self.dialect, applied)
+
+    async def open(self, *, migrate: bool = True) -> None:
+        await self.connect()
+        try:
+            require_current(self.dialect, await self._on_writer(self._migrate if migrate else self._applied))
+        except BaseException:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         if self._reader is not None:
@@ -196,6 +203,10 @@ class SqliteStore(SqliteStatements):
                 _open_transaction.reset(token)
         if transaction.wakes:
             self.wake()
+
+    def lend(self) -> AbstractAsyncContextManager["SqliteTransaction"]:
+        # Differs by necessity: there is one writer, so while it is lent the engine waits too.
+        return self.begin()
 
     def _refuse_own_deadlock(self) -> None:
         """SQLite has one writer: waiting for it while holding it would wait for ever."""
