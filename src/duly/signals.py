@@ -65,9 +65,9 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 class Halted(msgspec.Struct, frozen=True):
-    """A series has no next event, and why."""
+    """A schedule has no next event, and why."""
 
-    series: str
+    schedule: str  # its id
     reason: str
 
 

@@ -1,0 +1,1 @@
+"""The doors: how people and programs reach Duly from outside."""

@@ -6,17 +6,21 @@ from datetime import timedelta
 from duly.core.model import Event, Status
 from duly.flow.heads import succeed_heads
 from duly.ports import Store
-from duly.signals import Claimed, DeadLettered, Interrupted, Signals
+from duly.signals import Claimed, DeadLettered, Halted, Interrupted, Signals
 
 
 async def claim(store: Store, worker: str, room: Mapping[str, int], lease: timedelta, signals: Signals) -> list[Event]:
     """Events that are this worker's until the lease ends. Claimed heads have their successors already."""
+    halted: dict[str, str] = {}
     async with store.begin() as tx:
         events = await tx.claim(worker, room, lease)
         heads = [event for event in events if event.head]
         if heads:
-            fired = {event.id: event for event in await succeed_heads(tx, heads, heads[0].claimed or heads[0].due)}
+            succeeded, halted = await succeed_heads(tx, heads, heads[0].claimed or heads[0].due)
+            fired = {event.id: event for event in succeeded}
             events = [fired.get(event.id, event) for event in events]
+    for schedule, reason in halted.items():
+        signals.emit(Halted(schedule, reason))
     if signals.wanted(Claimed):
         for event in events:
             signals.emit(Claimed(event, worker))

@@ -7,6 +7,7 @@ from duly.core.lifecycle import DELIVERED
 from duly.core.model import Delivered, Event, Failed, Outcome, Settlement, Unreachable
 from duly.errors import StoreUnavailable
 from duly.ports import Route, Store, TransactionalChannel
+from duly.signals import Completed, Lost, Signals
 
 
 async def deliver(event: Event, route: Route) -> Outcome:
@@ -23,7 +24,7 @@ class _Undone(Exception):
         self.outcome = outcome
 
 
-async def deliver_and_settle(event: Event, route: Route, store: Store, worker: str) -> Outcome | None:
+async def deliver_and_settle(event: Event, route: Route, store: Store, worker: str, signals: Signals) -> Outcome | None:
     """The effect and its settlement commit together: the settlement comes last, and finding no row rolls the
     effect back. None when there is nothing left to settle: it is settled, or the claim was lost."""
     channel = cast(TransactionalChannel, route.channel)
@@ -32,13 +33,18 @@ async def deliver_and_settle(event: Event, route: Route, store: Store, worker: s
             outcome = await channel.deliver_in(event, tx)
             if not isinstance(outcome, Delivered):
                 raise _Undone(outcome)
-            if not await tx.settle([Settlement(event, DELIVERED)], worker):
+            settled = await tx.settle([Settlement(event, DELIVERED)], worker)
+            if not settled:
                 raise _Undone(None)
     except _Undone as undone:
+        if undone.outcome is None:
+            signals.emit(Lost(event, DELIVERED.act))
         return undone.outcome
     except StoreUnavailable as error:
         # The commit may have happened. Giving the claim back finds out: a settled event is no longer claimed.
         return Unreachable(describe(error))
     except Exception as error:  # such as a transaction that the handler left aborted
         return Failed(describe(error))
+    at = settled[event.id]
+    signals.emit(Completed(event, at, at - event.due))
     return None

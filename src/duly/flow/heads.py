@@ -25,13 +25,20 @@ class Next(NamedTuple):
     occurrence: Occurrence
 
 
-async def succeed_heads(tx: Transaction, heads: Sequence[Event], now: datetime) -> list[Event]:
-    """Plan what follows these heads, which are locked; each as it now fires."""
+class Succeeded(NamedTuple):
+    """The heads as they now fire, and the series that go no further, with the reason."""
+
+    fired: list[Event]
+    halted: dict[str, str]
+
+
+async def succeed_heads(tx: Transaction, heads: Sequence[Event], now: datetime) -> Succeeded:
+    """Plan what follows these heads, which are locked."""
     found = await tx.schedules(sorted({schedule_id(head) for head in heads}))
     schedules = {schedule.series: schedule for schedule in found}
     fires: dict[str, Succession] = {}
     wanted: list[Next] = []
-    halted: dict[str, str | None] = {}
+    halted: dict[str, str] = {}
     for head in heads:
         fires[head.id] = itself = Succession(Occurrence(head.occurrence or "", head.due), head.stands_for, None)
         schedule = schedules.get(head.series or "")
@@ -55,12 +62,12 @@ async def succeed_heads(tx: Transaction, heads: Sequence[Event], now: datetime) 
     halted |= await plant(tx, wanted)
     if halted:
         await tx.halt(halted)
-    return fired
+    return Succeeded(fired, halted)
 
 
-async def plant(tx: Transaction, wanted: Sequence[Next]) -> dict[str, str | None]:
+async def plant(tx: Transaction, wanted: Sequence[Next]) -> dict[str, str]:
     """Insert heads; where an occurrence was fired before, the following one. What could not be planted, and why."""
-    halted: dict[str, str | None] = {}
+    halted: dict[str, str] = {}
     remaining = list(wanted)
     for _ in range(MOST_TAKEN):
         if not remaining:

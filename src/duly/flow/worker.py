@@ -21,6 +21,14 @@ from duly.flow.settle import Settler, give_back
 from duly.ports import Horizon, Route, Store, Waker
 from duly.signals import Lost, Signals, WorkerStarted, WorkerStopped
 
+NOW, FOREVER = timedelta(), timedelta.max
+
+LOOK_ROUND = 1.0
+"""Seconds of backlog after which a worker looks for interrupted events all the same."""
+
+QUIET = timedelta(milliseconds=50)
+"""How long to wait before looking again for a quiet moment."""
+
 SWEEP = 0.25
 """Seconds between looks at deadlines."""
 
@@ -60,6 +68,8 @@ class Worker:
         self._claimed_at = 0.0
         self._waker: Waker | None = None
         self._broken: BaseException | None = None
+        self._looked = 0.0
+        self._blocked = 0.001
 
     # -- running
 
@@ -118,45 +128,38 @@ class Worker:
                 await self._wait_for_room()
                 return
             events = await self._claim()
-            if events and self._busy:
+            if events and self._busy and time.monotonic() - self._looked < LOOK_ROUND:
                 await asyncio.sleep(0)
-                if not self._alone_is_due():
-                    return
+                return
             horizon = await self._store.horizon(self._lanes) if self._lanes else Horizon(None, None)
             self._looked = time.monotonic()
             self._outage.over()
+            if horizon.alone is not None and horizon.alone <= NOW:
+                if await self._interrupted_first(overdue=-horizon.alone):
+                    return
+                horizon = horizon._replace(alone=QUIET)
+            if not self._busy and self._waker is not None and not self._stopping.is_set():
+                await self._waker.wait(self._until(horizon, found=bool(events)))
         except StoreUnavailable as error:
             await self._pause(self._outage.failed(error))
-            return
-        await self._after(horizon)
 
-    _looked = 0.0
+    async def _interrupted_first(self, overdue: timedelta) -> bool:
+        """Deliver an event that a crash interrupted, if there is a quiet moment for it. Waiting for one is kinder
+        than making one, but not for ever."""
+        if overdue < self._options.lease and not (self._pool.load == 0 and self._settler.is_idle):
+            return False
+        await self._finish_all()
+        return self._stopping.is_set() or await self._one_alone()
 
-    def _alone_is_due(self) -> bool:
-        """Under a backlog, interrupted events get their look once a second."""
-        return time.monotonic() - self._looked > 1
-
-    async def _after(self, horizon: Horizon) -> None:
-        """Nothing more to claim: deliver an interrupted event, or sleep until the next one is ready."""
-        overdue = None if horizon.alone is None else -horizon.alone
-        if overdue is not None and overdue >= timedelta():
-            idle = self._pool.load == 0 and self._settler.is_idle
-            # Waiting for a quiet moment is kinder than making one, but not for ever.
-            if idle or overdue > self._options.lease:
-                try:
-                    await self._finish_all()
-                    await self._one_alone()
-                except StoreUnavailable as error:
-                    await self._pause(self._outage.failed(error))
-                return
-        if self._busy:
-            return
-        waits = [self._options.poll_interval, *(ahead for ahead in horizon if ahead is not None)]
-        if overdue is not None and overdue >= timedelta():
-            waits = [timedelta(seconds=0.05), *waits[:2]]
-        seconds = max(0.0, min(waits).total_seconds()) if self._free() else self._options.poll_interval.total_seconds()
-        if self._waker is not None and not self._stopping.is_set():
-            await self._waker.wait(seconds)
+    def _until(self, horizon: Horizon, *, found: bool) -> float:
+        """Seconds to sleep: until the next event is ready, and not past the poll interval."""
+        ahead = min(self._options.poll_interval, *(span for span in horizon if span is not None), FOREVER)
+        if found or ahead > NOW:
+            self._blocked = 0.001
+            return max(0.0, ahead.total_seconds())
+        # Ready, but not to be had: somebody has it locked. Do not spin.
+        self._blocked = min(2 * self._blocked, 0.5)
+        return self._blocked
 
     async def _claim(self) -> list[Event]:
         free = min(self._options.batch_size, self._free())
@@ -218,16 +221,16 @@ class Worker:
 
     async def _attempt(self, event: Event, route: Route) -> Outcome | None:
         if route.transactional:
-            return await deliver_and_settle(event, route, self._store, self.name)
+            return await deliver_and_settle(event, route, self._store, self.name, self._signals)
         return await deliver(event, route)
 
-    async def _finish_all(self) -> None:
-        while self._pool.load:
+    async def _finish_all(self, *, even_if_stopping: bool = False) -> None:
+        """Return when nothing is under way and everything is settled, or when it is time to drain instead."""
+        while self._pool.load and (even_if_stopping or not self._stopping.is_set()):
             self._roomier.clear()
-            if self._pool.load:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(0.05):
-                        await self._roomier.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await self._roomier.wait()
         await self._settler.idle()
 
     # -- beside the loop
@@ -274,7 +277,7 @@ class Worker:
             self._settler.add_settlement(give_back(event, "the worker stopped before starting it"))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace.total_seconds()):
-                await self._finish_all()
+                await self._finish_all(even_if_stopping=True)
         for event in self._pool.cancel():
             self._settler.add_settlement(give_back(event, "the worker stopped before it ended"))
             unstarted.append(event)

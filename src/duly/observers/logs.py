@@ -73,7 +73,7 @@ _TELL: dict[type, Callable[[Any], None]] = {
     GivenBack: lambda s: _tell(logging.INFO, "event.given_back", s.event, reason=s.reason),
     Interrupted: lambda s: _tell(logging.WARNING, "event.interrupted", s.event, interruptions=s.event.interruptions),
     Lost: lambda s: _tell(logging.WARNING, "event.lost", s.event, version=s.event.version, verdict=s.act),
-    Halted: lambda s: _tell(logging.WARNING, "series.halted", series=s.series, reason=s.reason),
+    Halted: lambda s: _tell(logging.WARNING, "schedule.halted", schedule=s.schedule, reason=s.reason),
     HandlerAbandoned: lambda s: _tell(logging.ERROR, "handler.abandoned", s.event, deadline=_seconds(s.deadline)),
     StoreDown: lambda s: _tell(logging.ERROR, "store.unreachable", error=s.error),
     StoreUp: lambda s: _tell(logging.WARNING, "store.back", after=_seconds(s.after)),

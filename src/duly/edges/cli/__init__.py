@@ -1,0 +1,76 @@
+"""The command line. One small file for each subject; ``main`` finds the command and turns errors into exit codes.
+
+0: done. 1: it failed. 2: wrong use.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from cyclopts import App, CycloptsError, Group, Parameter
+
+from duly import __version__
+from duly.edges.cli import at, demo, doctor, events, migrate, worker
+from duly.edges.cli.invocation import Invocation
+from duly.edges.cli.output import forgive_encoding, tell_error
+from duly.errors import BadSetting, DulyError, Invalid, Misuse
+
+DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+
+commands = App(
+    name="duly",
+    help="The durable scheduler: tell Duly what and when. It happens: on time, once, even after a crash.",
+    version=__version__,
+    help_format="plaintext",
+    default_parameter=Parameter(negative=(), show_default=False),
+    result_action="return_value",
+    suppress_keyboard_interrupt=False,
+)
+commands.meta.group_parameters = Group("Everywhere", sort_key=100)
+
+for subject in (worker, demo, at, events, migrate, doctor):
+    subject.register(commands)
+
+
+@commands.meta.default
+def call(
+    *words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+    db: Annotated[
+        str | None,
+        Parameter(help="The database: sqlite:///file.db or postgresql://…; else DULY_DATABASE_URL", metavar="URL"),
+    ] = None,
+    app: Annotated[
+        str | None, Parameter(help="Where the handlers are, such as shop:duly; else DULY_APP", metavar="MODULE:DULY")
+    ] = None,
+    json: Annotated[bool, Parameter(help="Print JSON, errors as well")] = False,
+) -> int:
+    command, bound, hidden = commands.parse_args(words, print_error=False, exit_on_error=False)
+    arguments: dict[str, Any] = {"invocation": Invocation(db=db, app=app, json=json)} if hidden else {}
+    return command(*bound.args, **bound.kwargs, **arguments) or DONE
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code."""
+    words = sys.argv[1:] if words is None else list(words)
+    json = "--json" in words
+    forgive_encoding()
+    try:
+        return int(commands.meta(words, print_error=False, exit_on_error=False) or DONE)
+    except CycloptsError as error:
+        tell_error(_usage(error), json=json)
+        return WRONG_USE
+    except DulyError as error:
+        tell_error(error, json=json)
+        return WRONG_USE if isinstance(error, Invalid | BadSetting | Misuse) else FAILED
+    except BrokenPipeError:  # whoever read our output has seen enough; nor shall Python try to flush the rest
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _usage(error: CycloptsError) -> Misuse:
+    command = " ".join(["duly", *(error.command_chain or ())])
+    said = str(error).strip().rstrip(".")
+    return Misuse(f"{said}. See `{command} --help`")

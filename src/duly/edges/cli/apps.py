@@ -1,0 +1,79 @@
+"""Finds the Duly that ``--app module:duly`` names."""
+
+import importlib
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from duly.errors import DulyError, Misuse
+from duly.wiring import Duly
+
+ATTRIBUTE = "duly"
+
+
+def load_app(written: str, db: str | None) -> Duly:
+    """Import it, with the current folder on the path. Refused when its database is not *db*."""
+    module_name, _, attribute = written.partition(":")
+    attribute = attribute or ATTRIBUTE
+    _check_name(written, module_name)
+    found = _find(_import(written, module_name), module_name, attribute)
+    if db is not None and found.settings.database_url != db:
+        raise Misuse(
+            f"--db is not the database of {module_name}:{attribute}, which names its own: leave --db out, or let the "
+            "app say Duly() without a URL, so that --db and DULY_DATABASE_URL decide"
+        )
+    return found
+
+
+def _check_name(written: str, module_name: str) -> None:
+    if module_name.endswith(".py") or "/" in module_name:
+        suggestion = module_name.removesuffix(".py").strip("./").replace("/", ".")
+        raise Misuse(f"--app {written!r} names a file: name the module instead, such as --app {suggestion}:{ATTRIBUTE}")
+    if not all(part.isidentifier() for part in module_name.split(".")):
+        raise Misuse(f"--app {written!r} cannot be used: expected module:{ATTRIBUTE}, such as shop:{ATTRIBUTE}")
+
+
+def _import(written: str, module_name: str) -> ModuleType:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(module_name)
+    except (DulyError, KeyboardInterrupt):
+        raise
+    except ModuleNotFoundError as error:
+        if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            raise Misuse(
+                f"--app {written!r}: there is no module {error.name!r} in {here} or among what is installed; "
+                "run duly in the folder that has it"
+            ) from error
+        raise _broken(module_name, error) from error
+    except BaseException as error:  # whatever the user's module does when imported, SystemExit as well
+        raise _broken(module_name, error) from error
+
+
+def _broken(module_name: str, error: BaseException) -> Misuse:
+    """Where the app failed: the last line of it that is not the machinery of imports."""
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename
+    ]  # the first one is ours
+    if isinstance(error, SyntaxError):
+        place = f" ({error.filename}, line {error.lineno})"
+    else:
+        place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if len(frames) > 1 else ""
+    return Misuse(f"--app cannot import {module_name}: {type(error).__name__}: {error}{place}")
+
+
+def _find(module: ModuleType, module_name: str, attribute: str) -> Duly:
+    found: Any = module
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+    if isinstance(found, Duly):
+        return found
+    there = [name for name, value in vars(module).items() if isinstance(value, Duly)]
+    advice = f"use --app {module_name}:{there[0]}" if there else f"write `{ATTRIBUTE} = Duly()` in it"
+    if found is None:
+        raise Misuse(f"--app: {module_name} has no {attribute!r}; {advice}")
+    raise Misuse(f"--app: {module_name}:{attribute} is a {type(found).__name__}, not a Duly; {advice}")

@@ -1,0 +1,95 @@
+"""``duly at``: one event, at an instant or after a delay."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import App, Parameter
+from rich.text import Text
+
+from duly.core.model import Event, lane_of
+from duly.edges.cli.invocation import Hidden, Invocation
+from duly.edges.cli.output import STYLES, away, note, print_json, readable, screen, utc
+from duly.edges.cli.when import EXAMPLES, parse_when
+from duly.edges.event_json import event_to_json
+from duly.errors import Invalid, Misuse, Problem
+from duly.ports import Added
+
+
+def register(commands: App) -> None:
+    commands.command(at)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class What:
+    """What is to happen."""
+
+    type: Annotated[str, Parameter(help="The event type, which chooses the handler")]
+    payload: Annotated[
+        str, Parameter(help="What the handler gets, as JSON", metavar="JSON", allow_leading_hyphen=True)
+    ] = "null"
+    key: Annotated[str | None, Parameter(help="A name of its own: a second call with it moves the first")] = None
+    tenant: Annotated[str, Parameter(help="Whose event it is")] = "default"
+    correlation_id: Annotated[str | None, Parameter(help="Carried along, for tracing")] = None
+
+
+def at(
+    *when: Annotated[str, Parameter(help="2026-12-01T09:00:00Z, +30s, in 5m, or now", allow_leading_hyphen=False)],
+    what: What,
+    invocation: Hidden,
+) -> None:
+    """Schedule one event.
+
+    It is safe on disk when the command returns.
+    """
+    if not when:
+        raise Misuse(f"say when: {EXAMPLES}")
+    asyncio.run(_at(" ".join(when), what, invocation))
+
+
+async def _at(written: str, what: What, invocation: Invocation) -> None:
+    due, payload = parse_when(written), _payload(what.payload)
+    duly = invocation.duly()
+    async with duly:
+        added = await duly.put(
+            due, what.type, payload, key=what.key, tenant=what.tenant, correlation_id=what.correlation_id
+        )
+        now = await duly.store.now()
+    if duly.routes() and lane_of(what.type, None) not in duly.routes():
+        note(f"note: the app has no handler for {what.type!r}; the event waits for a worker that has one")
+    if invocation.json:
+        print_json(event_to_json(added.event) | {"change": added.change})
+    else:
+        _show(added, away(added.event.due - now))
+
+
+def _show(added: Added, how_far: str) -> None:
+    event: Event = added.event
+    line = Text.assemble(
+        (event.id, "bold"),
+        "  ",
+        readable(event.type),
+        "  due ",
+        (f"{utc(event.due)} UTC", STYLES[event.status]),
+        f", {how_far}",
+    )
+    if added.change != "created":
+        line.append(f"  ({_CHANGES[added.change]})")
+    screen().print(line, soft_wrap=True)
+
+
+_CHANGES = {
+    "moved": "its key had an event already, which was moved",
+    "unchanged": "its key has this event already: nothing changed",
+}
+
+
+def _payload(written: str) -> Any:
+    try:
+        return msgspec.json.decode(written)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Invalid(
+            [Problem("payload", f"is not JSON: {error}; quote it for the shell, as in --payload '{{\"cart\": 9}}'")]
+        ) from None

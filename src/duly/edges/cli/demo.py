@@ -1,0 +1,164 @@
+"""``duly demo``: timers, a schedule and a handler that fails twice, live; to be killed and started again."""
+
+import asyncio
+import contextlib
+import logging
+import sys
+from collections import Counter
+from datetime import timedelta
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from duly.core.durations import parse_duration
+from duly.core.model import Event, Status, Timer
+from duly.core.retry import Retry
+from duly.core.rules import every
+from duly.core.specs import InStatus, OneOf
+from duly.edges.cli.demo_views import Lines, Screen, View
+from duly.edges.cli.invocation import Hidden
+from duly.errors import BadSetting, Invalid, Misuse, Problem, StoreUnavailable
+from duly.flow.admin import MOST
+from duly.wiring import Duly
+
+TENANT = "demo"
+DATABASE = "sqlite:///duly-demo.db"
+LEASE = timedelta(seconds=3)  # short, so that what a crash interrupted is back soon
+ROUND = timedelta(seconds=15)
+UNWATCHED = timedelta(seconds=15)
+"""How long it runs where no terminal shows it."""
+
+
+def register(commands: App) -> None:
+    commands.command(demo)
+
+
+def demo(
+    *,
+    for_: Annotated[
+        str | None, Parameter(name="--for", help="End after this long, such as 20s; else by Ctrl-C", metavar="SPAN")
+    ] = None,
+    invocation: Hidden,
+) -> None:
+    """Watch events fire, kill it, start it again: nothing is lost.
+
+    It keeps its events in duly-demo.db in the current folder.
+    """
+    if invocation.app:
+        raise Misuse("the demo brings its own handlers: leave --app out")
+    watched = sys.stdout.isatty() and not invocation.json
+    span = _span(for_) if for_ is not None else None if watched else UNWATCHED
+    url = invocation.db or DATABASE
+    view = Screen(url) if watched else Lines(url, json=invocation.json)
+    quiet = logging.getLogger("duly")  # the view tells it all, and better
+    quiet.addHandler(logging.NullHandler())
+    quiet.propagate = False
+    asyncio.run(_run(_duly(url), view, span))
+
+
+def _duly(url: str) -> Duly:
+    try:
+        duly = Duly(url, lease=LEASE, poll_interval=timedelta(seconds=1), shutdown_grace=timedelta(seconds=1))
+    except BadSetting as error:
+        raise Misuse(f"--db {url!r} cannot be used: expected {error.allowed}") from None
+
+    @duly.on("tea.ready")
+    async def pour(event: Event) -> None:
+        pass
+
+    @duly.on("heartbeat")
+    async def beat(event: Event) -> None:
+        pass
+
+    @duly.on("payment.charge")
+    def charge(event: Event) -> None:
+        if event.attempt < 3:
+            raise ConnectionError("the bank answered 503")
+
+    @duly.on("report.build")
+    async def build(event: Event) -> None:
+        await asyncio.sleep(4)  # long enough to be killed in
+
+    return duly
+
+
+def _round() -> list[Timer]:
+    """What the demo plans at its start, and again every 15 seconds."""
+
+    def timer(seconds: float, type: str, payload: str, retry: Retry) -> Timer:
+        return Timer(timedelta(seconds=seconds), type, payload, tenant=TENANT, retry=retry)
+
+    retry = Retry(max_attempts=5, base=timedelta(seconds=1), factor=2, cap=timedelta(seconds=2))
+    return [
+        timer(1, "tea.ready", "green tea", retry),
+        timer(2, "payment.charge", "order 7", retry),
+        timer(3, "report.build", "takes 4 s", retry),
+        timer(4, "tea.ready", "oolong", retry),
+        timer(6, "tea.ready", "black tea", retry),
+        timer(8, "tea.ready", "rooibos", retry),
+        timer(10, "tea.ready", "mint", retry),
+    ]
+
+
+async def _run(duly: Duly, view: View, span: timedelta | None) -> None:
+    async with duly:
+        counts, unfinished = await _counts(duly), await _unfinished(duly)
+        now = await duly.store.now()
+        with view:
+            view.welcome(counts, sum(event.due < now for event in unfinished))
+            duly.observe(view.hear)
+            await duly.every("heartbeat", every("2s"), "heartbeat", "every 2 s", tenant=TENANT)
+            helpers = [asyncio.create_task(work) for work in (_plan_rounds(duly, span), _watch(duly, view))]
+            if span is not None:
+                asyncio.get_running_loop().call_later(span.total_seconds(), duly.stop)
+            try:
+                await duly.run()
+            finally:
+                for helper in helpers:
+                    helper.cancel()
+                await asyncio.gather(*helpers, return_exceptions=True)
+            view.farewell(len(await _unfinished(duly)))
+
+
+async def _plan_rounds(duly: Duly, span: timedelta | None) -> None:
+    """None is begun that could not end before the demo does."""
+    left = span
+    while left is None or left >= min(UNWATCHED, span or UNWATCHED):
+        with contextlib.suppress(StoreUnavailable):
+            await duly.add_many(_round())
+        await asyncio.sleep(ROUND.total_seconds())
+        left = None if left is None else left - ROUND
+
+
+async def _watch(duly: Duly, view: View) -> None:
+    while True:
+        with contextlib.suppress(StoreUnavailable):
+            view.look(await _unfinished(duly), await duly.store.now())
+        for _ in range(3):
+            view.refresh()
+            await asyncio.sleep(0.1)
+
+
+async def _unfinished(duly: Duly) -> list[Event]:
+    return await duly.events.find(OneOf("status", (Status.PENDING, Status.PROCESSING)), tenant=TENANT, limit=MOST)
+
+
+async def _counts(duly: Duly) -> Counter[Status]:
+    """How many of each an earlier run left; by pages, as there may be many."""
+    counts: Counter[Status] = Counter()
+    for status in (Status.PENDING, Status.PROCESSING, Status.COMPLETED, Status.FAILED):
+        after: str | None = None
+        while page := await duly.events.find(InStatus(status), tenant=TENANT, limit=MOST, after=after):
+            counts[status] += len(page)
+            after = page[-1].id
+    return counts
+
+
+def _span(written: str) -> timedelta:
+    try:
+        span = parse_duration(written)
+    except ValueError as error:
+        raise Invalid([Problem("for", str(error))]) from None
+    if span < timedelta(seconds=1):
+        raise Invalid([Problem("for", f"{written} is too short to see anything: at least 1s")])
+    return span

@@ -1,0 +1,201 @@
+"""Events as people see them: a table, and one event with its timeline."""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from duly.core.model import Entry, Event, Status
+from duly.edges.cli.output import STYLES, away, brief, counted, readable, utc, utc_millis
+
+ONE_LINE_EACH = 130
+"""From this width on, an event's columns fit on one line."""
+
+
+def table(events: Sequence[Event], now: datetime, width: int) -> Table:
+    """Readable at 80 columns, where each event takes two lines, and better at 130 and more."""
+    return _wide(events, now) if width >= ONE_LINE_EACH else _narrow(events, now)
+
+
+def _wide(events: Sequence[Event], now: datetime) -> Table:
+    columns: dict[str, Callable[[Event], str | Text]] = {
+        "ID": lambda event: event.id,
+        "STATUS": lambda event: Text(event.status, STYLES[event.status]),
+        "DUE (UTC)": lambda event: utc(event.due),
+        "": lambda event: timing(event, now),
+        "TYPE": lambda event: readable(event.type),
+        "TENANT": lambda event: readable(event.tenant),
+        "KEY": lambda event: readable(event.key or ""),
+        "TRIED": _tried,
+        "LAST ERROR": lambda event: readable(event.last_error or ""),
+    }
+    for title, unneeded in (
+        ("TENANT", all(event.tenant == "default" for event in events)),
+        ("KEY", not any(event.key for event in events)),
+        ("LAST ERROR", not any(event.last_error for event in events)),
+    ):
+        if unneeded:
+            del columns[title]
+    drawn = _empty_table()
+    for title in columns:
+        whole = title in ("ID", "STATUS", "DUE (UTC)", "", "TRIED")
+        drawn.add_column(title, no_wrap=True, min_width=36 if title == "ID" else None, overflow="ellipsis",
+                         ratio=None if whole else 1 + (title == "LAST ERROR"))  # fmt: skip
+    for event in events:
+        drawn.add_row(*(cell(event) for cell in columns.values()))
+    return drawn
+
+
+def _narrow(events: Sequence[Event], now: datetime) -> Table:
+    drawn = _empty_table()
+    drawn.add_column("ID", no_wrap=True, width=36, overflow="ellipsis")
+    drawn.add_column("STATUS", no_wrap=True)
+    drawn.add_column("DUE (UTC)", no_wrap=True)
+    for event in events:
+        drawn.add_row(event.id, Text(event.status, STYLES[event.status]), utc(event.due))
+        tenant = "" if event.tenant == "default" else f"{event.tenant} · "
+        key = f" · {event.key}" if event.key else ""
+        drawn.add_row(Text(readable(f"{tenant}{event.type}{key}"), "dim"), _tried(event), timing(event, now))
+        if event.last_error and event.status is not Status.COMPLETED:
+            drawn.add_row(Text(readable(event.last_error), "red"))
+    return drawn
+
+
+def _empty_table() -> Table:
+    return Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+
+
+def timing(event: Event, now: datetime) -> str:
+    """Where an event is in time, in a word or three."""
+    if event.status is Status.COMPLETED:
+        return "" if event.lateness is None else f"{brief(event.lateness)} late"
+    if event.status is Status.PROCESSING:
+        if event.ready is not None and event.ready < now:
+            return "interrupted"
+        return "" if event.claimed is None else f"running {brief(now - event.claimed)}"
+    if event.status is Status.PENDING:
+        if event.held:
+            return f"held: {readable(event.held)}"
+        if event.attempts and event.ready is not None and event.ready > now:
+            return f"retry in {brief(event.ready - now)}"
+        return away(event.due - now) if event.due > now else f"due {away(event.due - now)}"
+    return ""
+
+
+def _tried(event: Event) -> str:
+    return f"tried {event.attempts}×" if event.attempts else ""
+
+
+def acted(event: Event, word: str, now: datetime) -> Text:
+    """What became of an event that somebody changed."""
+    when = f", due {utc(event.due)} UTC, {away(event.due - now)}" if event.status is Status.PENDING else ""
+    return Text.assemble(f"{word} ", (event.id, "bold"), f"  {readable(event.type)}  ",
+                         (event.status.value, STYLES[event.status]), when)  # fmt: skip
+
+
+def one_event(event: Event, history: Sequence[Entry], now: datetime) -> RenderableType:
+    heading = Text.assemble((event.id, "bold"), "  ", (event.status.value, STYLES[event.status]))
+    return Group(heading, "", _fields(event, now), "", _timeline(event, history, now))
+
+
+def _fields(event: Event, now: datetime) -> Table:
+    drawn = Table.grid(padding=(0, 2, 0, 0))
+    drawn.add_column(style="dim", no_wrap=True)
+    drawn.add_column(overflow="fold")
+    for name, value in _facts(event, now):
+        drawn.add_row(name, readable(value))
+    return drawn
+
+
+def _facts(event: Event, now: datetime) -> Iterator[tuple[str, str]]:
+    yield "type", event.type
+    yield "tenant", event.tenant
+    if event.key is not None:
+        yield "key", event.key
+    if event.correlation_id is not None:
+        yield "correlation id", event.correlation_id
+    if event.series is not None:
+        yield "series", f"{event.series}, occurrence {event.occurrence}" + (", its next event" if event.head else "")
+    if event.stands_for > 1:
+        yield "stands for", counted(event.stands_for, "occurrence")
+    yield "lane", event.lane
+    if event.target_json is not None:
+        yield "target", event.target_json
+    yield "payload", event.payload_json
+    yield "created", f"{utc_millis(event.created)} UTC"
+    yield "due", f"{utc_millis(event.due)} UTC, {away(event.due - now)}"
+    if event.executed is not None and event.lateness is not None:
+        yield "executed", f"{utc_millis(event.executed)} UTC, {brief(event.lateness)} late"
+    yield "attempts", f"{event.attempts} of at most {event.retry.max_attempts}"
+    if event.interruptions:
+        yield "interruptions", str(event.interruptions)
+    yield "version", str(event.version)
+    if event.held:
+        yield "held", event.held
+    if event.worker is not None:
+        yield "last worker", event.worker
+    if event.last_error is not None:
+        yield "last error", event.last_error
+
+
+class Moment(NamedTuple):
+    """One line of the timeline."""
+
+    at: datetime
+    what: str
+    style: str = ""
+    who: str | None = None
+    detail: str | None = None
+
+
+ACTS = {
+    "delivered": "green",
+    "failed": "red",
+    "rejected": "red",
+    "interrupted": "yellow",
+    "given back": "yellow",
+    "cancelled": "dim",
+    "discarded": "dim",
+    "skipped": "dim",
+}
+
+
+def _timeline(event: Event, history: Sequence[Entry], now: datetime) -> Table:
+    moments = [Moment(event.created, "created"), Moment(event.due, "due", "bold")]
+    moments += [_moment(entry) for entry in history]
+    moments += _still_to_come(event, now)
+    moments.sort(key=lambda moment: moment.at)
+    drawn = Table.grid(padding=(0, 2, 0, 0))
+    drawn.add_column(no_wrap=True)
+    drawn.add_column(overflow="fold")
+    for moment in moments:
+        dim = "dim" if moment.at > now else ""
+        said = Text(moment.what, moment.style or dim)
+        if moment.who:
+            said.append(f" by {readable(moment.who)}", "dim")
+        if moment.detail:
+            said.append(f"\n{readable(moment.detail)}", "")
+        drawn.add_row(Text(utc_millis(moment.at), dim), said)
+    return drawn
+
+
+def _moment(entry: Entry) -> Moment:
+    what = entry.act if entry.attempt is None else f"attempt {entry.attempt} {entry.act}"
+    if entry.claimed is not None:
+        what += f" after {brief(entry.at - entry.claimed)}"
+    return Moment(entry.at, what, ACTS.get(entry.act, ""), entry.worker, entry.detail)
+
+
+def _still_to_come(event: Event, now: datetime) -> Iterator[Moment]:
+    """What is known of the present and the future."""
+    if event.status is Status.PROCESSING and event.claimed is not None and event.ready is not None:
+        yield Moment(event.claimed, f"attempt {event.attempt} started", "yellow", event.worker)
+        if event.ready > now:
+            yield Moment(event.ready, "its lease ends, unless renewed")
+        else:
+            yield Moment(event.ready, "its lease ended: the next worker delivers it again", "yellow")
+    elif event.status is Status.PENDING and event.ready is not None and event.ready != event.due:
+        yield Moment(event.ready, f"attempt {event.attempt} may start")

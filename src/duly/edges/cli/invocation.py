@@ -1,0 +1,72 @@
+"""What holds for every command: which database, which app, for people or for programs."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from duly.config import read_settings
+from duly.edges.cli.apps import load_app
+from duly.errors import BadSetting, Misuse, NotFound
+from duly.stores.sqlite.store import SqliteStore
+from duly.wiring import Duly
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invocation:
+    """The options that work everywhere, and the Duly that they lead to."""
+
+    db: str | None = None
+    app: str | None = None
+    json: bool = False
+
+    def duly(self) -> Duly:
+        """The app's, on its database; without an app, one without handlers. DULY_APP is not asked when --db
+        tells all that is needed."""
+        self._use_db()
+        app = self.app or (None if self.db else read_settings().app)
+        return load_app(app, self.db) if app else Duly()
+
+    def duly_with_handlers(self) -> Duly:
+        """The app's, with something to run."""
+        self._use_db()
+        app = self.app or read_settings().app
+        if app is None:
+            raise Misuse(
+                "there is nothing to run: name the module with your handlers and its Duly, "
+                "such as --app shop:duly, or set DULY_APP"
+            )
+        duly = load_app(app, self.db)
+        if not duly.routes():
+            raise Misuse(f"there is nothing to run: {app} has no handlers; register some with @duly.on(…)")
+        return duly
+
+    def duly_for_looking(self) -> Duly:
+        """On a database that must exist, and whose tables are not changed by looking at them."""
+        duly = Duly(settings=self.duly().settings, migrate=False)
+        require_file(duly)
+        return duly
+
+    def _use_db(self) -> None:
+        """--db decides as if it were the setting, so that an app that leaves it to the setting follows."""
+        if self.db is not None:
+            try:
+                read_settings(database_url=self.db)
+            except BadSetting as error:
+                raise Misuse(f"--db {self.db!r} cannot be used: expected {error.allowed}") from None
+            os.environ["DULY_DATABASE_URL"] = self.db
+
+
+Hidden = Annotated[Invocation, Parameter(parse=False)]
+"""A command's last parameter: given by ``call``, not typed by anybody."""
+
+
+def require_file(duly: Duly) -> None:
+    """Looking at a database that is not there would make an empty one."""
+    store = duly.store
+    if isinstance(store, SqliteStore) and store.path != ":memory:" and not Path(store.path).exists():
+        raise NotFound(
+            f"there is no database file {store.path}: check --db or DULY_DATABASE_URL, or make it with `duly migrate`"
+        )

@@ -1,0 +1,110 @@
+"""What the commands print: words and tables for people, JSON for programs. Colour only on a terminal."""
+
+import os
+import sys
+from datetime import UTC, datetime, timedelta
+from io import TextIOWrapper
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from rich.console import Console
+
+from duly.core.model import Status
+from duly.errors import DulyError, Invalid
+
+WIDE_ENOUGH_FOR_PIPES = 200
+
+STYLES = {
+    Status.PENDING: "cyan",
+    Status.PROCESSING: "yellow",
+    Status.COMPLETED: "green",
+    Status.FAILED: "bold red",
+    Status.CANCELLED: "dim",
+    Status.SKIPPED: "dim",
+}
+
+
+def screen() -> Console:
+    """Standard output. Into a pipe, lines are not broken at 80 columns: whoever reads them may want to grep."""
+    console = Console(markup=False, highlight=False, emoji=False)
+    if not console.is_terminal and not os.environ.get("COLUMNS"):
+        console.width = WIDE_ENOUGH_FOR_PIPES
+    return console
+
+
+def note(text: str) -> None:
+    """A remark beside the result."""
+    print(readable(text), file=sys.stderr)
+
+
+def print_json(value: Any) -> None:
+    print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode(), flush=True)
+
+
+def tell_error(error: DulyError, *, json: bool) -> None:
+    """One line on standard error."""
+    if not json:
+        print(f"duly: {readable(str(error))}", file=sys.stderr)
+        return
+    told: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
+    if isinstance(error, Invalid):
+        told["problems"] = [problem._asdict() for problem in error.problems]
+    print(msgspec.json.encode({"error": told}).decode(), file=sys.stderr)
+
+
+def forgive_encoding() -> None:
+    """An arrow on a terminal that knows only ASCII is no reason to fail."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def readable(text: str) -> str:
+    """Other people's text, such as errors, on one line and without a way to steer the terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def utc(instant: datetime) -> str:
+    return instant.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def utc_millis(instant: datetime) -> str:
+    return instant.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
+def brief(span: timedelta) -> str:
+    """A span as people say it, by its two largest units."""
+    seconds = abs(span.total_seconds())
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, hours = round(seconds / 60), round(seconds / 3600)
+    if minutes < 60:
+        return f"{round(seconds) // 60}m {round(seconds) % 60}s"
+    if hours < 24:
+        return f"{minutes // 60}h {minutes % 60}m"
+    return f"{hours // 24}d {hours % 24}h"
+
+
+def away(span: timedelta) -> str:
+    """How far an instant is from now."""
+    if abs(span) < timedelta(milliseconds=1):
+        return "now"
+    return f"in {brief(span)}" if span > timedelta() else f"{brief(span)} ago"
+
+
+def counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
+def without_password(url: str) -> str:
+    """A database URL that can be shown to anybody."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url.partition("://")[0] + "://…"
+    if parts.password is None:
+        return url
+    return url.replace(f":{parts.password}@", ":…@", 1)

@@ -1,0 +1,110 @@
+"""Many worker processes under one parent: spawned, never forked; restarted when they die; ended with it."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import threading
+import time
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import Sequence
+from typing import Any
+
+log = logging.getLogger("duly")
+
+SHORTEST, LONGEST = 1.0, 30.0
+"""Seconds to wait before a process that died is started again: the first time, and at most."""
+
+STEADY = 60.0
+"""A process that lived for so many seconds was not dying at its start."""
+
+
+class Processes:
+    """Keeps so many processes of one command alive, until SIGTERM or SIGINT; then lets them drain."""
+
+    def __init__(self, command: Sequence[str], count: int, patience: float) -> None:
+        self._command, self._count, self._patience = list(command), count, patience
+        self._children: set[Process] = set()
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        """Return when all of them have ended."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        # Nobody ever writes here. When this process is gone, even by SIGKILL, its end closes and they know.
+        self._lifeline, self._held = os.pipe()
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._count):
+                group.create_task(self._keep_one())
+            await self._stopping.wait()
+            hurry = loop.call_later(self._patience, self._kill)
+        hurry.cancel()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        for child in self._children:
+            _signal(child, signal.SIGTERM)
+
+    def _kill(self) -> None:
+        for child in self._children:
+            _tell(logging.ERROR, "process.killed", process=child.pid, after=self._patience)
+            _signal(child, signal.SIGKILL)
+
+    async def _keep_one(self) -> None:
+        wait = SHORTEST
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            child = await self._start()
+            code = await child.wait()
+            self._children.discard(child)
+            if self._stopping.is_set():
+                return
+            if time.monotonic() - began > STEADY:
+                wait = SHORTEST
+            _tell(logging.ERROR, "process.died", process=child.pid, ended=_ended(code), restart_in=wait)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._stopping.wait()
+            wait = min(2 * wait, LONGEST)
+
+    async def _start(self) -> Process:
+        child = await asyncio.create_subprocess_exec(
+            *self._command,
+            "--parent",
+            str(self._lifeline),
+            stdin=DEVNULL,
+            pass_fds=[self._lifeline],
+            start_new_session=True,  # Ctrl-C reaches the parent alone, which passes it on
+        )
+        self._children.add(child)
+        _tell(logging.INFO, "process.started", process=child.pid)
+        if self._stopping.is_set():  # asked to stop while it was being started
+            _signal(child, signal.SIGTERM)
+        return child
+
+
+def drain_without_parent(lifeline: int) -> None:
+    """Stop this process as SIGTERM would when its parent, which holds the other end of *lifeline*, is gone."""
+    os.set_inheritable(lifeline, False)
+
+    def watch() -> None:
+        os.read(lifeline, 1)
+        _tell(logging.WARNING, "parent.gone", process=os.getpid())
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="duly-parent", daemon=True).start()
+
+
+def _signal(child: Process, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):  # it has just ended
+        child.send_signal(number)
+
+
+def _ended(code: int) -> str:
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+
+
+def _tell(level: int, act: str, **facts: Any) -> None:
+    log.log(level, act, extra={"facts": facts})

@@ -1,0 +1,116 @@
+"""``duly worker``, ``serve`` and ``tick``: what runs events."""
+
+import asyncio
+import logging
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+
+from duly.config import read_settings
+from duly.edges.cli.invocation import Hidden, Invocation
+from duly.edges.cli.output import counted, note, print_json, screen
+from duly.edges.cli.processes import Processes, drain_without_parent
+from duly.errors import Misuse
+from duly.observers.logs import configure_logging
+from duly.signals import Completed, DeadLettered, GivenBack, Interrupted, Retried
+from duly.stores.sqlite.store import SqliteStore
+from duly.wiring import Duly
+
+
+def register(commands: App) -> None:
+    commands.command(serve)
+    commands.command(worker)
+    commands.command(tick)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Manner:
+    """How to work."""
+
+    concurrency: Annotated[
+        int | None, Parameter(help="How many events run at once in a process; else DULY_CONCURRENCY, or 100")
+    ] = None
+    verbose: Annotated[bool, Parameter(name=["--verbose", "-v"], help="Log every completion as well")] = False
+
+
+AS_IT_IS = Manner()
+
+
+def worker(
+    *,
+    processes: Annotated[int, Parameter(help="How many processes; 1 unless told", validator=Number(gte=1))] = 1,
+    manner: Manner = AS_IT_IS,
+    parent: Annotated[int | None, Parameter(show=False)] = None,
+    invocation: Hidden,
+) -> None:
+    """Run the app's events until stopped.
+
+    Any number of workers may share a database. SIGTERM and Ctrl-C let it finish what is under way.
+    """
+    duly = _ready_to_work(invocation, manner)
+    if processes > 1:
+        _refuse_memory(duly)
+        patience = duly.settings.shutdown_grace.total_seconds() + 10
+        asyncio.run(Processes(_same_again(invocation, manner), processes, patience).run())
+        return
+    if parent is not None:
+        drain_without_parent(parent)
+    asyncio.run(duly.run())
+
+
+def serve(*, manner: Manner = AS_IT_IS, invocation: Hidden) -> None:
+    """Run everything in one process: so far, that is a worker."""
+    duly = _ready_to_work(invocation, manner)
+    note("The API and the dashboard do not exist yet: this serves as a worker only.")
+    asyncio.run(duly.run())
+
+
+def tick(*, manner: Manner = AS_IT_IS, invocation: Hidden) -> None:
+    """Run what is due now, then exit."""
+    duly = _ready_to_work(invocation, manner)
+    counts: Counter[str] = Counter()
+    duly.observe(lambda signal: counts.update([_TOLD[type(signal)]]), *_TOLD)
+    asyncio.run(duly.tick())
+    if invocation.json:
+        print_json({name: counts[name] for name in _TOLD.values()})
+    else:
+        troubles = [f"{counts[name]:,} {name.replace('_', ' ')}" for name in _TOLD.values() if counts[name]]
+        screen().print(", ".join(troubles) or f"nothing is due for {counted(len(duly.routes()), 'handler')}")
+
+
+_TOLD: dict[type, str] = {
+    Completed: "completed",
+    Retried: "to_be_retried",
+    DeadLettered: "failed",
+    GivenBack: "given_back",
+    Interrupted: "found_interrupted",
+}
+
+
+def _ready_to_work(invocation: Invocation, manner: Manner) -> Duly:
+    duly = invocation.duly_with_handlers()
+    if manner.concurrency is not None:
+        checked = read_settings(concurrency=manner.concurrency).concurrency
+        duly.settings = msgspec.structs.replace(duly.settings, concurrency=checked)
+    configure_logging(duly.settings.log_format, logging.DEBUG if manner.verbose else logging.INFO)
+    return duly
+
+
+def _same_again(invocation: Invocation, manner: Manner) -> list[str]:
+    """The command of one process of many."""
+    command = [sys.executable, "-m", "duly", "worker"]
+    for option, value in (("--app", invocation.app), ("--db", invocation.db), ("--concurrency", manner.concurrency)):
+        if value is not None:
+            command += [option, str(value)]
+    return [*command, "--verbose"] if manner.verbose else command
+
+
+def _refuse_memory(duly: Duly) -> None:
+    if isinstance(duly.store, SqliteStore) and duly.store.path == ":memory:":
+        raise Misuse("--processes cannot share a database in memory: name a file or PostgreSQL with --db")

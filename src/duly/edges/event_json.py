@@ -1,0 +1,54 @@
+"""Events and their history as JSON: snake_case, UTC instants that end in Z."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from duly.core.model import Entry, Event
+
+
+def event_to_json(event: Event) -> dict[str, Any]:
+    lateness = event.lateness
+    return {
+        "id": event.id,
+        "tenant": event.tenant,
+        "key": event.key,
+        "type": event.type,
+        "status": event.status.value,
+        "due_at": write_instant(event.due),
+        "ready_at": write_instant(event.ready),
+        "held": event.held,
+        "series": event.series,
+        "occurrence": event.occurrence,
+        "stands_for": event.stands_for,
+        "payload": msgspec.Raw(event.payload_json.encode()),
+        "target": event.target,
+        "attempts": event.attempts,
+        "max_attempts": event.retry.max_attempts,
+        "interruptions": event.interruptions,
+        "version": event.version,
+        "correlation_id": event.correlation_id,
+        "last_error": event.last_error,
+        "worker": event.worker,
+        "created_at": write_instant(event.created),
+        "claimed_at": write_instant(event.claimed),
+        "executed_at": write_instant(event.executed),
+        "lateness_seconds": None if lateness is None else lateness.total_seconds(),
+    }
+
+
+def entry_to_json(entry: Entry) -> dict[str, Any]:
+    return {
+        "at": write_instant(entry.at),
+        "act": entry.act,
+        "worker": entry.worker,
+        "version": entry.version,
+        "attempt": entry.attempt,
+        "claimed_at": write_instant(entry.claimed),
+        "detail": entry.detail,
+    }
+
+
+def write_instant(instant: datetime | None) -> str | None:
+    return None if instant is None else instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
