@@ -47,6 +47,10 @@ OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 
 
+# Every due time lies between these offsets from any present, and every store can add them to one.
+_FARTHEST_BACK, _FARTHEST_AHEAD = timedelta(days=-2_400_000), timedelta(days=2_920_000)
+
+
 class Spec:
     """A question about an event."""
 
@@ -99,9 +103,18 @@ class Everything(Spec):
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """The store's now, moved by an offset."""
+    """The store's now, moved by an offset; one past either end of the calendar means that end."""
 
     offset: timedelta = timedelta()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "offset", max(_FARTHEST_BACK, min(self.offset, _FARTHEST_AHEAD)))
+
+    def instant(self, now: datetime) -> datetime:
+        try:
+            return now + self.offset
+        except OverflowError:
+            return (datetime.min if self.offset < timedelta() else datetime.max).replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +133,8 @@ class Compare(Spec):
 
     def matches(self, event: Event, now: datetime) -> bool:
         found = getattr(event, self.field)
-        wanted = now + self.value.offset if isinstance(self.value, Now) else self.value
-        return found is not None and OPERATORS[self.op](found, wanted)
+        wanted = self.value.instant(now) if isinstance(self.value, Now) else self.value
+        return found is not None and wanted is not None and OPERATORS[self.op](found, wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +144,13 @@ class OneOf(Spec):
     field: str
     values: tuple[Any, ...]
 
+    def __post_init__(self) -> None:
+        if self.field not in NULLABLE:
+            raise ValueError(f"cannot compare {self.field!r}: known are {sorted(NULLABLE)}")
+
     def matches(self, event: Event, now: datetime) -> bool:
-        return getattr(event, self.field) in self.values
+        found = getattr(event, self.field)
+        return found is not None and found in self.values
 
 
 @dataclass(frozen=True, slots=True)

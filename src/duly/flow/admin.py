@@ -29,7 +29,7 @@ class Events:
         return _known(await self._store.get(_checked_id(id)), id, tenant)
 
     async def by_key(self, key: str, *, tenant: str = "default") -> Event:
-        """The newest timer with this key."""
+        """The timer with this key. A cancelled one has lost its key, and is found by its id alone."""
         return _known(await self._store.by_key(tenant, key), f"key {key!r}", tenant)
 
     async def find(

@@ -42,7 +42,7 @@ def compile_spec(spec: Spec, dialect: Dialect) -> tuple[str, dict[str, Any]]:
                 return "true"
             case Compare(field, op, Now(offset)):
                 return guard(field, f"e.{field} {op} {dialect.now} + {place(field, offset)}")
-            case Compare(_, _, str(value)) if not _storable(value):
+            case Compare(_, _, value) if not _storable(value):
                 return "false"
             case Compare(field, op, value):
                 return guard(field, f"e.{field} {op} {place(field, value)}")
@@ -68,6 +68,8 @@ def _plain(value: Any, dialect: Dialect) -> Any:
     return str(value) if isinstance(value, str) else value
 
 
-def _storable(text: str) -> bool:
-    """Text that no store accepts is in no row; asking for it must not be an error."""
-    return "\x00" not in text and text.encode(errors="ignore").decode() == text
+def _storable(value: Any) -> bool:
+    """What no store accepts is in no row; asking for it must not be an error."""
+    if isinstance(value, str):
+        return "\x00" not in value and value.encode(errors="ignore").decode() == value
+    return value is not None

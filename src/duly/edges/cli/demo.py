@@ -73,11 +73,11 @@ def _duly(url: str) -> Duly:
     @duly.on("payment.charge")
     def charge(event: Event) -> None:
         if event.attempt < 3:
-            raise ConnectionError("the bank answered 503")
+            raise ConnectionError("the bank says 503")
 
     @duly.on("report.build")
     async def build(event: Event) -> None:
-        await asyncio.sleep(4)  # long enough to be killed in
+        await asyncio.sleep(3)  # long enough to be killed in
 
     return duly
 
@@ -92,7 +92,7 @@ def _round() -> list[Timer]:
     return [
         timer(1, "tea.ready", "green tea", retry),
         timer(2, "payment.charge", "order 7", retry),
-        timer(3, "report.build", "takes 4 s", retry),
+        timer(3, "report.build", "takes 3 s", retry),
         timer(4, "tea.ready", "oolong", retry),
         timer(6, "tea.ready", "black tea", retry),
         timer(8, "tea.ready", "rooibos", retry),
@@ -117,7 +117,9 @@ async def _run(duly: Duly, view: View, span: timedelta | None) -> None:
                 for helper in helpers:
                     helper.cancel()
                 await asyncio.gather(*helpers, return_exceptions=True)
-            view.farewell(len(await _unfinished(duly)))
+            unfinished = await _unfinished(duly)
+            view.look(unfinished, await duly.store.now())
+        view.farewell(len(unfinished))
 
 
 async def _plan_rounds(duly: Duly, span: timedelta | None) -> None:

@@ -38,9 +38,7 @@ def tell(signal: Any) -> Told | None:
         case Completed(event, executed):
             return Told(executed, "fired", "green", event, _fired(event, executed))
         case Retried(event, error, wait):
-            return Told(
-                now, "failed", "red", event, f"{event.payload}, try {event.attempt}: {error}; again in {brief(wait)}"
-            )
+            return Told(now, "failed", "red", event, f"try {event.attempt}, again in {brief(wait)}: {error}")
         case DeadLettered(event, error):
             return Told(now, "gave up", "bold red", event, error)
         case Interrupted(event):
@@ -103,8 +101,7 @@ class View:
 
     def farewell(self, waiting: int) -> None:
         self.say(
-            f"{counted(self._fired, 'event')} fired, {counted(self._retried, 'failed try').replace('trys', 'tries')} "
-            f"tried again; {waiting} waiting: start me again and they go on."
+            f"{self._fired} fired, {self._retried} tries failed and were repeated, {waiting} wait for the next start."
         )
         self.say(f"Look closer: duly events list --db {without_password(self._url)}")
 
@@ -173,6 +170,7 @@ class Screen(View):
 
     def __enter__(self) -> Self:
         self._live.start()
+        self._console.show_cursor(True)  # kill -9 would leave the terminal without one
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -200,7 +198,7 @@ class Screen(View):
     def _coming_up(self) -> Table:
         now = datetime.now(UTC) + self._ahead
         drawn = _grid("COMING UP")
-        for event in sorted(self._unfinished, key=lambda event: event.ready or event.due)[:COMING_UP]:
+        for event in sorted(self._unfinished, key=_soonest)[:COMING_UP]:
             drawn.add_row(*_waiting(event, now))
         return _filled(drawn, COMING_UP)
 
@@ -208,7 +206,9 @@ class Screen(View):
         drawn = _grid("JUST NOW")
         for told in list(self._told)[-rows:][::-1]:
             kind = readable(told.event.type) if told.event else ""
-            drawn.add_row(f"{told.at:%H:%M:%S}", kind, Text.assemble((told.act, told.style), "  ", readable(told.text)))
+            drawn.add_row(
+                f"{told.at:%H:%M:%S}", kind, Text.assemble((f"{told.act:<6}", told.style), "  ", readable(told.text))
+            )
         return _filled(drawn, rows)
 
     def _footer(self) -> Text:
@@ -234,6 +234,10 @@ def _filled(drawn: Table, rows: int) -> Table:
     for _ in range(rows + 1 - drawn.row_count):
         drawn.add_row("", "", "")
     return drawn
+
+
+def _soonest(event: Event) -> tuple[bool, datetime]:
+    return event.status is not Status.PROCESSING, event.ready or event.due
 
 
 def _waiting(event: Event, now: datetime) -> tuple[Text, str, Text]:

@@ -12,7 +12,7 @@ from duly.core.model import Status
 from duly.core.specs import Compare, Now, OneOf
 from duly.edges.cli.invocation import Invocation, require_file
 from duly.edges.cli.output import brief, counted, utc, without_password
-from duly.errors import DulyError, Misuse
+from duly.errors import DulyError, Misuse, StoreUnavailable
 from duly.flow.admin import MOST
 from duly.stores.migrations import migrations, pending
 from duly.stores.sqlite.store import SqliteStore
@@ -42,11 +42,14 @@ async def examine(invocation: Invocation) -> list[Finding]:
     try:
         require_file(looked_at)
         await looked_at.store.connect()
+    except StoreUnavailable as error:
+        advice = "check that the database runs, and that --db or DULY_DATABASE_URL names it"
+        return [*findings, Finding(FAIL, "database", str(error), advice)]
     except DulyError as error:
-        advice = "check that the server runs, and --db or DULY_DATABASE_URL"
-        return [*findings, Finding(FAIL, "database", str(error), None if "check" in str(error) else advice)]
+        return [*findings, Finding(FAIL, "database", str(error))]
     try:
-        findings += [finding async for finding in _database(looked_at, set(duly.routes()))]
+        async for finding in _database(looked_at, set(duly.routes())):
+            findings.append(finding)  # one by one: what is known stays known when a later check fails
     except DulyError as error:
         findings.append(Finding(FAIL, "database", str(error)))
     finally:

@@ -38,7 +38,7 @@ def _to_json(finding: Finding) -> dict[str, Any]:
 
 def _table(findings: list[Finding]) -> Table:
     drawn = Table.grid(padding=(0, 2, 0, 0))
-    drawn.add_column(no_wrap=True)
+    drawn.add_column(no_wrap=True, width=4)
     drawn.add_column(no_wrap=True)
     drawn.add_column(overflow="fold")
     for finding in findings:

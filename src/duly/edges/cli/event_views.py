@@ -1,6 +1,6 @@
 """Events as people see them: a table, and one event with its timeline."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -11,42 +11,47 @@ from rich.text import Text
 from duly.core.model import Entry, Event, Status
 from duly.edges.cli.output import STYLES, away, brief, counted, readable, utc, utc_millis
 
-ONE_LINE_EACH = 130
+ONE_LINE_EACH = 150
 """From this width on, an event's columns fit on one line."""
 
 
 def table(events: Sequence[Event], now: datetime, width: int) -> Table:
-    """Readable at 80 columns, where each event takes two lines, and better at 130 and more."""
-    return _wide(events, now) if width >= ONE_LINE_EACH else _narrow(events, now)
+    """Readable at 80 columns, where each event takes two lines, and better at 150 and more."""
+    return _wide(events, now, width) if width >= ONE_LINE_EACH else _narrow(events, now)
 
 
-def _wide(events: Sequence[Event], now: datetime) -> Table:
-    columns: dict[str, Callable[[Event], str | Text]] = {
-        "ID": lambda event: event.id,
-        "STATUS": lambda event: Text(event.status, STYLES[event.status]),
-        "DUE (UTC)": lambda event: utc(event.due),
-        "": lambda event: timing(event, now),
-        "TYPE": lambda event: readable(event.type),
-        "TENANT": lambda event: readable(event.tenant),
-        "KEY": lambda event: readable(event.key or ""),
-        "TRIED": _tried,
-        "LAST ERROR": lambda event: readable(event.last_error or ""),
+def _wide(events: Sequence[Event], now: datetime, width: int) -> Table:
+    columns = {
+        "ID": [event.id for event in events],
+        "STATUS": [event.status.value for event in events],
+        "DUE (UTC)": [utc(event.due) for event in events],
+        "": [timing(event, now) for event in events],
+        "TRIED": [_tried(event) for event in events],
+        "TYPE": [readable(event.type) for event in events],
+        "TENANT": [readable(event.tenant if event.tenant != "default" else "") for event in events],
+        "KEY": [readable(event.key or "") for event in events],
+        "LAST ERROR": [readable(event.last_error or "") for event in events],
     }
-    for title, unneeded in (
-        ("TENANT", all(event.tenant == "default" for event in events)),
-        ("KEY", not any(event.key for event in events)),
-        ("LAST ERROR", not any(event.last_error for event in events)),
-    ):
-        if unneeded:
-            del columns[title]
+    columns = {title: cells for title, cells in columns.items() if any(cells)}
+    widths = {title: max(len(cell) for cell in (title, *cells)) for title, cells in columns.items()}
+    shrinking = [title for title in widths if title in ("TYPE", "TENANT", "KEY", "LAST ERROR")]
+    room = width - sum(widths[title] for title in widths if title not in shrinking) - 2 * len(widths)
+    widths |= _fair({title: widths[title] for title in shrinking}, room)
     drawn = _empty_table()
     for title in columns:
-        whole = title in ("ID", "STATUS", "DUE (UTC)", "", "TRIED")
-        drawn.add_column(title, no_wrap=True, min_width=36 if title == "ID" else None, overflow="ellipsis",
-                         ratio=None if whole else 1 + (title == "LAST ERROR"))  # fmt: skip
-    for event in events:
-        drawn.add_row(*(cell(event) for cell in columns.values()))
+        drawn.add_column(title, no_wrap=True, width=widths[title], overflow="ellipsis")
+    for event, row in zip(events, zip(*columns.values(), strict=True), strict=True):
+        drawn.add_row(*(Text(cell, STYLES[event.status] if cell == event.status else "") for cell in row))
     return drawn
+
+
+def _fair(wanted: dict[str, int], room: int) -> dict[str, int]:
+    """What is short gets all that it wants; what is long shares the rest."""
+    given: dict[str, int] = {}
+    for title in sorted(wanted, key=wanted.__getitem__):
+        given[title] = max(1, min(wanted[title], room // (len(wanted) - len(given))))
+        room -= given[title]
+    return given
 
 
 def _narrow(events: Sequence[Event], now: datetime) -> Table:

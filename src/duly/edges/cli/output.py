@@ -11,7 +11,7 @@ import msgspec
 from rich.console import Console
 
 from duly.core.model import Status
-from duly.errors import DulyError, Invalid
+from duly.errors import DulyError, Invalid, StoreUnavailable
 
 WIDE_ENOUGH_FOR_PIPES = 200
 
@@ -44,10 +44,13 @@ def print_json(value: Any) -> None:
 
 def tell_error(error: DulyError, *, json: bool) -> None:
     """One line on standard error."""
+    message = str(error)
+    if isinstance(error, StoreUnavailable):
+        message += ": check that the database runs, and that --db or DULY_DATABASE_URL names it"
     if not json:
-        print(f"duly: {readable(str(error))}", file=sys.stderr)
+        print(f"duly: {readable(message)}", file=sys.stderr)
         return
-    told: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
+    told: dict[str, Any] = {"type": type(error).__name__, "message": message}
     if isinstance(error, Invalid):
         told["problems"] = [problem._asdict() for problem in error.problems]
     print(msgspec.json.encode({"error": told}).decode(), file=sys.stderr)
@@ -78,19 +81,19 @@ def brief(span: timedelta) -> str:
     seconds = abs(span.total_seconds())
     if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    minutes, hours = round(seconds / 60), round(seconds / 3600)
-    if minutes < 60:
-        return f"{round(seconds) // 60}m {round(seconds) % 60}s"
-    if hours < 24:
-        return f"{minutes // 60}h {minutes % 60}m"
-    return f"{hours // 24}d {hours % 24}h"
+    for size, unit, part, smaller in _UNITS:
+        if seconds >= size:
+            count, rest = divmod(round(seconds / part), round(size / part))
+            return f"{count}{unit} {rest}{smaller}" if rest else f"{count}{unit}"
+    return f"{seconds:.1f} s"
+
+
+_UNITS = ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (59.95, "m", 1, "s"))
 
 
 def away(span: timedelta) -> str:
     """How far an instant is from now."""
-    if abs(span) < timedelta(milliseconds=1):
+    if abs(span) < timedelta(seconds=0.5):
         return "now"
     return f"in {brief(span)}" if span > timedelta() else f"{brief(span)} ago"
 

@@ -15,7 +15,7 @@ from duly.config import read_settings
 from duly.edges.cli.invocation import Hidden, Invocation
 from duly.edges.cli.output import counted, note, print_json, screen
 from duly.edges.cli.processes import Processes, drain_without_parent
-from duly.errors import Misuse
+from duly.errors import BadSetting, Misuse
 from duly.observers.logs import configure_logging
 from duly.signals import Completed, DeadLettered, GivenBack, Interrupted, Retried
 from duly.stores.sqlite.store import SqliteStore
@@ -96,10 +96,16 @@ _TOLD: dict[type, str] = {
 def _ready_to_work(invocation: Invocation, manner: Manner) -> Duly:
     duly = invocation.duly_with_handlers()
     if manner.concurrency is not None:
-        checked = read_settings(concurrency=manner.concurrency).concurrency
-        duly.settings = msgspec.structs.replace(duly.settings, concurrency=checked)
+        duly.settings = msgspec.structs.replace(duly.settings, concurrency=_checked(manner.concurrency))
     configure_logging(duly.settings.log_format, logging.DEBUG if manner.verbose else logging.INFO)
     return duly
+
+
+def _checked(concurrency: int) -> int:
+    try:
+        return read_settings(concurrency=concurrency).concurrency
+    except BadSetting as error:
+        raise Misuse(f"--concurrency {concurrency} cannot be used: expected {error.allowed}") from None
 
 
 def _same_again(invocation: Invocation, manner: Manner) -> list[str]:

@@ -4,6 +4,10 @@
 coalesce(:now::timestamptz, statement_timestamp())
 -- (clock_timestamp() would be evaluated for each row and defeat the index.)
 
+-- fragment: us
+interval '1 microsecond'
+-- (Spans travel as microseconds: an interval of days would be added by the calendar of the session's zone.)
+
 -- fragment: event
 e.id::text, e.tenant, e.type, e.lane, e.status, e.due, e.ready, e.version, e.attempts,
 e.unsettled - (e.status = 'PROCESSING')::int AS interruptions, e.stands_for, e.payload::text, e.target::text,
@@ -22,9 +26,9 @@ SELECT {now}
 -- name: add
 -- Sleeping workers are told of what becomes ready before their next poll, once for each lane.
 WITH given AS MATERIALIZED (
-    SELECT *, coalesce(due, {now} + delay) AS at
+    SELECT *, coalesce(due, {now} + delay * {us}) AS at
     FROM unnest(:id::uuid[], :tenant::text[], :type::text[], :lane::text[], :due::timestamptz[],
-                :delay::interval[], :payload_json::text[], :target_json::text[], :retry_json::text[],
+                :delay::bigint[], :payload_json::text[], :target_json::text[], :retry_json::text[],
                 :key::text[], :correlation_id::text[])
       AS given (id, tenant, type, lane, due, delay, payload, target, retry, key, correlation_id)
 ), written AS (
@@ -33,14 +37,14 @@ WITH given AS MATERIALIZED (
     FROM given
 )
 SELECT count(pg_notify('duly', lane)::text)
-FROM (SELECT DISTINCT lane FROM given WHERE at <= {now} + :soon::interval) AS soon
+FROM (SELECT DISTINCT lane FROM given WHERE at <= {now} + :soon::bigint * {us}) AS soon
 
 -- name: put
 -- One that has started or ended is left alone, and so is one that would not change: no row comes back.
 WITH given AS MATERIALIZED (
-    SELECT *, coalesce(due, {now} + delay) AS at
+    SELECT *, coalesce(due, {now} + delay * {us}) AS at
     FROM unnest(:id::uuid[], :tenant::text[], :type::text[], :lane::text[], :due::timestamptz[],
-                :delay::interval[], :payload_json::text[], :target_json::text[], :retry_json::text[],
+                :delay::bigint[], :payload_json::text[], :target_json::text[], :retry_json::text[],
                 :key::text[], :correlation_id::text[])
       AS given (id, tenant, type, lane, due, delay, payload, target, retry, key, correlation_id)
 ), before AS MATERIALIZED (
@@ -66,7 +70,7 @@ WITH given AS MATERIALIZED (
 )
 SELECT {event}, inserted,
        (SELECT count(pg_notify('duly', lane)::text)
-        FROM (SELECT DISTINCT lane FROM e WHERE ready <= {now} + :soon::interval) AS soon)
+        FROM (SELECT DISTINCT lane FROM e WHERE ready <= {now} + :soon::bigint * {us}) AS soon)
 FROM e
 
 -- name: by_keys (read)
@@ -76,7 +80,7 @@ JOIN duly.events AS e ON e.tenant = wanted.tenant AND e.key = wanted.key AND e.k
 WHERE e.status <> 'CANCELLED'
 
 -- name: by_key (read)
-SELECT {event} FROM duly.events AS e WHERE tenant = :tenant AND key = :key ORDER BY id DESC LIMIT 1
+SELECT {event} FROM duly.events AS e WHERE tenant = :tenant AND key = :key AND status <> 'CANCELLED'
 
 -- name: claim
 -- Oldest first in each lane. The rows are picked by their ids alone, so that no estimate of how many
@@ -94,7 +98,7 @@ WITH picked AS MATERIALIZED (
 )
 UPDATE duly.events AS e
 SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = {now},
-    ready = {now} + :lease::interval
+    ready = {now} + :lease::bigint * {us}
 WHERE id = ANY (ARRAY(SELECT id FROM picked))
 RETURNING {event}
 
@@ -117,7 +121,7 @@ WITH picked AS MATERIALIZED (
 )
 UPDATE duly.events AS e
 SET status = CASE WHEN spent THEN 'FAILED' ELSE 'PROCESSING' END,
-    ready = CASE WHEN spent THEN NULL ELSE {now} + :lease::interval END,
+    ready = CASE WHEN spent THEN NULL ELSE {now} + :lease::bigint * {us} END,
     last_error = CASE WHEN spent THEN :error ELSE e.last_error END,
     unsettled = e.unsettled + CASE WHEN spent THEN 0 ELSE 1 END,
     version = e.version + 1, worker = :worker, claimed = {now}
@@ -132,7 +136,7 @@ SELECT min((SELECT ready FROM duly.events WHERE lane = wanted.lane AND unsettled
 FROM unnest(:lanes::text[]) AS wanted (lane)
 
 -- name: renew
-UPDATE duly.events AS e SET ready = {now} + :lease::interval
+UPDATE duly.events AS e SET ready = {now} + :lease::bigint * {us}
 FROM unnest(:id::uuid[], :version::int[]) AS held (id, version)
 WHERE e.id = held.id AND e.version = held.version AND e.status = 'PROCESSING'
 RETURNING e.id::text
@@ -142,13 +146,13 @@ RETURNING e.id::text
 WITH settled AS (
     UPDATE duly.events AS e
     SET status = verdict.status,
-        ready = CASE WHEN verdict.wait = interval '0' AND verdict.counts = 0 AND e.attempts = 0 THEN e.due
-                     ELSE {now} + verdict.wait END,
+        ready = CASE WHEN verdict.wait = 0 AND verdict.counts = 0 AND e.attempts = 0 THEN e.due
+                     ELSE {now} + verdict.wait * {us} END,
         attempts = e.attempts + verdict.counts,
         unsettled = e.unsettled - 1,
         last_error = coalesce(verdict.error, e.last_error),
         executed = CASE WHEN verdict.status = 'COMPLETED' THEN {now} END
-    FROM unnest(:id::uuid[], :version::int[], :status::text[], :act::text[], :error::text[], :wait::interval[],
+    FROM unnest(:id::uuid[], :version::int[], :status::text[], :act::text[], :error::text[], :wait::bigint[],
                 :counts::int[]) AS verdict (id, version, status, act, error, wait, counts)
     WHERE e.id = verdict.id AND e.version = verdict.version AND e.status = 'PROCESSING'
     RETURNING e.id, e.version, e.attempts, e.claimed, verdict.act, verdict.error, verdict.counts
@@ -190,7 +194,7 @@ WITH e AS (
     RETURNING id, lane, ready
 )
 SELECT id::text, (SELECT count(pg_notify('duly', lane)::text)
-                  FROM (SELECT DISTINCT lane FROM e WHERE ready <= {now} + :soon::interval) AS soon)
+                  FROM (SELECT DISTINCT lane FROM e WHERE ready <= {now} + :soon::bigint * {us}) AS soon)
 FROM e
 
 -- name: retire
@@ -222,7 +226,7 @@ WITH e AS (
     INSERT INTO duly.history (subject, at, act, worker, version, detail)
     SELECT id, {now}, 'moved', 'schedule', version, concat('due ', to_char(ready AT TIME ZONE 'UTC', {iso})) FROM e
 )
-SELECT id::text, (SELECT count(pg_notify('duly', lane)::text) FROM e WHERE ready <= {now} + :soon::interval) FROM e
+SELECT id::text, (SELECT count(pg_notify('duly', lane)::text) FROM e WHERE ready <= {now} + :soon::bigint * {us}) FROM e
 
 -- name: get (read)
 SELECT {event} FROM duly.events AS e WHERE id = :id::uuid
@@ -242,7 +246,7 @@ WITH changed AS (
     INSERT INTO duly.history (subject, at, act, worker, version, detail)
     SELECT id, {now}, :act, :by, version, :detail FROM changed
 )
-SELECT id::text, (SELECT count(pg_notify('duly', lane)::text) FROM changed WHERE ready <= {now} + :soon::interval)
+SELECT id::text, (SELECT count(pg_notify('duly', lane)::text) FROM changed WHERE ready <= {now} + :soon::bigint * {us})
 FROM changed
 
 -- name: find (read)

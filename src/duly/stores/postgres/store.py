@@ -70,16 +70,19 @@ class PostgresStore(PostgresStatements):
             raise
 
     async def _connect(self, session: dict[str, str], *, least: int, most: int) -> asyncpg.Pool:
-        with _translated():
-            return await asyncpg.create_pool(
-                self.url,
-                min_size=least,
-                max_size=most,
-                reset=_no_reset,
-                max_inactive_connection_lifetime=60,
-                timeout=10,
-                server_settings=session,
-            )
+        try:
+            with _translated():
+                return await asyncpg.create_pool(
+                    self.url,
+                    min_size=least,
+                    max_size=most,
+                    reset=_no_reset,
+                    max_inactive_connection_lifetime=60,
+                    timeout=10,
+                    server_settings=session,
+                )
+        except ValueError as error:
+            raise StoreError(f"the database URL cannot be used: {error}") from error
 
     async def close(self) -> None:
         pools, self._own, self._lent = (self._own, self._lent), None, None
@@ -245,5 +248,7 @@ def _translated() -> Iterator[None]:
         raise StoreError(f"{error}: create the database first") from error
     except asyncpg.InvalidAuthorizationSpecificationError as error:
         raise StoreError(f"{error}: check the user and password in the database URL") from error
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise StoreError(f"{error}: grant it to the user in the database URL, or name another user") from error
     except (TimeoutError, *_TRANSIENT) as error:
         raise StoreUnavailable(f"PostgreSQL: {str(error) or type(error).__name__}") from error

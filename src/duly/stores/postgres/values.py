@@ -13,7 +13,7 @@ def _typed(field: str, placeholder: str, value: Any) -> str:
     if isinstance(value, datetime):
         return f"{placeholder}::timestamptz"
     if isinstance(value, timedelta):
-        return f"{placeholder}::interval"
+        return f"{placeholder}::bigint * interval '1 microsecond'"
     if isinstance(value, str):
         return f"{placeholder}::{'uuid' if field == 'id' else 'text'}"
     return f"{placeholder}::bigint"
@@ -23,7 +23,11 @@ def _same(value: Any) -> Any:
     return value
 
 
-SPECS = Dialect(now="coalesce(:now::timestamptz, statement_timestamp())", instant=_same, span=_same, typed=_typed)
+def micros(span: timedelta) -> int:
+    return span // timedelta(microseconds=1)
+
+
+SPECS = Dialect(now="coalesce(:now::timestamptz, statement_timestamp())", instant=_same, span=micros, typed=_typed)
 
 
 class PostgresStatements(Statements):
@@ -42,7 +46,7 @@ class PostgresStatements(Statements):
         return value
 
     def span(self, value: timedelta) -> Any:
-        return value
+        return micros(value)
 
     def read_instant(self, value: Any) -> datetime:
         return value  # type: ignore[no-any-return]

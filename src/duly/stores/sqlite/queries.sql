@@ -57,7 +57,7 @@ SELECT {event} FROM events
 WHERE (tenant, key) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:rows)) AND key IS NOT NULL AND status <> 'CANCELLED'
 
 -- name: by_key (read)
-SELECT {event} FROM events WHERE tenant = :tenant AND key = :key ORDER BY id DESC LIMIT 1
+SELECT {event} FROM events WHERE tenant = :tenant AND key = :key AND status <> 'CANCELLED'
 
 -- name: claim
 -- Oldest first. SQLite has no LATERAL: the store runs this once for each lane, in one transaction.
@@ -161,8 +161,9 @@ WHERE events.id = given.id
 RETURNING id
 
 -- name: taken (read)
-SELECT series, occurrence FROM events
-WHERE (series, occurrence) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:rows))
+SELECT e.series, e.occurrence
+FROM json_each(:rows) AS wanted
+JOIN events AS e ON e.series = wanted.value ->> 0 AND e.occurrence = wanted.value ->> 1 AND e.series IS NOT NULL
 
 -- name: head
 SELECT {event} FROM events WHERE series = :series AND head
