@@ -34,6 +34,7 @@ class Route(NamedTuple):
     channel: Channel
     deadline: timedelta
     transactional: bool = False  # the channel has ``deliver_in``, and shares the settlement's transaction
+    interruptible: bool = True  # False: what is cancelled goes on all the same, in a thread
 
 
 class Added(NamedTuple):
@@ -75,9 +76,9 @@ class Statements(Protocol):
     async def renew(self, claims: Sequence[Claim], lease: timedelta) -> set[str]:
         """Push the leases on; the ids that are still held."""
 
-    async def settle(self, settlements: Sequence[Settlement], worker: str) -> dict[str, datetime]:
-        """Record verdicts with their history. The settled ids and the store's now; an id that is missing
-        had lost its claim, and its verdict was dropped."""
+    async def settle(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
+        """Record verdicts with their history; the ids that were settled. One that is missing had lost its claim,
+        and its verdict was dropped."""
 
     async def schedules(self, ids: Sequence[str]) -> list[Schedule]:
         """Schedules by id, locked until the transaction ends."""

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -25,8 +25,11 @@ class Claimed(msgspec.Struct, frozen=True):
 
 class Completed(msgspec.Struct, frozen=True):
     event: Event
-    executed: datetime
-    late: timedelta
+
+    @property
+    def late(self) -> timedelta:
+        """How long after its due time the attempt that succeeded began."""
+        return max(timedelta(), (self.event.claimed or self.event.due) - self.event.due)
 
 
 class Retried(msgspec.Struct, frozen=True):
@@ -124,4 +127,4 @@ class Signals:
             try:
                 observer(signal)
             except Exception:
-                log.exception("observer.failed", extra={"facts": {"signal": type(signal).__name__}})
+                log.exception("observer.failed signal=%s", type(signal).__name__)

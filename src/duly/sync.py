@@ -1,5 +1,5 @@
-"""``duly.sync``: the same calls for synchronous code. A façade: each call runs the asynchronous one in a loop of
-its own, in a thread; on a caller's own connection it runs right here, in the caller's thread."""
+"""``duly.sync``: the same calls for synchronous code. A façade: each call runs the asynchronous one in the loop where
+its Duly is open, or in one of its own; on a caller's own connection it runs right here, in the caller's thread."""
 
 import asyncio
 import threading
@@ -20,16 +20,18 @@ T = TypeVar("T")
 
 
 class Sync:
-    """Open it with ``with duly.sync:`` once for the life of the program, or around a few calls."""
+    """Open it with ``with duly.sync:`` once for the life of the program, or around a few calls. In a plain ``def``
+    handler it is open already: the worker's own Duly is."""
 
     def __init__(self, duly: "Duly") -> None:
         self._duly = duly
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opened = 0
+        self._holding = threading.local()  # whether this thread has a transaction open
         self.events = SyncEvents(self)
 
     def __enter__(self) -> Self:
-        if self._loop is None:
+        if self._home() is None:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._loop.run_forever, name="duly-sync", daemon=True)
             self._thread.start()
@@ -56,15 +58,17 @@ class Sync:
         return self._call(self._duly.add_many, timers, transaction=transaction)
 
     def every(self, name: str, rule: Rule, type: str, payload: Any = None, **options: Any) -> Schedule:
-        return self.wait_for(self._duly.every(name, rule, type, payload, **options))
+        return self._call(self._duly.every, name, rule, type, payload, **options)
 
     def tick(self) -> None:
-        self.wait_for(self._duly.tick())
+        self._call(self._duly.tick)
 
     @contextmanager
     def transaction(self) -> Iterator["SyncTransaction"]:
+        self.refuse_own_deadlock()
         manager = self._duly.store.lend()
         tx = self.wait_for(manager.__aenter__())
+        self._holding.transaction = True
         try:
             yield SyncTransaction(self, tx)
         except BaseException as error:
@@ -72,17 +76,31 @@ class Sync:
             raise
         else:
             self.wait_for(manager.__aexit__(None, None, None))
+        finally:
+            self._holding.transaction = False
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._loop is None:
+        loop = self._home()
+        if loop is None or _running_here(loop):
             work.close()
-            raise Misuse("duly.sync is not open: use `with duly.sync:` around your calls")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+            if loop is None:
+                raise Misuse("duly.sync is not open: use `with duly.sync:` around your calls")
+            raise Misuse("duly.sync would block the event loop that it waits for: await the same call of duly instead")
+        return asyncio.run_coroutine_threadsafe(work, loop).result()
+
+    def refuse_own_deadlock(self) -> None:
+        if getattr(self._holding, "transaction", False) and self._duly.one_writer:
+            raise Misuse("a transaction is open here already, and SQLite has only one writer: pass transaction=tx")
+
+    def _home(self) -> asyncio.AbstractEventLoop | None:
+        """The loop that this Duly is open in."""
+        return self._loop or self._duly.loop
 
     def _call(
         self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, transaction: Any = None, **options: Any
     ) -> T:
         if transaction is None:
+            self.refuse_own_deadlock()
             return self.wait_for(function(*args, **options))
         if isinstance(transaction, SyncTransaction):
             return self.wait_for(function(*args, transaction=transaction.inner, **options))
@@ -119,16 +137,20 @@ class SyncEvents:
         return self._sync.wait_for(self._sync._duly.events.history(id, tenant=tenant))
 
     def cancel(self, id: str, **options: Any) -> Event:
-        return self._sync.wait_for(self._sync._duly.events.cancel(id, **options))
+        return self._change(self._sync._duly.events.cancel, id, **options)
 
     def reschedule(self, id: str, due: datetime, **options: Any) -> Event:
-        return self._sync.wait_for(self._sync._duly.events.reschedule(id, due, **options))
+        return self._change(self._sync._duly.events.reschedule, id, due, **options)
 
     def replay(self, id: str, **options: Any) -> Event:
-        return self._sync.wait_for(self._sync._duly.events.replay(id, **options))
+        return self._change(self._sync._duly.events.replay, id, **options)
 
     def discard(self, id: str, **options: Any) -> Event:
-        return self._sync.wait_for(self._sync._duly.events.discard(id, **options))
+        return self._change(self._sync._duly.events.discard, id, **options)
+
+    def _change(self, act: Callable[..., Coroutine[Any, Any, Event]], *args: Any, **options: Any) -> Event:
+        self._sync.refuse_own_deadlock()
+        return self._sync.wait_for(act(*args, **options))
 
 
 class SyncTransaction:
@@ -150,8 +172,15 @@ class SyncTransaction:
         return self._sync.wait_for(self.inner.fetchval(sql, *args))
 
 
+def _running_here(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
+
+
 def _run_here(work: Coroutine[Any, Any, T]) -> T:
-    """Run to its end a coroutine that never waits: on a synchronous connection, every step is done when it returns."""
+    """Run to its end a coroutine that never waits: on a synchronous connection, a step is done when it returns."""
     try:
         work.send(None)
     except StopIteration as done:

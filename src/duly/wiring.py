@@ -93,10 +93,11 @@ class Duly:
     def schedule(
         self, rule: Rule, *, name: str | None = None, deadline: timedelta = DEADLINE, **options: Any
     ) -> Callable[[Function], Function]:
-        """Run the function below by a rule. Its row is written when the worker starts."""
+        """Run the function below by a rule, under its own name unless another is given. Its row is written when the
+        worker starts."""
 
         def register(function: Function) -> Function:
-            own = name or f"{function.__module__}.{function.__qualname__}"
+            own = name or function.__qualname__
             self._handlers.register(own, function, deadline=deadline)
             self._schedules.append(ScheduleDraft(name=own, rule=rule, type=own, **options))
             return function
@@ -183,7 +184,7 @@ class Duly:
         """As ``at`` and ``after``, also telling whether the event was created, moved or left unchanged."""
         timer = Timer(due, type, payload, key, tenant, target, retry, correlation_id)
         added = await put_timer(self.transaction_of(transaction) or self.store, timer, self._channels)
-        if transaction is None:
+        if transaction is None and added.change == "created":
             self._signals.emit(Created([added.event.id]))
         return added
 
@@ -201,12 +202,13 @@ class Duly:
         tenant: str = "default",
         target: dict[str, Any] | None = None,
         retry: Retry = DEFAULT,
+        transaction: Any = None,
     ) -> Schedule:
         """Fire again and again by a rule. A second call with this name replaces the schedule."""
         draft = ScheduleDraft(
             name=name, rule=rule, type=type, payload=payload, tenant=tenant, target=target, retry=retry
         )
-        return await put_schedule(self.store, draft, self._channels)
+        return await put_schedule(self.store, draft, self._channels, self.transaction_of(transaction))
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
@@ -224,6 +226,15 @@ class Duly:
         return self._sync
 
     # -- within
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop in which this Duly is open."""
+        return self._loop if self._opened else None
+
+    @property
+    def one_writer(self) -> bool:
+        return isinstance(self.store, SqliteStore)
 
     def transaction_of(self, given: Any) -> Statements | None:
         """The caller's transaction as something to run statements in."""

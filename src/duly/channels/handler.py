@@ -78,7 +78,7 @@ class Handlers:
         if deadline <= timedelta():
             raise Misuse(f"the handler of {type!r} has a deadline of {deadline}: give it some time")
         channel = AsyncHandler(type, function) if awaits else ThreadHandler(type, function, self._threads)
-        self._routes[lane] = Route(channel, deadline, transactional)
+        self._routes[lane] = Route(channel, deadline, transactional, interruptible=awaits)
 
     def routes(self) -> Iterator[tuple[str, Route]]:
         yield from self._routes.items()

@@ -61,7 +61,7 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     head: bool = False
 
 
-# A msgspec struct, not a dataclass: a frozen dataclass of this size takes 5 µs to make, this 0.5,
+# A msgspec struct, not a dataclass: a frozen dataclass of this size takes 4 µs to make, this 0.1,
 # and a worker makes one for every event that it claims.
 class Event(msgspec.Struct, frozen=True, gc=False):
     """One promised firing. The field order is the column order of the stores' queries."""
@@ -112,7 +112,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def lateness(self) -> timedelta | None:
-        """How long after its due time it was executed; None before that."""
+        """How long after its due time the attempt that succeeded began; None before that."""
         return None if self.executed is None else self.executed - self.due
 
 
@@ -184,6 +184,15 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def series(self) -> str:
         return f"schedule:{self.id}"
+
+    @property
+    def rule(self) -> dict[str, Any]:
+        """The rule's JSON form."""
+        return msgspec.json.decode(self.rule_json)  # type: ignore[no-any-return]
+
+    @property
+    def payload(self) -> Any:
+        return msgspec.json.decode(self.payload_json)
 
 
 class Entry(msgspec.Struct, frozen=True):

@@ -15,13 +15,16 @@ from duly.errors import Invalid, Problem
 NewId = Callable[[], str]
 
 
-def plan(timers: Iterable[Timer], channels: Collection[str], new_id: NewId) -> list[NewEvent]:
+def plan(timers: Iterable[object], channels: Collection[str], new_id: NewId) -> list[NewEvent]:
     """Events for one-shot timers; Invalid with every problem of every one of them."""
     planned: list[NewEvent] = []
     problems: list[Problem] = []
     single = isinstance(timers, tuple) and len(timers) == 1
     for index, timer in enumerate(timers):
         at = "" if single else f"[{index}]."
+        if not isinstance(timer, Timer):
+            problems.append(Problem(at.rstrip("."), f"expected a Timer, not {type(timer).__name__}"))
+            continue
         found = list(timer_problems(timer, channels, at))
         payload = write_json(timer.payload, f"{at}payload")
         target = None if timer.target is None else write_json(timer.target, f"{at}target", MAX_PAYLOAD)

@@ -48,6 +48,7 @@ OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 # Every due time lies between these offsets from any present, and every store can add them to one.
+_BEGINNING, _END = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _FARTHEST_BACK, _FARTHEST_AHEAD = timedelta(days=-2_400_000), timedelta(days=2_920_000)
 
 
@@ -114,7 +115,7 @@ class Now:
         try:
             return now + self.offset
         except OverflowError:
-            return (datetime.min if self.offset < timedelta() else datetime.max).replace(tzinfo=UTC)
+            return _BEGINNING if self.offset < timedelta() else _END
 
 
 @dataclass(frozen=True, slots=True)

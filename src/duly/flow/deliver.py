@@ -33,8 +33,7 @@ async def deliver_and_settle(event: Event, route: Route, store: Store, worker: s
             outcome = await channel.deliver_in(event, tx)
             if not isinstance(outcome, Delivered):
                 raise _Undone(outcome)
-            settled = await tx.settle([Settlement(event, DELIVERED)], worker)
-            if not settled:
+            if not await tx.settle([Settlement(event, DELIVERED)], worker):
                 raise _Undone(None)
     except _Undone as undone:
         if undone.outcome is None:
@@ -45,6 +44,5 @@ async def deliver_and_settle(event: Event, route: Route, store: Store, worker: s
         return Unreachable(describe(error))
     except Exception as error:  # such as a transaction that the handler left aborted
         return Failed(describe(error))
-    at = settled[event.id]
-    signals.emit(Completed(event, at, at - event.due))
+    signals.emit(Completed(event))
     return None

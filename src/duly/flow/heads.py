@@ -10,7 +10,7 @@ from duly.core.model import Event, Schedule
 from duly.core.planning import Succession, head_of, rule_of, succeed
 from duly.core.rules import Occurrence, Rule
 from duly.flow.ids import new_id
-from duly.ports import Transaction
+from duly.ports import Statements
 
 ENDED, PAUSED = "ended", "paused"
 MOST_TAKEN = 100
@@ -32,7 +32,7 @@ class Succeeded(NamedTuple):
     halted: dict[str, str]
 
 
-async def succeed_heads(tx: Transaction, heads: Sequence[Event], now: datetime) -> Succeeded:
+async def succeed_heads(tx: Statements, heads: Sequence[Event], now: datetime) -> Succeeded:
     """Plan what follows these heads, which are locked."""
     found = await tx.schedules(sorted({schedule_id(head) for head in heads}))
     schedules = {schedule.series: schedule for schedule in found}
@@ -65,7 +65,7 @@ async def succeed_heads(tx: Transaction, heads: Sequence[Event], now: datetime) 
     return Succeeded(fired, halted)
 
 
-async def plant(tx: Transaction, wanted: Sequence[Next]) -> dict[str, str]:
+async def plant(tx: Statements, wanted: Sequence[Next]) -> dict[str, str]:
     """Insert heads; where an occurrence was fired before, the following one. What could not be planted, and why."""
     halted: dict[str, str] = {}
     remaining = list(wanted)
@@ -88,7 +88,7 @@ async def plant(tx: Transaction, wanted: Sequence[Next]) -> dict[str, str]:
     return halted
 
 
-async def _retire(tx: Transaction, heads: Sequence[Event], fires: dict[str, Succession]) -> list[Event]:
+async def _retire(tx: Statements, heads: Sequence[Event], fires: dict[str, Succession]) -> list[Event]:
     moved = {head.id: (head.series or "", fires[head.id].fires.name) for head in heads if _moves(head, fires)}
     taken = await tx.taken(list(moved.values())) if moved else set()
     settled = {}

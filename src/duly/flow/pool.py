@@ -74,7 +74,10 @@ class Pool:
             self._take_away(running)
             seconds = running.route.deadline.total_seconds()
             self._finish(running.event, Failed(f"went on past its deadline of {seconds:g} s and was stopped"))
-            self._loop.call_later(PATIENCE, self._check_abandoned, running)
+            if running.route.interruptible:
+                self._loop.call_later(PATIENCE, self._check_abandoned, running)
+            else:
+                self._signals.emit(HandlerAbandoned(running.event, running.route.deadline))
 
     def cancel(self) -> list[Event]:
         """End everything; the events that were under way."""

@@ -13,7 +13,7 @@ from duly.core.rules import Occurrence, Rule
 from duly.errors import Conflict, Invalid, Problem
 from duly.flow.heads import ENDED, PAUSED, Next, plant
 from duly.flow.ids import new_id
-from duly.ports import Added, Statements, Store, Transaction
+from duly.ports import Added, Statements, Store
 from duly.signals import Created, Signals
 
 CHUNK = 5000
@@ -31,27 +31,31 @@ async def add_timers(
     """All of them or, when one is invalid, none; the ids in order."""
     events = plan(list(timers), channels, new_id)
     if tx is not None:
-        return await _add(tx, events)
+        return (await _add(tx, events))[0]
     if len(events) <= CHUNK and not any(event.key for event in events):
-        ids = await store.add(events) if events else []
+        ids = created = await store.add(events) if events else []
     else:
         async with store.begin() as own:
-            ids = await _add(own, events)
-    signals.emit(Created(ids))
+            ids, created = await _add(own, events)
+    signals.emit(Created(created))
     return ids
 
 
-async def _add(tx: Statements, events: list[NewEvent]) -> list[str]:
+async def _add(tx: Statements, events: list[NewEvent]) -> tuple[list[str], list[str]]:
+    """The ids in order, and those of them that are new."""
     ids = [event.id for event in events]
     keyless = [event for event in events if event.key is None]
     for start in range(0, len(keyless), CHUNK):
         await tx.add(keyless[start : start + CHUNK])
+    created = [event.id for event in keyless]
     keyed = [(index, event) for index, event in enumerate(events) if event.key is not None]
     for start in range(0, len(keyed), CHUNK):
         chunk = keyed[start : start + CHUNK]
         for (index, _), added in zip(chunk, await tx.put([event for _, event in chunk]), strict=True):
             ids[index] = added.event.id
-    return ids
+            if added.change == "created":
+                created.append(added.event.id)
+    return ids, created
 
 
 class ScheduleDraft(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,19 +70,29 @@ class ScheduleDraft(msgspec.Struct, frozen=True, kw_only=True):
     retry: Retry = DEFAULT
 
 
-async def put_schedule(store: Store, draft: ScheduleDraft, channels: Collection[str]) -> Schedule:
+async def put_schedule(
+    store: Store, draft: ScheduleDraft, channels: Collection[str], tx: Statements | None = None
+) -> Schedule:
     """Create or replace. An unchanged rule keeps its next event; a changed one moves it, if it has not started."""
     asked = _checked(draft, channels)
     for _ in range(3):
-        async with store.begin() as tx:
-            known = await tx.schedule_named(draft.tenant, draft.name)
-            stored = await (_create(tx, asked, draft.rule) if known is None else _replace(tx, asked, draft.rule, known))
-            if stored is not None:
-                return stored
+        if tx is not None:
+            stored = await _put(tx, asked, draft.rule)
+        else:
+            async with store.begin() as own:
+                stored = await _put(own, asked, draft.rule)
+        if stored is not None:
+            return stored
     raise Conflict(f"schedule {draft.name!r} is being changed by others just now: try again")
 
 
-async def _create(tx: Transaction, asked: Schedule, rule: Rule) -> Schedule | None:
+async def _put(tx: Statements, asked: Schedule, rule: Rule) -> Schedule | None:
+    """None when somebody else was quicker, and it should be tried again."""
+    known = await tx.schedule_named(asked.tenant, asked.name)
+    return await (_create(tx, asked, rule) if known is None else _replace(tx, asked, rule, known))
+
+
+async def _create(tx: Statements, asked: Schedule, rule: Rule) -> Schedule | None:
     rule = rule.anchored(await tx.now())
     schedule = msgspec.structs.replace(asked, rule_json=write(rule))
     if not await tx.put_schedule(schedule):
@@ -86,7 +100,7 @@ async def _create(tx: Transaction, asked: Schedule, rule: Rule) -> Schedule | No
     return await _plant_first(tx, schedule, rule)
 
 
-async def _replace(tx: Transaction, asked: Schedule, rule: Rule, known: Schedule) -> Schedule | None:
+async def _replace(tx: Statements, asked: Schedule, rule: Rule, known: Schedule) -> Schedule | None:
     head = await tx.head(known.series)  # events are locked first, then schedules
     locked = await tx.schedules([known.id])
     if not locked or (head is None) != (await tx.head(known.series) is None):
@@ -120,7 +134,7 @@ async def _replace(tx: Transaction, asked: Schedule, rule: Rule, known: Schedule
     return schedule
 
 
-async def _plant_first(tx: Transaction, schedule: Schedule, rule: Rule) -> Schedule:
+async def _plant_first(tx: Statements, schedule: Schedule, rule: Rule) -> Schedule:
     following = rule.after(await tx.now())
     if not schedule.enabled:
         halted: str | None = PAUSED

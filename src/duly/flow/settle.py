@@ -26,11 +26,10 @@ async def settle(store: Store, settlements: Sequence[Settlement], worker: str, s
         return
     for settlement in settlements:
         event, verdict = settlement.event, settlement.verdict
-        at = settled.get(event.id)
-        if at is None:
+        if event.id not in settled:
             signals.emit(Lost(event, verdict.act))
         elif verdict.status is Status.COMPLETED:
-            signals.emit(Completed(event, at, at - event.due))
+            signals.emit(Completed(event))
         elif verdict.status is Status.FAILED:
             signals.emit(DeadLettered(event, verdict.error or ""))
         elif verdict.counts:
@@ -100,7 +99,7 @@ class Settler:
                 await asyncio.sleep(self._outage.failed(error))
             except Exception:
                 if len(batch) == 1:  # its lease will expire, and the interruption is counted
-                    log.exception("settle.failed", extra={"facts": {"event": batch[0].event.id}})
+                    log.exception("settle.failed event=%s", batch[0].event.id)
                     return
                 for settlement in batch:  # one that cannot be written must not take its neighbours along
                     await self._settle([settlement])

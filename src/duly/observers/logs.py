@@ -53,7 +53,17 @@ def observe_with_logs(signals: Signals, late_after: timedelta) -> None:
 def _tell(level: int, act: str, event: Event | None = None, **facts: Any) -> None:
     if event is not None:
         facts = {"event": event.id, "tenant": event.tenant, "type": event.type, **facts}
-    log.log(level, act, extra={"facts": facts})
+    log.log(level, Line(act, facts))
+
+
+class Line:
+    """A message that is whole in any application's format, and still has its facts as fields."""
+
+    def __init__(self, act: str, facts: dict[str, Any]) -> None:
+        self.act, self.facts = act, facts
+
+    def __str__(self) -> str:
+        return " ".join([self.act, *(f"{name}={_brief(value)}" for name, value in self.facts.items())])
 
 
 def _seconds(span: timedelta) -> float:
@@ -84,22 +94,16 @@ _TELL: dict[type, Callable[[Any], None]] = {
 
 class TextFormat(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        facts = getattr(record, "facts", {})
-        shown = " ".join(f"{name}={_brief(value)}" for name, value in facts.items())
         at = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S.%f")[:-3]
-        line = f"{at} {record.levelname.lower():<7} {record.getMessage()} {shown}".rstrip()
+        line = f"{at} {record.levelname.lower():<7} {record.getMessage()}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
 class JsonFormat(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z")
-        line = {
-            "at": at,
-            "level": record.levelname.lower(),
-            "act": record.getMessage(),
-            **getattr(record, "facts", {}),
-        }
+        told = record.msg if isinstance(record.msg, Line) else Line(record.getMessage(), {})
+        line = {"at": at, "level": record.levelname.lower(), "act": told.act, **told.facts}
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)

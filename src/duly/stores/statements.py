@@ -139,7 +139,7 @@ class Statements(ABC):
         values: Columns = {"id": [c.id for c in claims], "version": [c.version for c in claims]}
         return {row[0] for row in await self.ask("renew", values, lease=self.span(lease))}
 
-    async def settle(self, settlements: Sequence[Settlement], worker: str) -> dict[str, datetime]:
+    async def settle(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
         values: Columns = {
             "id": [s.event.id for s in settlements],
             "version": [s.event.version for s in settlements],
@@ -149,9 +149,7 @@ class Statements(ABC):
             "wait": [None if s.verdict.wait is None else self.span(s.verdict.wait) for s in settlements],
             "counts": [int(s.verdict.counts) for s in settlements],
         }
-        rows = await self.ask("settle", values, worker=worker)
-        at = self.read_instant(rows[0][1]) if rows else None
-        return {row[0]: at for row in rows if at}
+        return {row[0] for row in await self.ask("settle", values, worker=worker)}
 
     # -- schedules and heads
 

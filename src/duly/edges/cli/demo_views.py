@@ -35,7 +35,8 @@ class Told(NamedTuple):
 def tell(signal: Any) -> Told | None:
     now = datetime.now(UTC)
     match signal:
-        case Completed(event, executed):
+        case Completed(event):
+            executed = event.due + signal.late
             return Told(executed, "fired", "green", event, _fired(event, executed))
         case Retried(event, error, wait):
             return Told(now, "failed", "red", event, f"try {event.attempt}, again in {brief(wait)}: {error}")

@@ -17,7 +17,7 @@ ONE_LINE_EACH = 150
 
 def table(events: Sequence[Event], now: datetime, width: int) -> Table:
     """Readable at 80 columns, where each event takes two lines, and better at 150 and more."""
-    return _wide(events, now, width) if width >= ONE_LINE_EACH else _narrow(events, now)
+    return _wide(events, now, width) if width >= ONE_LINE_EACH else _narrow(events, now, width)
 
 
 def _wide(events: Sequence[Event], now: datetime, width: int) -> Table:
@@ -26,7 +26,7 @@ def _wide(events: Sequence[Event], now: datetime, width: int) -> Table:
         "STATUS": [event.status.value for event in events],
         "DUE (UTC)": [utc(event.due) for event in events],
         "": [timing(event, now) for event in events],
-        "TRIED": [_tried(event) for event in events],
+        "TRIED": [f"{event.attempts}×" if event.attempts else "" for event in events],
         "TYPE": [readable(event.type) for event in events],
         "TENANT": [readable(event.tenant if event.tenant != "default" else "") for event in events],
         "KEY": [readable(event.key or "") for event in events],
@@ -54,16 +54,17 @@ def _fair(wanted: dict[str, int], room: int) -> dict[str, int]:
     return given
 
 
-def _narrow(events: Sequence[Event], now: datetime) -> Table:
+def _narrow(events: Sequence[Event], now: datetime, width: int) -> Table:
     drawn = _empty_table()
-    drawn.add_column("ID", no_wrap=True, width=36, overflow="ellipsis")
-    drawn.add_column("STATUS", no_wrap=True)
-    drawn.add_column("DUE (UTC)", no_wrap=True)
+    drawn.add_column("ID", no_wrap=True, min_width=36, max_width=max(36, width - 35), overflow="ellipsis")
+    drawn.add_column("STATUS", no_wrap=True, min_width=10)
+    drawn.add_column("DUE (UTC)", no_wrap=True, min_width=19)
     for event in events:
         drawn.add_row(event.id, Text(event.status, STYLES[event.status]), utc(event.due))
         tenant = "" if event.tenant == "default" else f"{event.tenant} · "
         key = f" · {event.key}" if event.key else ""
-        drawn.add_row(Text(readable(f"{tenant}{event.type}{key}"), "dim"), _tried(event), timing(event, now))
+        tried = f"tried {event.attempts}×" if event.attempts else ""
+        drawn.add_row(Text(readable(f"{tenant}{event.type}{key}"), "dim"), tried, timing(event, now))
         if event.last_error and event.status is not Status.COMPLETED:
             drawn.add_row(Text(readable(event.last_error), "red"))
     return drawn
@@ -88,10 +89,6 @@ def timing(event: Event, now: datetime) -> str:
             return f"retry in {brief(event.ready - now)}"
         return away(event.due - now) if event.due > now else f"due {away(event.due - now)}"
     return ""
-
-
-def _tried(event: Event) -> str:
-    return f"tried {event.attempts}×" if event.attempts else ""
 
 
 def acted(event: Event, word: str, now: datetime) -> Text:
@@ -152,7 +149,7 @@ class Moment(NamedTuple):
     at: datetime
     what: str
     style: str = ""
-    who: str | None = None
+    who: str | None = None  # and how long it took
     detail: str | None = None
 
 
@@ -180,7 +177,7 @@ def _timeline(event: Event, history: Sequence[Entry], now: datetime) -> Table:
         dim = "dim" if moment.at > now else ""
         said = Text(moment.what, moment.style or dim)
         if moment.who:
-            said.append(f" by {readable(moment.who)}", "dim")
+            said.append(readable(moment.who), "dim")
         if moment.detail:
             said.append(f"\n{readable(moment.detail)}", "")
         drawn.add_row(Text(utc_millis(moment.at), dim), said)
@@ -188,16 +185,18 @@ def _timeline(event: Event, history: Sequence[Entry], now: datetime) -> Table:
 
 
 def _moment(entry: Entry) -> Moment:
+    style = ACTS.get(entry.act, "")
+    took = "" if entry.claimed is None else f" after {brief(entry.at - entry.claimed)}"
+    if entry.act == "interrupted":  # written by whoever finds it; the worker named is the one that vanished
+        return Moment(entry.at, entry.act, style, f" in {entry.worker}, noticed{took}", entry.detail)
     what = entry.act if entry.attempt is None else f"attempt {entry.attempt} {entry.act}"
-    if entry.claimed is not None:
-        what += f" after {brief(entry.at - entry.claimed)}"
-    return Moment(entry.at, what, ACTS.get(entry.act, ""), entry.worker, entry.detail)
+    return Moment(entry.at, what, style, f"{took} by {entry.worker}" if entry.worker else took, entry.detail)
 
 
 def _still_to_come(event: Event, now: datetime) -> Iterator[Moment]:
     """What is known of the present and the future."""
     if event.status is Status.PROCESSING and event.claimed is not None and event.ready is not None:
-        yield Moment(event.claimed, f"attempt {event.attempt} started", "yellow", event.worker)
+        yield Moment(event.claimed, f"attempt {event.attempt} started", "yellow", f" by {event.worker}")
         if event.ready > now:
             yield Moment(event.ready, "its lease ends, unless renewed")
         else:

@@ -106,7 +106,7 @@ async def _list(which: Filter, limit: int, after: str | None, invocation: Invoca
 
 
 @events.command
-def show(id: str, *, tenant: Tenant = None, invocation: Hidden) -> None:
+def show(id: str, /, *, tenant: Tenant = None, invocation: Hidden) -> None:
     """Show an event and its whole history."""
     asyncio.run(_show(id, tenant, invocation))
 
@@ -156,6 +156,7 @@ def discard(*ids: str, tenant: Tenant = None, reason: Reason = None, invocation:
 @events.command
 def reschedule(
     id: str,
+    /,
     *when: Annotated[str, Parameter(help="2026-12-01T09:00:00Z, +30s, in 5m, or now")],
     tenant: Tenant = None,
     invocation: Hidden,

@@ -1,10 +1,12 @@
 """Runs Duly's statements on a connection that is the caller's: their transaction, their commit."""
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from duly.errors import Misuse
+from duly.errors import Misuse, SchemaMismatch
 from duly.stores.postgres.values import PostgresStatements
 from duly.stores.queries import Query
 from duly.stores.statements import Statements
@@ -20,14 +22,16 @@ class ForeignTransaction(PostgresStatements):
         self.connection = connection
 
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
-        return await run_on(self.connection, query, parameters)
+        with _told_of_missing_tables():
+            return await run_on(self.connection, query, parameters)
 
 
 class SyncForeignTransaction(ForeignTransaction):
     """The same on a synchronous connection. It never waits, so it needs no event loop."""
 
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
-        return run_on_sync(self.connection, query, parameters)
+        with _told_of_missing_tables():
+            return run_on_sync(self.connection, query, parameters)
 
 
 def family(connection: Any) -> str:
@@ -43,9 +47,12 @@ async def run_on(connection: Any, query: Query, parameters: dict[str, Any]) -> l
     """For the asynchronous API: asyncpg, psycopg.AsyncConnection, SQLAlchemy's AsyncConnection and AsyncSession."""
     kind = family(connection)
     if kind == "asyncpg":
+        _refuse_autocommit(not connection.is_in_transaction())
         rows = await connection.fetch(query.numbered(), *[parameters[name] for name in query.parameters])
     elif kind == "psycopg" and inspect.iscoroutinefunction(connection.execute):
-        rows = await (await connection.execute(query.named(), _used(query, parameters))).fetchall()
+        _refuse_autocommit(_commits_at_once(connection))
+        async with connection.cursor(row_factory=_tuples()) as cursor:
+            rows = await (await cursor.execute(query.named(), _used(query, parameters))).fetchall()
     elif kind == "sqlalchemy" and hasattr(connection, "sync_session"):
         return await run_on(await connection.connection(), query, parameters)
     elif kind == "sqlalchemy" and hasattr(connection, "sync_connection"):
@@ -66,7 +73,9 @@ def run_on_sync(connection: Any, query: Query, parameters: dict[str, Any]) -> li
     if kind == "sqlalchemy":
         rows = connection.exec_driver_sql(*_driver_sql(connection, query, parameters)).fetchall()
     elif hasattr(connection, "cursor") and not inspect.iscoroutinefunction(getattr(connection, "execute", None)):
-        with connection.cursor() as cursor:
+        if kind == "psycopg":
+            _refuse_autocommit(_commits_at_once(connection))
+        with connection.cursor(**({"row_factory": _tuples()} if kind == "psycopg" else {})) as cursor:
             cursor.execute(query.named(), _used(query, parameters))
             rows = cursor.fetchall()
     else:
@@ -75,6 +84,40 @@ def run_on_sync(connection: Any, query: Query, parameters: dict[str, Any]) -> li
             f"use the asynchronous calls. Supported: {SUPPORTED}."
         )
     return [_in_utc(row) for row in rows]
+
+
+def _commits_at_once(connection: Any) -> bool:
+    """A psycopg connection in autocommit, outside of a ``transaction()`` block."""
+    return bool(connection.autocommit) and connection.info.transaction_status.name == "IDLE"
+
+
+def _refuse_autocommit(commits_at_once: bool) -> None:
+    if commits_at_once:
+        raise Misuse(
+            "transaction= got a connection with no transaction open: the event would be committed at once, on its own. "
+            "Begin a transaction, or leave transaction= out."
+        )
+
+
+def _tuples() -> Any:
+    """Rows as tuples, whatever the caller's connection makes of its own."""
+    from psycopg.rows import tuple_row
+
+    return tuple_row
+
+
+@contextmanager
+def _told_of_missing_tables() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        inner: Any = getattr(error, "orig", error)
+        state = getattr(inner, "sqlstate", None) or getattr(getattr(inner, "__cause__", None), "sqlstate", None)
+        if state in ("42P01", "3F000"):
+            raise SchemaMismatch(
+                f"the transaction's database has no Duly tables ({inner}): run `duly migrate`"
+            ) from error
+        raise
 
 
 def _driver_sql(connection: Any, query: Query, parameters: dict[str, Any]) -> tuple[str, Any]:

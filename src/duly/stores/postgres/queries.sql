@@ -142,7 +142,8 @@ WHERE e.id = held.id AND e.version = held.version AND e.status = 'PROCESSING'
 RETURNING e.id::text
 
 -- name: settle
--- No row back: the claim was lost, so the verdict is dropped. What is given back unspent keeps its place.
+-- No row back: the claim was lost, so the verdict is dropped. What is given back unspent keeps its place. An
+-- event was executed when the attempt that succeeded began.
 WITH settled AS (
     UPDATE duly.events AS e
     SET status = verdict.status,
@@ -151,7 +152,7 @@ WITH settled AS (
         attempts = e.attempts + verdict.counts,
         unsettled = e.unsettled - 1,
         last_error = coalesce(verdict.error, e.last_error),
-        executed = CASE WHEN verdict.status = 'COMPLETED' THEN {now} END
+        executed = CASE WHEN verdict.status = 'COMPLETED' THEN greatest(e.claimed, e.due) END
     FROM unnest(:id::uuid[], :version::int[], :status::text[], :act::text[], :error::text[], :wait::bigint[],
                 :counts::int[]) AS verdict (id, version, status, act, error, wait, counts)
     WHERE e.id = verdict.id AND e.version = verdict.version AND e.status = 'PROCESSING'
@@ -160,7 +161,7 @@ WITH settled AS (
     INSERT INTO duly.history (subject, at, act, worker, version, attempt, claimed, detail)
     SELECT id, {now}, act, :worker, version, CASE WHEN counts > 0 THEN attempts END, claimed, error FROM settled
 )
-SELECT id::text, {now} FROM settled
+SELECT id::text FROM settled
 
 -- name: schedules
 SELECT {schedule} FROM duly.schedules AS s WHERE id = ANY (:ids::uuid[]) ORDER BY id FOR UPDATE

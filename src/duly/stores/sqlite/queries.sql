@@ -107,7 +107,8 @@ WHERE events.id = held.id AND events.version = held.version AND events.status = 
 RETURNING id
 
 -- name: settle
--- No row back: the claim was lost, so the verdict is dropped. What is given back unspent keeps its place.
+-- No row back: the claim was lost, so the verdict is dropped. What is given back unspent keeps its place. An
+-- event was executed when the attempt that succeeded began.
 INSERT INTO history (subject, at, act, worker, version, attempt, claimed, detail)
 SELECT e.id, :now, value ->> 3, :worker, e.version, iif(value ->> 6, e.attempts + 1, NULL), e.claimed, value ->> 4
 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0
@@ -118,11 +119,11 @@ SET status = verdict.status,
     attempts = attempts + verdict.counts,
     unsettled = unsettled - 1,
     last_error = coalesce(verdict.error, last_error),
-    executed = iif(verdict.status = 'COMPLETED', :now, NULL)
+    executed = iif(verdict.status = 'COMPLETED', max(claimed, due), NULL)
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 2 AS status, value ->> 4 AS error,
              value ->> 5 AS wait, value ->> 6 AS counts FROM json_each(:rows)) AS verdict
 WHERE events.id = verdict.id AND events.version = verdict.version AND events.status = 'PROCESSING'
-RETURNING id, :now
+RETURNING id
 
 -- name: schedules
 SELECT {schedule} FROM schedules WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id

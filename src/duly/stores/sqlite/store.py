@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -200,7 +200,8 @@ class SqliteStore(SqliteStatements):
                 await asyncio.shield(self._on_writer(_commit, self.writer))
             finally:
                 transaction.ended = True
-                _open_transaction.reset(token)
+                with suppress(ValueError):  # begun and ended in different tasks, as duly.sync does
+                    _open_transaction.reset(token)
         if transaction.wakes:
             self.wake()
 

@@ -1,0 +1,95 @@
+"""Every Python and shell block in the README and in docs/ runs as printed, and prints what is said."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.blocks import ROOT, Block, all_blocks, blocks_of
+
+POSTGRES = "postgresql://postgres@localhost/app"  # how the pages write it; a real one takes its place here
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.mark.parametrize("block", all_blocks("python"), ids=lambda block: block.name)
+def test_the_example_runs_and_prints_what_the_page_says(
+    block: Block, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    code = block.text
+    if POSTGRES in code:
+        code = code.replace(POSTGRES, request.getfixturevalue("own_postgres_url"))
+    # By the real clock, a machine that stands still for a second merges the beats of that second, as it should.
+    tries = 3 if ".run()" in code else 1
+    for number in range(tries):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        printed = run(code, folder)
+        if block.prints is None or matches(printed, block.prints):
+            return
+    pytest.fail(f"it printed:\n{printed}\nthe page says:\n{block.prints}")
+
+
+@pytest.mark.parametrize("block", all_blocks("sh"), ids=lambda block: block.name)
+def test_the_session_runs_and_prints_what_the_page_says(block: Block, tmp_path: Path) -> None:
+    for module in blocks_of(block.page, "python"):
+        if name := named(module):
+            (tmp_path / name).write_text(module.text, encoding="utf-8")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    printed = done_in(tmp_path, ["sh", "-e", "-c", block.text], PATH=path, COLUMNS="160")
+    assert block.prints is not None
+    assert matches(printed, block.prints), f"it printed:\n{printed}\nthe page says:\n{block.prints}"
+
+
+def test_the_readme_has_one_example_of_about_twenty_lines() -> None:
+    [example] = blocks_of(ROOT / "README.md", "python")
+    assert 15 <= sum(bool(line.strip()) for line in example.text.splitlines()) <= 25
+    assert example.prints
+
+
+def test_every_example_in_the_guide_says_what_it_prints() -> None:
+    silent = [
+        block.name
+        for block in blocks_of(ROOT / "docs/guide.md", "python")
+        if block.prints is None and "def test_" not in block.text and not named(block)
+    ]
+    assert not silent
+
+
+def named(block: Block) -> str | None:
+    """A block that begins with ``# shop.py`` is a module of that name, for the sessions on its page."""
+    found = re.match(r"# (\w+\.py)\n", block.text)
+    return found and found[1]
+
+
+def run(code: str, folder: Path) -> str:
+    """A block with tests in it is run by pytest, any other as a script."""
+    program = folder / "test_example.py"
+    program.write_text(code, encoding="utf-8")
+    pytest_alone = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio"]
+    return done_in(
+        folder, [sys.executable, "-W", "error", *(pytest_alone if "def test_" in code else []), str(program)]
+    )
+
+
+def done_in(folder: Path, command: list[str], **variables: str) -> str:
+    """What a command prints that ends well, in a folder and surroundings of its own."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("DULY_", "PYTEST_"))}
+    done = subprocess.run(
+        command, cwd=folder, env=clean | variables, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def matches(printed: str, said: str) -> bool:
+    """``…`` on the page stands for anything within a line; spaces at the end of a line are nothing."""
+    pattern = "".join(".*" if part == "…" else re.escape(part) for part in re.split("(…)", _trimmed(said)))
+    return re.fullmatch(pattern, _trimmed(printed)) is not None
+
+
+def _trimmed(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.strip().splitlines())

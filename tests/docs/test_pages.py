@@ -1,0 +1,125 @@
+"""What the pages say about the code is what the code says, and every link leads somewhere."""
+
+import ast
+import re
+from datetime import timedelta
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+import duly
+from duly import Status
+from duly.config import _CHOICES, _NUMBERS, _SPANS, Settings
+from duly.core.durations import format_duration
+from duly.core.lifecycle import TRANSITIONS
+from duly.edges.cli import commands
+from tests.docs.blocks import PAGES, ROOT
+
+OTHER_PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OTHER_PAGES], ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    lost = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        path, _, anchor = link.partition("#")
+        if "://" in link:
+            continue
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            lost.append(link)
+    assert not lost
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OTHER_PAGES], ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_that_a_page_names_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = re.findall(r"\b((?:src|tests|docs|benchmarks|requirements|examples)/[\w./-]*[\w/])", text)
+    assert not [name for name in named if not (ROOT / name).exists() and not (page.parent / name).exists()]
+
+
+def test_every_decision_is_in_the_index() -> None:
+    folder = ROOT / "docs/adr"
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    decisions = sorted(path for path in folder.glob("*.md") if path.name != "README.md")
+    assert [path.name for path in decisions if f"({path.name})" not in index] == []
+    assert [int(path.name[:4]) for path in decisions] == list(range(1, len(decisions) + 1))
+    for path in decisions:
+        text = path.read_text(encoding="utf-8")
+        assert all(f"## {part}\n" in text for part in ("Context", "Decision", "Consequences")), path.name
+
+
+def test_the_settings_table_has_each_setting_with_its_default() -> None:
+    rows = {cells[0]: cells[1:] for cells in table("docs/operations.md", "Settings")}
+    fields = Settings.__struct_fields__
+    assert list(rows) == [f"DULY_{name.upper()}" for name in fields]
+    defaults = Settings()
+    for name in fields:
+        default, allowed, _ = rows[f"DULY_{name.upper()}"]
+        value = getattr(defaults, name)
+        written = format_duration(value) if isinstance(value, timedelta) else str(value if value is not None else "–")
+        assert default == written, name
+        if name in _SPANS:
+            assert allowed == " to ".join(format_duration(limit) for limit in _SPANS[name]), name
+        elif name in _NUMBERS:
+            assert allowed == " to ".join(str(limit) for limit in _NUMBERS[name]), name
+        elif name in _CHOICES:
+            assert allowed == ", ".join(_CHOICES[name]), name
+
+
+def test_the_table_of_acts_is_the_lifecycle() -> None:
+    written = {
+        act: (frozenset(Status(status) for status in before.split(", ")), Status(after))
+        for act, before, after, _ in table("docs/states.md", "Who moves what")
+    }
+    assert written == dict(TRANSITIONS)
+
+
+def test_the_table_of_statuses_has_them_all() -> None:
+    assert [cells[0] for cells in table("docs/states.md", "States")] == [status.value for status in Status]
+
+
+def test_the_table_of_the_history_has_every_word_that_the_code_writes() -> None:
+    """The words stand in the queries, in what `judge` returns, and in what flow passes to `change`."""
+    source = Path(duly.__file__).parent
+    written = set()
+    for queries in source.rglob("queries.sql"):
+        written |= set(re.findall(r"SELECT [\w.]+, (?:\{now\}|:now), '([a-z ]+)'", queries.read_text(encoding="utf-8")))
+    for module in (source / "core/lifecycle.py", *source.glob("flow/*.py")):
+        for call in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) in ("tx.change", "Verdict"):
+                written.add(ast.literal_eval(call.args[1]))
+    assert written == {cells[0] for cells in table("docs/states.md", "The history")}
+
+
+def test_the_table_of_log_lines_has_what_should_be_watched() -> None:
+    documented = set(
+        chain.from_iterable(cells[0].split(", ") for cells in table("docs/operations.md", "What to watch"))
+    )
+    source = Path(duly.__file__).parent
+    code = "".join(
+        path.read_text(encoding="utf-8") for path in (source / "observers/logs.py", source / "flow/settle.py")
+    )
+    made = set(re.findall(r"\"((?:event|schedule|handler|store|worker|settle)\.\w+)[\" ]", code))
+    assert made - {"event.completed", "event.given_back"} == documented
+
+
+def test_the_guide_names_every_command() -> None:
+    text = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
+    known = [name for name in commands if not name.startswith("-")]
+    assert known
+    assert not [name for name in known if f"`duly {name}" not in text]
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def table(page: str, heading: str) -> list[list[str]]:
+    """The rows of the first table under a heading, without its head; code marks are dropped."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    after = re.split(rf"^#+ {re.escape(heading)}$", text, maxsplit=1, flags=re.MULTILINE)[1]
+    lines = after[after.index("\n|") + 1 :].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip().replace("`", "") for cell in line.strip("|").split("|")] for line in lines]
