@@ -12,6 +12,11 @@ from duly.core.model import Event
 log = logging.getLogger("duly")
 
 
+def lateness(event: Event) -> timedelta:
+    """How long after its due time the attempt under way began."""
+    return max(timedelta(), (event.claimed or event.due) - event.due)
+
+
 class Created(msgspec.Struct, frozen=True):
     """Events that the store has accepted."""
 
@@ -28,8 +33,14 @@ class Completed(msgspec.Struct, frozen=True):
 
     @property
     def late(self) -> timedelta:
-        """How long after its due time the attempt that succeeded began."""
-        return max(timedelta(), (self.event.claimed or self.event.due) - self.event.due)
+        return lateness(self.event)
+
+
+class Late(msgspec.Struct, frozen=True):
+    """Completed, but late. Told beside Completed, so that who only cares for these need not hear of all."""
+
+    event: Event
+    late: timedelta
 
 
 class Retried(msgspec.Struct, frozen=True):
@@ -105,7 +116,8 @@ Observer = Callable[[Any], None]
 class Signals:
     """Tells observers. One that fails is logged and harms nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, late_after: timedelta = timedelta(minutes=5)) -> None:
+        self.late_after = late_after
         self._observers: list[tuple[Observer, tuple[type, ...]]] = []
         self._wanted: dict[type, list[Observer]] = {}
 

@@ -64,14 +64,14 @@ class Duly:
         self._handlers = Handlers()
         self._schedules: list[ScheduleDraft] = []
         self._migrate = migrate
-        self._signals = Signals()
+        self._signals = Signals(self.settings.late_after)
         self._worker: Worker | None = None
+        self._logged = False
         self._opened = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sync: Sync | None = None
         self.store = open_store(self.settings, clock)
         self.events = Events(self.store)
-        observe_with_logs(self._signals, self.settings.late_after)
 
     # -- what runs
 
@@ -262,6 +262,9 @@ class Duly:
         return {**dict(self._handlers.routes()), **channels}
 
     def _new_worker(self, name: str | None) -> Worker:
+        if not self._logged:  # not before: what is logged depends on the application's set-up of logging
+            self._logged = True
+            observe_with_logs(self._signals)
         options = Options(
             poll_interval=self.settings.poll_interval,
             batch_size=self.settings.batch_size,

@@ -6,8 +6,9 @@ from duly.core.failure import describe
 from duly.core.lifecycle import DELIVERED
 from duly.core.model import Delivered, Event, Failed, Outcome, Settlement, Unreachable
 from duly.errors import StoreUnavailable
+from duly.flow.settle import completed
 from duly.ports import Route, Store, TransactionalChannel
-from duly.signals import Completed, Lost, Signals
+from duly.signals import Lost, Signals
 
 
 async def deliver(event: Event, route: Route) -> Outcome:
@@ -44,5 +45,5 @@ async def deliver_and_settle(event: Event, route: Route, store: Store, worker: s
         return Unreachable(describe(error))
     except Exception as error:  # such as a transaction that the handler left aborted
         return Failed(describe(error))
-    signals.emit(Completed(event))
+    completed(event, signals)
     return None

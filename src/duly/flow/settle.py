@@ -6,12 +6,12 @@ import random
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
-from duly.core.lifecycle import judge
+from duly.core.lifecycle import DELIVERED, judge
 from duly.core.model import Event, Outcome, Settlement, Status, Unreachable
 from duly.errors import StoreUnavailable
 from duly.flow.outage import Outage
 from duly.ports import Store
-from duly.signals import Completed, DeadLettered, GivenBack, Lost, Retried, Signals
+from duly.signals import Completed, DeadLettered, GivenBack, Late, Lost, Retried, Signals, lateness
 
 log = logging.getLogger("duly")
 
@@ -22,14 +22,18 @@ NOW = timedelta()
 async def settle(store: Store, settlements: Sequence[Settlement], worker: str, signals: Signals) -> None:
     """Commit the verdicts, then tell. A claim that was lost meanwhile drops its verdict."""
     settled = await store.settle(settlements, worker)
-    if not signals.wanted(Completed) and len(settled) == len(settlements) and not _any_trouble(settlements):
+    if (
+        len(settled) == len(settlements)
+        and not signals.wanted(Completed)
+        and _all_well(settlements, signals.late_after)
+    ):
         return
     for settlement in settlements:
         event, verdict = settlement.event, settlement.verdict
         if event.id not in settled:
             signals.emit(Lost(event, verdict.act))
         elif verdict.status is Status.COMPLETED:
-            signals.emit(Completed(event))
+            completed(event, signals)
         elif verdict.status is Status.FAILED:
             signals.emit(DeadLettered(event, verdict.error or ""))
         elif verdict.counts:
@@ -38,8 +42,16 @@ async def settle(store: Store, settlements: Sequence[Settlement], worker: str, s
             signals.emit(GivenBack(event, verdict.error or ""))
 
 
-def _any_trouble(settlements: Sequence[Settlement]) -> bool:
-    return any(settlement.verdict.status is not Status.COMPLETED for settlement in settlements)
+def completed(event: Event, signals: Signals) -> None:
+    signals.emit(Completed(event))
+    if (late := lateness(event)) > signals.late_after:
+        signals.emit(Late(event, late))
+
+
+def _all_well(settlements: Sequence[Settlement], late_after: timedelta) -> bool:
+    return all(
+        settlement.verdict is DELIVERED and lateness(settlement.event) <= late_after for settlement in settlements
+    )
 
 
 def give_back(event: Event, reason: str) -> Settlement:

@@ -65,6 +65,7 @@ class Worker:
         self._roomier = asyncio.Event()
         self._busy: frozenset[str] = frozenset()
         self._ahead = 0  # how many to claim beyond those that can run at once
+        self._enough = 0  # the load at which there is room again
         self._claimed_at = 0.0
         self._waker: Waker | None = None
         self._broken: BaseException | None = None
@@ -207,6 +208,7 @@ class Worker:
             self._ahead //= 2
 
     async def _wait_for_room(self) -> None:
+        self._enough = self._options.concurrency + self._ahead - self._worth()
         self._roomier.clear()
         if self._free() < self._worth() and not self._stopping.is_set():
             await self._roomier.wait()
@@ -214,7 +216,7 @@ class Worker:
     def _finished(self, event: Event, outcome: Outcome | None) -> None:
         if outcome is not None:
             self._settler.add(event, outcome)
-        if not self._roomier.is_set() and self._free() >= self._worth():
+        if self._pool.load <= self._enough:
             self._roomier.set()
 
     # -- one attempt
@@ -226,6 +228,7 @@ class Worker:
 
     async def _finish_all(self, *, even_if_stopping: bool = False) -> None:
         """Return when nothing is under way and everything is settled, or when it is time to drain instead."""
+        self._enough = 0
         while self._pool.load and (even_if_stopping or not self._stopping.is_set()):
             self._roomier.clear()
             with contextlib.suppress(TimeoutError):

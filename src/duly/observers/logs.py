@@ -15,6 +15,7 @@ from duly.signals import (
     Halted,
     HandlerAbandoned,
     Interrupted,
+    Late,
     Lost,
     Retried,
     Signals,
@@ -29,25 +30,21 @@ log = logging.getLogger("duly")
 VERY_LATE = timedelta(hours=1)
 
 
-def observe_with_logs(signals: Signals, late_after: timedelta) -> None:
-    """Completions are told at DEBUG, unless they are late: a line for each would cost more than the event."""
-
-    def completed(signal: Completed) -> None:
-        if signal.late > late_after:
-            level = logging.WARNING if signal.late > VERY_LATE else logging.INFO
-            _tell(level, "event.late", signal.event, late=_seconds(signal.late), attempt=signal.event.attempt)
-        elif log.isEnabledFor(logging.DEBUG):
-            _tell(
-                logging.DEBUG,
-                "event.completed",
-                signal.event,
-                late=_seconds(signal.late),
-                attempt=signal.event.attempt,
-            )
-
-    signals.observe(completed, Completed)
+def observe_with_logs(signals: Signals) -> None:
+    """Completions are told only at DEBUG, unless they are late: a line for each would cost more than the event."""
+    if log.isEnabledFor(logging.DEBUG):
+        signals.observe(_completed, Completed)
     for kind, tell in _TELL.items():
         signals.observe(tell, kind)
+
+
+def _completed(signal: Completed) -> None:
+    _tell(logging.DEBUG, "event.completed", signal.event, late=_seconds(signal.late), attempt=signal.event.attempt)
+
+
+def _late(signal: Late) -> None:
+    level = logging.WARNING if signal.late > VERY_LATE else logging.INFO
+    _tell(level, "event.late", signal.event, late=_seconds(signal.late), attempt=signal.event.attempt)
 
 
 def _tell(level: int, act: str, event: Event | None = None, **facts: Any) -> None:
@@ -71,6 +68,7 @@ def _seconds(span: timedelta) -> float:
 
 
 _TELL: dict[type, Callable[[Any], None]] = {
+    Late: _late,
     Retried: lambda s: _tell(
         logging.WARNING,
         "event.retried",

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from duly.core.lifecycle import MAX_INTERRUPTIONS
+from duly.core.lifecycle import DELIVERED, MAX_INTERRUPTIONS
 from duly.core.model import Claim, Entry, Event, NewEvent, Schedule, Settlement, Status
 from duly.core.rules import Occurrence
 from duly.core.specs import Compare, Spec
@@ -35,6 +35,10 @@ class Statements(ABC):
     @abstractmethod
     def columns(self, values: Columns) -> dict[str, Any]:
         """A batch as this dialect takes it: a parameter for each column, or one for all rows."""
+
+    @abstractmethod
+    def pairs(self, ids: Sequence[str], versions: Sequence[int]) -> dict[str, Any]:
+        """Claims, in the form that takes the least to write."""
 
     @abstractmethod
     def listed(self, values: Sequence[str]) -> Any:
@@ -140,6 +144,16 @@ class Statements(ABC):
         return {row[0] for row in await self.ask("renew", values, lease=self.span(lease))}
 
     async def settle(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
+        delivered = [settlement.event for settlement in settlements if settlement.verdict is DELIVERED]
+        others = [settlement for settlement in settlements if settlement.verdict is not DELIVERED]
+        settled = await self._complete(delivered, worker) if delivered else set()
+        return settled | await self._settle(others, worker) if others else settled
+
+    async def _complete(self, delivered: Sequence[Event], worker: str) -> set[str]:
+        pairs = self.pairs([event.id for event in delivered], [event.version for event in delivered])
+        return {row[0] for row in await self.ask("complete", worker=worker, **pairs)}
+
+    async def _settle(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
         values: Columns = {
             "id": [s.event.id for s in settlements],
             "version": [s.event.version for s in settlements],

@@ -163,6 +163,22 @@ WITH settled AS (
 )
 SELECT id::text FROM settled
 
+-- name: complete
+-- What `settle` does, for the one verdict that nearly all get. Two texts instead of seven arrays: writing an array
+-- costs a client more than delivering the event.
+WITH settled AS (
+    UPDATE duly.events AS e
+    SET status = 'COMPLETED', ready = NULL, attempts = e.attempts + 1, unsettled = e.unsettled - 1,
+        executed = greatest(e.claimed, e.due)
+    FROM unnest(string_to_array(:ids, ',')::uuid[], string_to_array(:versions, ',')::int[]) AS done (id, version)
+    WHERE e.id = done.id AND e.version = done.version AND e.status = 'PROCESSING'
+    RETURNING e.id, e.version, e.attempts, e.claimed
+), audit AS (
+    INSERT INTO duly.history (subject, at, act, worker, version, attempt, claimed)
+    SELECT id, {now}, 'delivered', :worker, version, attempts, claimed FROM settled
+)
+SELECT id::text FROM settled
+
 -- name: schedules
 SELECT {schedule} FROM duly.schedules AS s WHERE id = ANY (:ids::uuid[]) ORDER BY id FOR UPDATE
 

@@ -39,6 +39,9 @@ class PostgresStatements(Statements):
     def columns(self, values: Columns) -> dict[str, Any]:
         return values
 
+    def pairs(self, ids: Sequence[str], versions: Sequence[int]) -> dict[str, Any]:
+        return {"ids": ",".join(ids), "versions": ",".join(map(str, versions))}
+
     def listed(self, values: Sequence[str]) -> Any:
         return list(values)
 

@@ -70,6 +70,9 @@ class SqliteStatements(Statements):
     def columns(self, values: Columns) -> dict[str, Any]:
         return {"rows": _encode(list(zip(*values.values(), strict=True))).decode()}
 
+    def pairs(self, ids: Sequence[str], versions: Sequence[int]) -> dict[str, Any]:
+        return self.columns({"id": list(ids), "version": list(versions)})
+
     def listed(self, values: Sequence[str]) -> Any:
         return _encode(values).decode()
 
