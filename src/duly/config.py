@@ -1,6 +1,7 @@
 """Settings from the environment. A bad value names the variable, the value and what is allowed."""
 
 import os
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -58,8 +59,13 @@ def _parse(name: str, variable: str, written: Any) -> Any:
     if name in _CHOICES and written not in _CHOICES[name]:
         raise BadSetting(variable, written, " or ".join(_CHOICES[name]))
     if name == "database_url" and not str(written).startswith(_SCHEMES):
-        raise BadSetting(variable, written, "sqlite:///path/to/file.db or postgresql://user@host/database")
+        raise BadSetting(variable, redacted(written), "sqlite:///path/to/file.db or postgresql://user@host/database")
     return written
+
+
+def redacted(url: object) -> str:
+    """A database URL without its password, for messages."""
+    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", str(url))
 
 
 def _span(variable: str, written: Any, least: timedelta, most: timedelta) -> timedelta:

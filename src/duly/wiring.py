@@ -3,17 +3,18 @@
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from duly.channels.handler import DEADLINE, Handlers
-from duly.config import Settings, read_settings
+from duly.config import Settings, read_settings, redacted
 from duly.core.model import Event, Schedule, Timer
 from duly.core.retry import DEFAULT, Retry
 from duly.core.rules import Rule
-from duly.errors import BadSetting, Misuse
+from duly.errors import BadSetting, Misuse, StoreUnavailable
 from duly.flow.admin import Events
+from duly.flow.outage import Outage
 from duly.flow.schedule import ScheduleDraft, add_timers, put_schedule, put_timer
 from duly.flow.worker import Options, Worker
 from duly.observers.logs import observe_with_logs
@@ -38,7 +39,9 @@ def open_store(settings: Settings, clock: Clock | None) -> "SqliteStore | Postgr
     try:
         from duly.stores.postgres.store import PostgresStore
     except ImportError as error:
-        raise BadSetting("DULY_DATABASE_URL", url, "the PostgreSQL driver: pip install 'duly[postgres]'") from error
+        raise BadSetting(
+            "DULY_DATABASE_URL", redacted(url), "the PostgreSQL driver: pip install 'duly[postgres]'"
+        ) from error
     return PostgresStore(url, clock=clock, soon=settings.poll_interval)
 
 
@@ -69,6 +72,7 @@ class Duly:
         self._logged = False
         self._opened = 0
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._worker_loop: asyncio.AbstractEventLoop | None = None
         self._sync: Sync | None = None
         self.store = open_store(self.settings, clock)
         self.events = Events(self.store)
@@ -126,23 +130,47 @@ class Duly:
             await self.store.close()
 
     async def run(self, *, signals: bool = True, name: str | None = None) -> None:
-        """Work until stopped: by ``stop()``, or by SIGTERM or SIGINT unless *signals* is False."""
-        async with self:
-            self._worker = self._new_worker(name)
-            loop = asyncio.get_running_loop()
-            caught = []
-            if signals:
-                for number in (signal.SIGTERM, signal.SIGINT):
-                    with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-                        loop.add_signal_handler(number, self.stop)
-                        caught.append(number)
+        """Work until stopped: by ``stop()``, or by SIGTERM or SIGINT unless *signals* is False. A database that
+        cannot be reached is waited for."""
+        self._worker = worker = self._new_worker(name)
+        self._worker_loop = asyncio.get_running_loop()
+        with self._stopped_by_signals(self._worker_loop if signals else None):
             try:
-                await self._put_own_schedules()
-                await self._worker.run()
+                if await self._open_patiently(worker):
+                    try:
+                        await worker.run()
+                    finally:
+                        await self.__aexit__()
             finally:
                 self._worker = None
-                for number in caught:
-                    loop.remove_signal_handler(number)
+
+    async def _open_patiently(self, worker: Worker) -> bool:
+        """False when the worker was stopped before the store could be reached."""
+        outage = Outage(self._signals)
+        while True:
+            try:
+                async with self:
+                    await self._put_own_schedules()
+                    await self.__aenter__()
+            except StoreUnavailable as error:
+                if await worker.pause(outage.failed(error)):
+                    return False
+            else:
+                outage.over()
+                return True
+
+    @contextlib.contextmanager
+    def _stopped_by_signals(self, loop: asyncio.AbstractEventLoop | None) -> Iterator[None]:
+        caught = []
+        for number in (signal.SIGTERM, signal.SIGINT) if loop else ():
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # not here, or not in this thread
+                loop.add_signal_handler(number, self.stop)  # type: ignore[union-attr]
+                caught.append(number)
+        try:
+            yield
+        finally:
+            for number in caught:
+                loop.remove_signal_handler(number)  # type: ignore[union-attr]
 
     async def tick(self) -> None:
         """One pass over everything that is due now."""
@@ -152,8 +180,8 @@ class Duly:
 
     def stop(self) -> None:
         """Let ``run`` stop claiming, finish what is under way and return. Any thread may call it."""
-        if self._worker is not None and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._worker.stop)
+        if self._worker is not None and self._worker_loop is not None:
+            self._worker_loop.call_soon_threadsafe(self._worker.stop)
 
     # -- what to do, and when
 

@@ -24,8 +24,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def timer_problems(timer: Timer, channels: Collection[str], at: str = "") -> Iterator[Problem]:
-    """All that is wrong with a timer, but for its payload."""
-    yield from due_problems(timer.due, at)
+    """All that is wrong with a timer, but for its due time and payload, which no two share."""
     yield from name_problems("type", timer.type, at)
     yield from name_problems("tenant", timer.tenant, at)
     if timer.key is not None:

@@ -1,12 +1,12 @@
 """Where events are made: from a timer, from a schedule's rule, and as the successor of a head."""
 
 from collections.abc import Callable, Collection, Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 import msgspec
 
-from duly.core.checks import MAX_PAYLOAD, timer_problems, write_json
+from duly.core.checks import due_problems, timer_problems, write_json
 from duly.core.model import Event, NewEvent, Schedule, Timer, lane_of
 from duly.core.retry import retry_text
 from duly.core.rules import Occurrence, Rule, parse_rule
@@ -20,18 +20,23 @@ def plan(timers: Iterable[object], channels: Collection[str], new_id: NewId) -> 
     planned: list[NewEvent] = []
     problems: list[Problem] = []
     single = isinstance(timers, tuple) and len(timers) == 1
+    sound: set[tuple[object, ...]] = set()  # what a batch repeats is checked once
     for index, timer in enumerate(timers):
         at = "" if single else f"[{index}]."
         if not isinstance(timer, Timer):
             problems.append(Problem(at.rstrip("."), f"expected a Timer, not {type(timer).__name__}"))
             continue
-        found = list(timer_problems(timer, channels, at))
+        found = list(due_problems(timer.due, at))
         payload = write_json(timer.payload, f"{at}payload")
-        target = None if timer.target is None else write_json(timer.target, f"{at}target", MAX_PAYLOAD)
+        target = None if timer.target is None else write_json(timer.target, f"{at}target")
         found += [written for written in (payload, target) if isinstance(written, Problem)]
+        repeated = (timer.type, timer.tenant, timer.key, timer.correlation_id, target, id(timer.retry))
+        if repeated not in sound:
+            found += timer_problems(timer, channels, at)
         if found:
             problems += found
         else:
+            sound.add(repeated)
             planned.append(_from_timer(timer, str(payload), target and str(target), new_id()))
     if problems:
         raise Invalid(problems)
@@ -39,14 +44,14 @@ def plan(timers: Iterable[object], channels: Collection[str], new_id: NewId) -> 
 
 
 def _from_timer(timer: Timer, payload_json: str, target_json: str | None, id: str) -> NewEvent:
-    at_instant = isinstance(timer.due, datetime)
+    due = timer.due
     return NewEvent(
         id=id,
         tenant=timer.tenant,
         type=timer.type,
         lane=lane_of(timer.type, timer.target),
-        due=timer.due.astimezone(UTC) if isinstance(timer.due, datetime) else None,
-        delay=None if at_instant else timer.due,  # type: ignore[arg-type]
+        due=due.astimezone(UTC) if isinstance(due, datetime) else None,
+        delay=due if isinstance(due, timedelta) else None,
         payload_json=payload_json,
         key=timer.key,
         target_json=target_json,

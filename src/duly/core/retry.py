@@ -46,7 +46,7 @@ DEFAULT = Retry()
 
 def retry_text(retry: Retry) -> str | None:
     """How a policy is stored: None for the default, so that most rows carry none of their own."""
-    return None if retry == DEFAULT else msgspec.json.encode(retry.to_json()).decode()
+    return None if retry is DEFAULT or retry == DEFAULT else msgspec.json.encode(retry.to_json()).decode()
 
 
 @lru_cache(maxsize=256)

@@ -3,9 +3,13 @@
 import random
 import time
 
+MILLISECOND = 1_000_000
+
 
 def new_id() -> str:
     """48 bits of milliseconds, 12 of the fraction of one, 62 of luck (reseeded by Python after a fork)."""
-    millis, rest = divmod(time.time_ns(), 1_000_000)
-    value = f"{millis:012x}7{rest * 4096 // 1_000_000:03x}{0x8000000000000000 | random.getrandbits(62):016x}"
-    return f"{value[:8]}-{value[8:12]}-{value[12:16]}-{value[16:20]}-{value[20:]}"
+    nanos = time.time_ns()
+    millis = nanos // MILLISECOND
+    fraction = (nanos - millis * MILLISECOND) * 4096 // MILLISECOND
+    digits = "%012x7%03x%016x" % (millis, fraction, 0x8000000000000000 | random.getrandbits(62))  # noqa: UP031 - quicker
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import math
 import os
 import secrets
 import socket
 import time
 from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
+from typing import NamedTuple
 
 import msgspec
 
@@ -29,6 +31,9 @@ LOOK_ROUND = 1.0
 QUIET = timedelta(milliseconds=50)
 """How long to wait before looking again for a quiet moment."""
 
+ALONE_FOR = 5.0
+"""Seconds for which an interrupted event has the process to itself. What has not ended it by then is let be joined."""
+
 SWEEP = 0.25
 """Seconds between looks at deadlines."""
 
@@ -44,6 +49,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int = 100
     lease: timedelta = timedelta(seconds=30)
     grace: timedelta = timedelta(seconds=25)
+
+
+class Claimed(NamedTuple):
+    """The last claim that found something: when, how many, and how many had been finished by then."""
+
+    at: float
+    many: int
+    finished: int
 
 
 class Worker:
@@ -66,10 +79,11 @@ class Worker:
         self._busy: frozenset[str] = frozenset()
         self._ahead = 0  # how many to claim beyond those that can run at once
         self._enough = 0  # the load at which there is room again
-        self._claimed_at = 0.0
+        self._last = Claimed(0.0, 1, 0)
         self._waker: Waker | None = None
         self._broken: BaseException | None = None
         self._looked = 0.0
+        self._force_after = 0.0
         self._blocked = 0.001
 
     # -- running
@@ -93,6 +107,7 @@ class Worker:
                 events = await self._claim()
                 await self._finish_all()
                 if not events and not await self._one_alone():
+                    await self._finish_all()
                     return
 
     def stop(self) -> None:
@@ -142,15 +157,20 @@ class Worker:
             if not self._busy and self._waker is not None and not self._stopping.is_set():
                 await self._waker.wait(self._until(horizon, found=bool(events)))
         except StoreUnavailable as error:
-            await self._pause(self._outage.failed(error))
+            await self.pause(self._outage.failed(error))
 
     async def _interrupted_first(self, overdue: timedelta) -> bool:
         """Deliver an event that a crash interrupted, if there is a quiet moment for it. Waiting for one is kinder
         than making one, but not for ever."""
-        if overdue < self._options.lease and not (self._pool.load == 0 and self._settler.is_idle):
+        now = time.monotonic()
+        quiet = self._pool.load == 0 and self._settler.is_idle
+        if not quiet and (overdue < self._options.lease or now < self._force_after):
             return False
         await self._finish_all()
-        return self._stopping.is_set() or await self._one_alone()
+        delivered = self._stopping.is_set() or await self._one_alone()
+        # A fifth of the time at most: what was interrupted must not keep all else waiting.
+        self._force_after = time.monotonic() + 4 * (time.monotonic() - now)
+        return delivered
 
     def _until(self, horizon: Horizon, *, found: bool) -> float:
         """Seconds to sleep: until the next event is ready, and not past the poll interval."""
@@ -175,10 +195,10 @@ class Worker:
         for event in events:
             taken[event.lane] = taken.get(event.lane, 0) + 1
         self._busy = frozenset(lane for lane, count in taken.items() if count >= room[lane])
-        if self._busy:
+        if events:
             self._adapt()
-        self._claimed_at = time.monotonic()
-        self._pool.start(events)
+            self._last = Claimed(time.monotonic(), len(events), self._pool.finished)
+            self._pool.start(events)
         return events
 
     async def _one_alone(self) -> bool:
@@ -186,7 +206,7 @@ class Worker:
         if event is None:
             return False
         self._pool.start([event])
-        await self._finish_all()
+        await self._finish_all(within=ALONE_FOR)
         return True
 
     # -- room
@@ -201,8 +221,8 @@ class Worker:
 
     def _adapt(self) -> None:
         """Read further ahead while what was read is started quickly, and less far when it lies waiting."""
-        took = time.monotonic() - self._claimed_at
-        if not self._pool.waiting and took < QUICK:
+        took = time.monotonic() - self._last.at
+        if 2 * (self._pool.finished - self._last.finished) >= self._last.many and took < QUICK and self._busy:
             self._ahead = min(2 * self._options.batch_size, max(2 * self._ahead, self._options.concurrency))
         elif self._pool.waiting and took > SLOW:
             self._ahead //= 2
@@ -226,10 +246,11 @@ class Worker:
             return await deliver_and_settle(event, route, self._store, self.name, self._signals)
         return await deliver(event, route)
 
-    async def _finish_all(self, *, even_if_stopping: bool = False) -> None:
+    async def _finish_all(self, *, even_if_stopping: bool = False, within: float = math.inf) -> None:
         """Return when nothing is under way and everything is settled, or when it is time to drain instead."""
         self._enough = 0
-        while self._pool.load and (even_if_stopping or not self._stopping.is_set()):
+        until = time.monotonic() + within
+        while self._pool.load and (even_if_stopping or not self._stopping.is_set()) and time.monotonic() < until:
             self._roomier.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(0.05):
@@ -242,10 +263,12 @@ class Worker:
         if self._waker is not None:
             self._waker.wake()
 
-    async def _pause(self, seconds: float) -> None:
+    async def pause(self, seconds: float) -> bool:
+        """Wait so long, or until stopped; whether it is stopped."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
+        return self._stopping.is_set()
 
     async def _beat(self) -> None:
         """Renew the leases of what has been held for a while."""

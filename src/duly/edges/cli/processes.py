@@ -11,6 +11,8 @@ from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Sequence
 from typing import Any
 
+from duly.observers.logs import Line
+
 log = logging.getLogger("duly")
 
 SHORTEST, LONGEST = 1.0, 30.0
@@ -107,4 +109,4 @@ def _ended(code: int) -> str:
 
 
 def _tell(level: int, act: str, **facts: Any) -> None:
-    log.log(level, act, extra={"facts": facts})
+    log.log(level, Line(act, facts))

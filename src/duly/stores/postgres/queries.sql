@@ -39,6 +39,9 @@ WITH given AS MATERIALIZED (
 SELECT count(pg_notify('duly', lane)::text)
 FROM (SELECT DISTINCT lane FROM given WHERE at <= {now} + :soon::bigint * {us}) AS soon
 
+-- name: notify
+SELECT count(pg_notify('duly', lane)::text) FROM unnest(:lanes::text[]) AS soon (lane)
+
 -- name: put
 -- One that has started or ended is left alone, and so is one that would not change: no row comes back.
 WITH given AS MATERIALIZED (

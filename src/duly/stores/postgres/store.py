@@ -8,6 +8,7 @@ from typing import Any
 
 import asyncpg
 
+from duly.core.model import NewEvent
 from duly.errors import Misuse, SchemaMismatch, StoreError, StoreUnavailable
 from duly.ports import Clock
 from duly.stores.migrations import pending, require_current
@@ -20,6 +21,11 @@ OWN_CONNECTIONS = 5
 
 LENT_CONNECTIONS = 20
 """For transactional handlers and duly.transaction(); whoever finds none free waits."""
+
+WORTH_COPYING = 200
+"""So many events are inserted by COPY, which takes a third of the time but three more round trips."""
+
+COPIED_COLUMNS = "id tenant type lane due ready payload target retry correlation_id created".split()
 
 MIGRATION_LOCK = 0x64756C79  # "duly"
 
@@ -103,6 +109,12 @@ class PostgresStore(PostgresStatements):
         async with self._transaction(_opened(self._own), timeout=30) as transaction:
             yield transaction
 
+    async def add(self, events: Sequence[NewEvent]) -> list[str]:
+        if len(events) < WORTH_COPYING:
+            return await super().add(events)
+        async with self.begin() as tx:
+            return await tx.add(events)
+
     @asynccontextmanager
     async def lend(self) -> AsyncIterator["PostgresTransaction"]:
         async with self._transaction(_opened(self._lent), timeout=None) as transaction:
@@ -179,6 +191,36 @@ of the engine's queries has its index, so no other plan is wanted."""
 
 class PostgresTransaction(PostgresStatements):
     """One open transaction: Duly's statements and the user's, on one asyncpg connection."""
+
+    async def add(self, events: Sequence[NewEvent]) -> list[str]:
+        if len(events) < WORTH_COPYING:
+            return await super().add(events)
+        now = self.clock.now() if self.clock else await self.now()
+        rows = [
+            (
+                e.id,
+                e.tenant,
+                e.type,
+                e.lane,
+                due,
+                due,
+                e.payload_json,
+                e.target_json,
+                e.retry_json,
+                e.correlation_id,
+                now,
+            )
+            for e in events
+            for due in (e.due if e.due is not None else now + (e.delay or timedelta()),)
+        ]
+        with _translated():
+            await self.connection.copy_records_to_table(
+                "events", records=rows, columns=COPIED_COLUMNS, schema_name="duly"
+            )
+        soon = sorted({row[3] for row in rows if row[4] <= now + self.soon})
+        if soon:
+            await self.ask("notify", lanes=self.listed(soon))
+        return [event.id for event in events]
 
     def __init__(self, store: PostgresStore, connection: Any) -> None:
         self.store = store

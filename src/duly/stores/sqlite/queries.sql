@@ -24,6 +24,10 @@ SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3,
        value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, :now
 FROM json_each(:rows)
 
+-- name: notify (read)
+-- Nothing to do: whoever sleeps looks at the file's version.
+SELECT 0
+
 -- name: put
 -- One that has started or ended is left alone, and so is one that would not change: no row comes back.
 INSERT INTO history (subject, at, act, worker, version, detail)

@@ -388,6 +388,10 @@ def _translated(path: str) -> Any:
         yield
     except _TRANSIENT as error:
         raise StoreUnavailable(f"{path}: {error}") from error
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise StoreError(
+            f"{path} is damaged: {error}. Restore a backup, or let sqlite3's .recover save what it can."
+        ) from error
     except apsw.ReadOnlyError as error:
         raise StoreError(
             f"{path} cannot be written: {error}. Check the permissions of the file and its folder."

@@ -1,0 +1,125 @@
+"""``duly at``, and how instants and delays are written."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duly.edges.cli.output import away, brief, without_password
+from duly.edges.cli.when import parse_when
+from duly.errors import Invalid
+from tests.cli.conftest import Shell
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("2026-12-01T09:00:00Z", datetime(2026, 12, 1, 9, tzinfo=UTC)),
+        ("2026-12-01 09:00:00Z", datetime(2026, 12, 1, 9, tzinfo=UTC)),
+        ("2026-12-01T09:00:00+02:00", datetime(2026, 12, 1, 7, tzinfo=UTC)),
+        ("2026-12-01T09:00:00.123456-05:30", datetime(2026, 12, 1, 14, 30, 0, 123456, tzinfo=UTC)),
+        ("+30s", timedelta(seconds=30)),
+        ("30s", timedelta(seconds=30)),
+        ("in 5m", timedelta(minutes=5)),
+        ("In 1h 30m", timedelta(minutes=90)),
+        ("-1h", timedelta(hours=-1)),
+        ("now", timedelta()),
+        (" NOW ", timedelta()),
+    ],
+)
+def test_instants_and_delays_are_read_as_they_are_meant(written: str, meant: datetime | timedelta) -> None:
+    assert parse_when(written) == meant
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("2026-12-01T09:00:00", "write 2026-12-01T09:00:00Z for UTC, or an offset as in 2026-12-01T09:00:00+02:00"),
+        ("2026-12-01", "write 2026-12-01T00:00:00Z for UTC"),
+        ("2026-02-30T09:00:00Z", "day is out of range"),
+        ("tomorrow", "an instant such as 2026-12-01T09:00:00Z"),
+        ("5 minutes", "a delay such as +30s"),
+        ("0001-01-01T00:00:00+14:00", "out of range"),
+        ("+99999999999w", "cannot be read"),
+        ("", "cannot be read"),
+    ],
+)
+def test_what_is_not_an_instant_is_refused_with_how_to_write_one(written: str, said: str) -> None:
+    with pytest.raises(Invalid, match=r"^when: ") as refused:
+        parse_when(written)
+    assert said in str(refused.value)
+
+
+@given(st.text(max_size=40))
+def test_whatever_is_written_is_read_or_refused(written: str) -> None:
+    try:
+        when = parse_when(written)
+    except Invalid:
+        return
+    assert isinstance(when, timedelta) or when.tzinfo is UTC
+
+
+def test_at_stores_the_event_and_tells_its_id_type_due_and_distance(on: Shell) -> None:
+    done = on("at", "in", "2h", "--type", "greet", "--payload", '{"name": "Ada"}', "--key", "k", "--tenant", "acme",
+              "--correlation-id", "c-1")  # fmt: skip
+    assert (done.code, done.err) == (0, "")
+    id, type, due = done.out.split("  ")
+    shown = on.show(id)
+    assert (shown["type"], shown["payload"], shown["key"]) == ("greet", {"name": "Ada"}, "k")
+    assert (shown["tenant"], shown["correlation_id"], shown["status"]) == ("acme", "c-1", "PENDING")
+    assert type == "greet"
+    assert due == f"due {shown['due_at'][:19].replace('T', ' ')} UTC, in 2h\n"
+
+
+def test_an_instant_is_stored_to_the_microsecond(on: Shell) -> None:
+    assert on.show(on.at("2031-12-01T09:00:00.123456+02:00", "--type", "x"))["due_at"] == "2031-12-01T07:00:00.123456Z"
+
+
+def test_a_delay_counts_from_the_stores_now(on: Shell) -> None:
+    shown = on.show(on.at("+90s", "--type", "greet"))
+    gap = datetime.fromisoformat(shown["due_at"]) - datetime.fromisoformat(shown["created_at"])
+    assert gap == timedelta(seconds=90)
+
+
+def test_a_key_is_told_to_have_moved_or_to_be_as_it_was(on: Shell) -> None:
+    words = ("--type", "greet", "--key", "k")
+    first = on("at", "2031-12-01T09:00:00Z", *words, "--json").json
+    moved = on("at", "2031-12-02T09:00:00Z", *words, "--json").json
+    assert (first["change"], moved["change"]) == ("created", "moved")
+    assert moved["id"] == first["id"]
+    assert "nothing changed" in on("at", "2031-12-02T09:00:00Z", *words).out
+
+
+def test_any_json_can_be_a_payload(on: Shell) -> None:
+    for payload, meant in (("-5", -5), ('"x"', "x"), ("[1, null]", [1, None]), ("null", None), ("{}", {})):
+        assert on.show(on.at("+1h", "--type", "greet", "--payload", payload))["payload"] == meant
+    assert on.show(on.at("+1h", "--type", "greet"))["payload"] is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0, "0 ms"), (0.9994, "999 ms"), (0.9996, "1.0 s"), (59.9, "59.9 s"), (59.97, "1m"), (61, "1m 1s"),
+     (3600, "1h"), (3661, "1h 1m"), (86400 * 3 + 4 * 3600, "3d 4h")],
+)  # fmt: skip
+def test_spans_are_told_by_their_two_largest_units(seconds: float, said: str) -> None:
+    assert brief(timedelta(seconds=seconds)) == said
+
+
+def test_distances_have_a_direction() -> None:
+    assert away(timedelta(minutes=5)) == "in 5m"
+    assert away(timedelta(minutes=-5)) == "5m ago"
+    assert away(timedelta(milliseconds=-20)) == "now"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://ada:secret@host/db", "postgresql://ada:…@host/db"),
+        ("postgresql://ada@host/db", "postgresql://ada@host/db"),
+        ("sqlite:///duly.db", "sqlite:///duly.db"),
+        ("postgresql://[broken:secret@host/db", "postgresql://…"),
+    ],
+)
+def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
+    assert without_password(url) == shown

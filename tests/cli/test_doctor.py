@@ -1,0 +1,132 @@
+"""``duly doctor``: each ill is found, named, and has its advice."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from duly import Duly
+from duly.edges.cli import diagnosis
+from tests.cli.conftest import Shell
+from tests.cli.test_events import interrupt
+from tests.servers import Postgres
+
+
+def checks(shell: Shell, *words: object) -> dict[str, Any]:
+    return {check["subject"]: check for check in shell("doctor", *words, "--json").json["checks"]}
+
+
+def test_a_healthy_database_passes_every_check(shell: Shell) -> None:
+    shell("migrate")
+    done = shell("doctor")
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert [line.split()[0] for line in lines] == ["ok"] * len(lines)
+    for subject in ("time zones", "database", "SQLite", "durability", "clock", "schema", "overdue", "dead letters"):
+        assert any(line.startswith(f"ok    {subject}  ") for line in lines), subject
+
+
+def test_a_durable_postgres_passes_every_check(shell: Shell) -> None:
+    with Postgres(durable=True) as server:
+        url = server.create_database("sound")
+        shell("migrate", "--db", url)
+        found = checks(shell, "--db", url)
+        assert {check["level"] for check in found.values()} == {"ok"}
+        assert found["durability"]["found"] == "fsync on, synchronous_commit on, full_page_writes on"
+
+
+def test_a_postgres_that_forgets_after_a_power_cut_fails(shell: Shell, clean_postgres: str) -> None:
+    shell("migrate", "--db", clean_postgres)  # the tests' own server is fast, not durable
+    done = shell("doctor", "--db", clean_postgres)
+    assert done.code == 1
+    assert "FAIL  durability" in done.out
+    assert "set fsync and full_page_writes to on" in done.out
+
+
+def test_a_database_that_is_not_there_fails_and_the_rest_is_left_out(shell: Shell) -> None:
+    done = shell("doctor", "--db", "postgresql://ada:secret@127.0.0.1:1/x")
+    assert done.code == 1
+    assert "FAIL  database" in done.out
+    assert "check that the database runs" in done.out
+    assert "secret" not in done.out + done.err
+    assert shell("doctor", "--db", "sqlite:///nowhere.db").code == 1
+
+
+def test_an_app_that_cannot_be_imported_fails(shell: Shell) -> None:
+    done = shell("doctor", "--app", "nowhere")
+    assert done.code == 1
+    assert "FAIL  app" in done.out
+
+
+def test_tables_that_are_missing_fail(shell: Shell, empty_url: str) -> None:
+    async def only_connect() -> None:
+        duly = Duly(empty_url)
+        await duly.store.connect()
+        await duly.store.close()
+
+    asyncio.run(only_connect())
+    found = checks(shell, "--db", empty_url)
+    assert found["schema"]["level"] == "fail"
+    assert "duly migrate" in found["schema"]["advice"]
+    assert shell("doctor", "--db", empty_url).code == 1
+
+
+def test_due_events_without_a_handler_in_the_app_are_a_warning(on: Shell) -> None:
+    on.at("now", "--type", "greet")
+    assert checks(on, "--app", "shop")["handlers"]["level"] == "ok"
+    on.at("2020-01-01T00:00:00Z", "--type", "lost")
+    on.at("+1h", "--type", "later")  # not due: its worker may yet start
+    found = checks(on, "--app", "shop")["handlers"]
+    assert found["level"] == "warn"
+    assert "handler:lost: 1 event" in found["found"]
+    assert on("doctor", "--app", "shop").out.count("no handler here") == 1
+
+
+def test_overdue_events_and_dead_letters_are_warnings(on: Shell) -> None:
+    on.at("2020-01-01T00:00:00Z", "--type", "greet")
+    found = checks(on)
+    assert found["overdue"]["level"] == "warn"
+    assert "1 event" in found["overdue"]["found"]
+    assert "2020-01-01 00:00:00" in found["waiting"]["found"]
+    on.at("now", "--type", "reject")
+    on("tick", "--app", "shop")
+    found = checks(on)
+    assert found["overdue"]["level"] == "ok"
+    assert (found["dead letters"]["level"], found["dead letters"]["found"]) == ("warn", "1 event")
+
+
+def test_what_a_crash_left_counts_as_waiting(on: Shell, url: str) -> None:
+    on.at("now", "--type", "greet")
+    interrupt(url)
+    assert checks(on)["waiting"]["found"].startswith("1 event")
+
+
+@pytest.mark.parametrize(("ahead", "level"), [(timedelta(), "ok"), (timedelta(seconds=-30), "warn")])
+def test_a_host_whose_clock_is_off_is_warned(
+    shell: Shell, clean_postgres: str, monkeypatch: pytest.MonkeyPatch, ahead: timedelta, level: str
+) -> None:
+    class WrongClock(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return datetime.now(tz or UTC) + ahead
+
+    shell("migrate", "--db", clean_postgres)
+    monkeypatch.setattr(diagnosis, "datetime", WrongClock)
+    found = checks(shell, "--db", clean_postgres)["clock"]
+    assert found["level"] == level
+    if level == "warn":
+        assert found["found"] == "this host's is 30.0 s behind the database's"
+
+
+@pytest.mark.parametrize("version", ["3.51.2", "3.40.1"])
+def test_a_sqlite_that_can_corrupt_the_file_fails(shell: Shell, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    shell("migrate")
+    monkeypatch.setattr("apsw.sqlite_lib_version", lambda: version)
+    assert checks(shell)["SQLite"]["level"] == "fail"
+
+
+def test_old_time_zones_are_a_warning(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell("migrate")
+    monkeypatch.setattr(diagnosis, "version", lambda _: "2023.3")
+    assert checks(shell)["time zones"]["level"] == "warn"

@@ -1,0 +1,181 @@
+"""Exit codes, errors in one line, help, and a light import."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.conftest import Shell, Spawn
+
+WRONG_USE = [
+    (["evnts"], "events"),
+    (["events", "lst"], "list"),
+    (["events", "list", "--limt", "3"], "--limit"),
+    (["events", "list", "--limit", "many"], "--limit"),
+    (["events", "list", "--limit", "0"], "--limit"),
+    (["events", "list", "--status", "asleep"], "pending"),
+    (["events", "list", "--db"], "--db"),
+    (["events", "list", "--db", "mysql://host/db"], "postgresql://"),
+    (["events", "list", "--late-by", "soon"], "30s"),
+    (["events", "show", "seven"], "UUID"),
+    (["events", "cancel"], "duly events list"),
+    (["at", "+5s"], "--type"),
+    (["at", "--type", "greet"], "+30s"),
+    (["at", "soon", "--type", "greet"], "+30s"),
+    (["at", "now", "--type", "greet", "--payload", "{cart: 9}"], "--payload '"),
+    (["worker"], "--app shop:duly"),
+    (["serve"], "--app shop:duly"),
+    (["tick"], "--app shop:duly"),
+    (["worker", "--app", "shop", "--processes", "0"], "--processes"),
+    (["worker", "--app", "shop", "--concurrency", "0"], "--concurrency 0"),
+    (["worker", "--app", "shop", "--db", "sqlite://", "--processes", "2"], "memory"),
+    (["migrate", "--sql", "--status"], "--status"),
+    (["demo", "--for", "a while"], "30s"),
+    (["demo", "--app", "shop"], "--app"),
+]
+
+
+@pytest.mark.parametrize(("words", "help"), WRONG_USE, ids=lambda value: " ".join(value) if type(value) is list else "")
+def test_wrong_use_exits_with_2_and_one_line_that_helps(shell: Shell, words: list[str], help: str) -> None:
+    shell("migrate")
+    done = shell(*words)
+    assert done.code == 2
+    assert done.out == ""
+    [line] = done.err.splitlines()
+    assert line.startswith("duly: ")
+    assert help in line
+
+
+def test_what_fails_exits_with_1_and_one_line_that_helps(on: Shell) -> None:
+    done = on("events", "show", "01a1e15c-88fe-77cf-98f6-68e11067ac37")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "duly: there is no event 01a1e15c-88fe-77cf-98f6-68e11067ac37\n"
+
+
+@pytest.mark.parametrize("words", [["events", "lst", "--json"], ["--json", "at", "soon", "--type", "x"]])
+def test_an_error_is_an_object_when_json_is_asked_for(shell: Shell, words: list[str]) -> None:
+    done = shell(*words)
+    assert done.code == 2
+    assert set(done.error) >= {"type", "message"}
+
+
+def test_every_problem_is_told_at_once_and_each_by_its_place(shell: Shell) -> None:
+    done = shell("at", "now", "--type", " x", "--tenant", "", "--json")
+    assert done.code == 2
+    assert [problem["path"] for problem in done.error["problems"]] == ["type", "tenant"]
+
+
+def test_a_bad_setting_names_the_variable_and_nothing_starts(shell: Shell) -> None:
+    shell.set(DULY_LEASE="soon")
+    done = shell("events", "list")
+    assert done.code == 2
+    assert "DULY_LEASE='soon'" in done.err
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("postgresql://ada:secret@127.0.0.1:1/x", "check that the database runs"),
+        ("postgresql://127.0.0.1:port/x", "URL cannot be used"),
+        ("sqlite:////etc/passwd", "not a Duly database"),
+        ("sqlite:///nowhere.db", "`duly migrate`"),
+    ],
+)
+def test_a_database_that_cannot_be_used_fails_with_one_line(shell: Shell, url: str, said: str) -> None:
+    done = shell("events", "list", "--db", url)
+    assert done.code == 1
+    [line] = done.err.splitlines()
+    assert said in line
+    assert "secret" not in line
+
+
+def test_looking_makes_no_database(shell: Shell) -> None:
+    for words in (["events", "list"], ["doctor"], ["migrate", "--status"], ["migrate", "--sql"]):
+        shell(*words, "--db", "sqlite:///typo.db")
+    assert not (shell.folder / "typo.db").exists()
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_the_options_that_work_everywhere_work_before_and_after_the_command(shell: Shell, before: bool) -> None:
+    everywhere = ["--db", "sqlite:///here.db", "--json"]
+    command = ["at", "now", "--type", "greet"]
+    done = shell(*everywhere, *command) if before else shell(*command, *everywhere)
+    assert done.json["type"] == "greet"
+    assert (shell.folder / "here.db").exists()
+
+
+@pytest.mark.parametrize("words", [["--help"], ["events", "--help"], ["events", "list", "--help"], ["at", "-h"], []])
+def test_help_tells_also_of_what_works_everywhere(shell: Shell, words: list[str]) -> None:
+    done = shell(*words)
+    assert done.code == 0
+    assert done.out.startswith("Usage: duly")
+    for option in ("--db", "--app", "--json"):
+        assert option in done.out
+
+
+def test_every_command_of_the_contract_is_there(shell: Shell) -> None:
+    assert {"serve", "worker", "tick", "demo", "at", "events", "migrate", "doctor"} <= set(shell("--help").out.split())
+    assert {"list", "show", "cancel", "replay"} <= set(shell("events", "--help").out.split())
+
+
+def test_python_dash_m_duly_is_duly(spawn: Spawn) -> None:
+    process = spawn("--version")
+    assert process.wait() == 0
+    assert process.output.startswith("0.")
+    wrong = spawn("evnts")
+    assert wrong.wait() == 2
+
+
+def test_importing_duly_brings_neither_command_line_nor_postgres() -> None:
+    heavy = "{'cyclopts', 'rich', 'asyncpg', 'duly.edges'}"
+    code = f"import duly, sys; duly.Duly('sqlite://'); print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_commands_on_sqlite_do_not_need_the_postgres_driver() -> None:
+    code = (
+        "import sys; from duly.edges.cli import main; main(['doctor', '--db', 'sqlite:///nowhere.db']); "
+        "print('asyncpg' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_a_reader_that_has_seen_enough_is_no_traceback(shell: Shell) -> None:
+    for number in range(3):
+        shell.at("now", "--type", "greet", "--payload", f'"{number * 10_000}"', "--db", "sqlite:///x.db")
+    command = f"{sys.executable} -m duly events list --json --db sqlite:///x.db | head -c 1"
+    done = subprocess.run(["sh", "-c", command], cwd=shell.folder, capture_output=True, text=True, check=True)
+    assert done.stdout == "{"
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
+
+
+def test_what_others_wrote_cannot_steer_the_terminal(on: Shell) -> None:
+    on.write(
+        "evil.py", "from duly import *\nduly = Duly()\n@duly.on('x')\ndef x(e): raise OSError('\\x1b[2J\\nall is well')"
+    )
+    id = on.at("now", "--type", "x")
+    on("tick", "--app", "evil")
+    for words in (["events", "list"], ["events", "show", id]):
+        shown = on(*words)
+        assert "\x1b" not in shown.out
+        assert "\\x1b[2J\\nall is well" in shown.out
+
+
+def test_there_is_no_colour_in_a_pipe(on: Shell) -> None:
+    id = on.at("now", "--type", "greet")
+    assert "\x1b" not in on("events", "list").out + on("events", "show", id).out + on("doctor").out
+
+
+@pytest.mark.parametrize("no_colour", [True, False])
+def test_colour_on_a_terminal_unless_no_color_says_otherwise(
+    shell: Shell, no_colour: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    shell.set(DULY_DATABASE_URL="sqlite:///x.db", **({"NO_COLOR": "1"} if no_colour else {}))
+    shell.at("now", "--type", "greet")
+    shown = shell("events", "list")
+    assert ("\x1b[36m" in shown.out) is not no_colour

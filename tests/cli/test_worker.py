@@ -1,0 +1,226 @@
+"""``duly worker``, ``serve`` and ``tick``; many processes under one parent."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from duly.edges.cli import processes
+from duly.observers.logs import Line
+from tests.cli.conftest import Process, Shell, Spawn, alive, wait_until
+
+Start = Callable[..., Process]
+
+
+@pytest.fixture
+def start(on: Shell, url: str, spawn: Spawn) -> Start:
+    """Starts a worker of the shop, and returns when it has as many started as it should."""
+
+    def start(command: str = "worker", *words: object, workers: int = 1, **variables: str) -> Process:
+        worker = spawn(command, "--app", "shop", *words, DULY_DATABASE_URL=url, **variables)
+        wait_until(
+            lambda: worker.output.count("worker.started") == workers or worker.inner.poll() is not None,
+            told=lambda: worker.output,
+        )
+        assert worker.inner.poll() is None, worker.output
+        return worker
+
+    return start
+
+
+def children(parent: Process) -> list[int]:
+    return [child.pid for child in psutil.Process(parent.pid).children()]
+
+
+def begun(shell: Shell) -> list[int]:
+    """The processes in which a slow event has begun."""
+    return [int(line.removeprefix("begin ")) for line in shell.told() if line.startswith("begin ")]
+
+
+# -- one process
+
+
+@pytest.mark.parametrize("command", ["worker", "serve"])
+def test_a_worker_runs_what_is_due_and_what_comes(on: Shell, start: Start, command: str) -> None:
+    on.at("now", "--type", "greet", "--payload", '"Ada"')
+    worker = start(command)
+    wait_until(lambda: on.told() == ["hello Ada"], told=lambda: worker.output)
+    on.at("now", "--type", "greet", "--payload", '"Bo"')
+    wait_until(lambda: on.told() == ["hello Ada", "hello Bo"], told=lambda: worker.output)
+    assert worker.stop() == 0
+    assert "worker.stopped" in worker.output
+    assert ("a worker only" in worker.output) is (command == "serve")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_worker_that_is_told_to_stop_finishes_what_is_under_way(
+    on: Shell, start: Start, number: signal.Signals
+) -> None:
+    id = on.at("now", "--type", "slow")
+    worker = start()
+    wait_until(lambda: begun(on))
+    worker.inner.send_signal(number)
+    on.write("finish", "")
+    assert worker.wait() == 0
+    assert on.show(id)["status"] == "COMPLETED"
+
+
+def test_verbose_tells_each_completion(on: Shell, start: Start) -> None:
+    loud, quiet = start("worker", "-v"), start("worker")
+    quiet.stop()
+    id = on.at("now", "--type", "greet")
+    wait_until(lambda: f"event.completed event={id}" in loud.output, told=lambda: loud.output)
+    assert loud.stop() == 0
+    assert "event.completed" not in quiet.output
+
+
+def test_logs_are_json_where_the_setting_says_so(start: Start) -> None:
+    worker = start(DULY_LOG_FORMAT="json")
+    worker.stop()
+    acts = [json.loads(line)["act"] for line in worker.output.splitlines()]
+    assert acts == ["worker.started", "worker.stopped"]
+
+
+def test_concurrency_bounds_what_runs_at_once(on: Shell, start: Start) -> None:
+    for _ in range(3):
+        on.at("now", "--type", "slow")
+    worker = start("worker", "--concurrency", 2)
+    wait_until(lambda: len(begun(on)) == 2)
+    on.at("now", "--type", "greet")
+    time.sleep(0.3)  # there is no condition for what does not happen
+    assert len(on.told()) == 2
+    on.write("finish", "")
+    wait_until(lambda: len(on.told()) == 7, told=lambda: worker.output)
+    assert worker.stop() == 0
+
+
+# -- a tick
+
+
+def test_a_tick_runs_what_is_due_and_tells_what_became_of_it(on: Shell) -> None:
+    for type in ("greet", "greet", "reject", "fail"):
+        on.at("now", "--type", type)
+    later = on.at("+1h", "--type", "greet")
+    done = on("tick", "--app", "shop")
+    assert (done.code, done.out) == (0, "2 completed, 1 to be retried, 1 failed\n")
+    assert on.show(later)["status"] == "PENDING"
+    assert on("tick", "--app", "shop").out == "nothing is due for 4 handlers\n"
+
+
+def test_a_tick_tells_programs_in_numbers(on: Shell) -> None:
+    on.at("now", "--type", "greet")
+    assert on("tick", "--app", "shop", "--json").json == {
+        "completed": 1,
+        "to_be_retried": 0,
+        "failed": 0,
+        "given_back": 0,
+        "found_interrupted": 0,
+    }
+
+
+# -- many processes
+
+
+def test_many_processes_share_the_work_and_stop_together(on: Shell, start: Start) -> None:
+    parent = start("worker", "--processes", 2, "--concurrency", 1, workers=2)
+    pids = children(parent)
+    assert len(pids) == 2
+
+    def both_have_begun() -> bool:
+        on.at("now", "--type", "slow")
+        return set(begun(on)) == set(pids)
+
+    wait_until(both_have_begun, told=lambda: parent.output)
+    parent.inner.send_signal(signal.SIGTERM)
+    on.write("finish", "")
+    assert parent.wait() == 0
+    assert not any(alive(pid) for pid in pids)
+    assert {int(line.removeprefix("end ")) for line in on.told() if line.startswith("end ")} == set(pids)
+    assert parent.output.count("worker.stopped") == 2
+
+
+def test_a_process_that_dies_is_started_again_and_its_event_delivered_again(on: Shell, start: Start) -> None:
+    id = on.at("now", "--type", "slow")
+    parent = start("worker", "--processes", 2, workers=2, DULY_LEASE="1s")
+    [victim] = wait_until(lambda: begun(on))
+    os.kill(victim, signal.SIGKILL)
+    on.write("finish", "")
+    wait_until(lambda: parent.output.count("worker.started") == 3, told=lambda: parent.output)
+    assert re.search(rf"process.died process={victim} ended=SIGKILL restart_in=1.0", parent.output)
+    assert len(children(parent)) == 2
+    wait_until(lambda: on.show(id)["status"] == "COMPLETED", told=lambda: parent.output)
+    assert [entry["act"] for entry in on.show(id)["history"]] == ["interrupted", "delivered"]
+    assert parent.stop() == 0
+
+
+def test_processes_drain_and_end_when_their_parent_is_killed(on: Shell, start: Start) -> None:
+    id = on.at("now", "--type", "slow")
+    parent = start("worker", "--processes", 2, workers=2)
+    pids = children(parent)
+    wait_until(lambda: begun(on))
+    parent.stop(signal.SIGKILL)
+    wait_until(lambda: parent.output.count("parent.gone") == 2, told=lambda: parent.output)
+    on.write("finish", "")
+    wait_until(lambda: not any(alive(pid) for pid in pids), told=lambda: parent.output)
+    assert on.show(id)["status"] == "COMPLETED"
+    assert parent.output.count("worker.stopped") == 2
+
+
+def test_a_parent_that_is_stopped_while_its_processes_start_leaves_none_behind(
+    on: Shell, url: str, spawn: Spawn
+) -> None:
+    parent = spawn("worker", "--app", "shop", "--processes", 3, DULY_DATABASE_URL=url)
+    wait_until(lambda: "process.started" in parent.output, told=lambda: parent.output)
+    pids = children(parent)
+    assert parent.stop() == 0
+    assert not any(alive(pid) for pid in pids)
+
+
+def test_the_wait_before_a_restart_grows_while_processes_die_at_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(processes, "SHORTEST", 0.01)
+    monkeypatch.setattr(processes, "LONGEST", 0.05)
+
+    async def watch() -> None:
+        supervisor = processes.Processes([sys.executable, "-S", "-c", "raise SystemExit(7)"], 1, patience=5)
+        running = asyncio.create_task(supervisor.run())
+        await asyncio.to_thread(wait_until, lambda: len(deaths()) >= 5)
+        supervisor.stop()
+        await running
+
+    def deaths() -> list[dict[str, object]]:
+        return [
+            line.facts
+            for record in caplog.records
+            if isinstance(line := record.msg, Line) and line.act == "process.died"
+        ]
+
+    asyncio.run(watch())
+    assert [death["restart_in"] for death in deaths()][:5] == [0.01, 0.02, 0.04, 0.05, 0.05]
+    assert deaths()[0]["ended"] == "exit code 7"
+
+
+def test_a_process_that_does_not_end_is_killed_in_the_end(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    stubborn = (
+        "import signal, time, pathlib; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        f"pathlib.Path({str(tmp_path / 'deaf')!r}).touch(); time.sleep(100)"
+    )
+
+    async def watch() -> None:
+        supervisor = processes.Processes([sys.executable, "-S", "-c", stubborn], 1, patience=0.2)
+        running = asyncio.create_task(supervisor.run())
+        await asyncio.to_thread(wait_until, (tmp_path / "deaf").exists)
+        supervisor.stop()
+        await asyncio.wait_for(running, 10)
+
+    asyncio.run(watch())
+    assert any(message.startswith("process.killed") for message in caplog.messages)
