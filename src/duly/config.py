@@ -80,8 +80,10 @@ def _span(variable: str, written: Any, least: timedelta, most: timedelta) -> tim
 
 def _number(variable: str, written: Any, least: int, most: int) -> int:
     try:
-        number = int(written)
-    except (TypeError, ValueError):
+        number = int(written) if isinstance(written, str) else written
+        if type(number) is not int:
+            raise ValueError(written)
+    except ValueError:
         raise BadSetting(variable, written, f"a whole number from {least} to {most}") from None
     if not least <= number <= most:
         raise BadSetting(variable, written, f"a whole number from {least} to {most}")

@@ -66,7 +66,7 @@ class GivenBack(msgspec.Struct, frozen=True):
 
 
 class Interrupted(msgspec.Struct, frozen=True):
-    """A claim whose worker vanished was found; *event* shows who had it."""
+    """A claim whose worker vanished was found; the event's worker and claim are that one's."""
 
     event: Event
 

@@ -266,7 +266,11 @@ class Duly:
 
     def transaction_of(self, given: Any) -> Statements | None:
         """The caller's transaction as something to run statements in."""
-        if given is None or isinstance(given, Statements):
+        if given is None:
+            return None
+        if isinstance(given, Statements):
+            if getattr(given, "store", self.store) is not self.store:
+                raise Misuse("this transaction belongs to another Duly: what it writes would be in another database")
             return given
         self.refuse_foreign_on_sqlite(given)
         from duly.stores.postgres.foreign import ForeignTransaction

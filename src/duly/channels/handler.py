@@ -1,5 +1,6 @@
 """Delivers an event by calling the Python function that was registered for its type."""
 
+import asyncio
 import inspect
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -30,10 +31,10 @@ class AsyncHandler:
     async def _outcome(self, *args: Any) -> Outcome:
         try:
             return outcome_of(await self.function(*args), self.type)
-        except Exception as error:
+        except asyncio.CancelledError:  # by the worker, which then knows what it means
+            raise
+        except BaseException as error:  # whatever it is, it ends this attempt and nothing else
             return Failed(describe(error))
-        except (SystemExit, KeyboardInterrupt) as error:
-            return Failed(f"{describe(error)} (a handler must not end the process)")
 
 
 class ThreadHandler:

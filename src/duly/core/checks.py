@@ -4,13 +4,14 @@ They run before anything is stored, on what the caller gave, and they write its 
 cannot be written as JSON is a problem like any other.
 """
 
+import dataclasses
+import math
 from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from duly.core.durations import EXAMPLES
 from duly.core.model import Timer
 from duly.core.retry import Retry
 from duly.errors import Problem
@@ -21,6 +22,7 @@ LONGEST = {"type": 200, "key": 500, "tenant": 100, "name": 200, "correlation_id"
 MAX_ATTEMPTS = 1000
 
 _encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
 
 
 def timer_problems(timer: Timer, channels: Collection[str], at: str = "") -> Iterator[Problem]:
@@ -37,7 +39,7 @@ def timer_problems(timer: Timer, channels: Collection[str], at: str = "") -> Ite
 
 def due_problems(due: Any, at: str = "") -> Iterator[Problem]:
     if isinstance(due, datetime):
-        if due.tzinfo is None:
+        if due.utcoffset() is None:
             yield Problem(
                 f"{at}due",
                 f"{due.isoformat()} has no time zone: use an aware datetime, such as datetime.now(UTC)",
@@ -82,37 +84,58 @@ def retry_problems(retry: Any, at: str = "") -> Iterator[Problem]:
     if not isinstance(retry, Retry):
         yield Problem(path, f"expected a Retry, not {type(retry).__name__}")
         return
-    if not 1 <= retry.max_attempts <= MAX_ATTEMPTS:
-        yield Problem(f"{path}.max_attempts", f"must be 1 to {MAX_ATTEMPTS}, not {retry.max_attempts}")
-    if not timedelta() <= retry.base <= timedelta(days=365):
-        yield Problem(f"{path}.base", f"must be 0s to 365d, {EXAMPLES}")
-    if not timedelta() <= retry.cap <= timedelta(days=365):
-        yield Problem(f"{path}.max", f"must be 0s to 365d, {EXAMPLES}")
-    if not 1 <= retry.factor <= 100:
-        yield Problem(f"{path}.factor", f"must be 1 to 100, not {retry.factor}")
+    if type(retry.max_attempts) is not int or not 1 <= retry.max_attempts <= MAX_ATTEMPTS:
+        yield Problem(f"{path}.max_attempts", f"must be 1 to {MAX_ATTEMPTS}, not {retry.max_attempts!r:.50}")
+    for name, span in (("base", retry.base), ("max", retry.cap)):
+        if not isinstance(span, timedelta) or not timedelta() <= span <= timedelta(days=365):
+            yield Problem(f"{path}.{name}", f"must be a timedelta from 0s to 365d, not {span!r:.50}")
+    if type(retry.factor) not in (int, float) or not 1 <= retry.factor <= 100:
+        yield Problem(f"{path}.factor", f"must be 1 to 100, not {retry.factor!r:.50}")
 
 
 def write_json(value: Any, path: str, most: int = MAX_PAYLOAD) -> str | Problem:
     """The value as JSON text, or the problem that keeps it from being JSON."""
     try:
         written = _encode(value)
+        if len(written) > most:
+            return Problem(
+                path, f"is {len(written):,} bytes of JSON; at most {most:,}: store it elsewhere and send a reference"
+            )
+        again = _decode(written)
     except RecursionError:
         return Problem(path, f"is nested deeper than {MAX_DEPTH} levels")
     except UnicodeEncodeError:
         return Problem(path, "has text with a lone surrogate, which no JSON in UTF-8 can carry")
     except (TypeError, ValueError, OverflowError) as error:
         return Problem(path, f"cannot be written as JSON: {error}")
-    if len(written) > most:
-        return Problem(
-            path,
-            f"is {len(written):,} bytes of JSON; at most {most:,}: store it elsewhere and send a reference",
-        )
-    # Walking in Python is slow, so it happens only where the bytes say that there is something to find.
-    if written.count(b"[") + written.count(b"{") > MAX_DEPTH and _depth(msgspec.json.decode(written)) > MAX_DEPTH:
+    # Looking closer takes Python, so it happens only where there is something to find.
+    if written.count(b"[") + written.count(b"{") > MAX_DEPTH and _depth(again) > MAX_DEPTH:
         return Problem(path, f"is nested deeper than {MAX_DEPTH} levels")
-    if b"null" in written and _has_nan(value):
-        return Problem(path, "has a number that is not finite (NaN or infinity), which JSON cannot carry")
+    if again != value and (message := _lost_in_json(value)):
+        return Problem(path, message)
     return written.decode()
+
+
+def _lost_in_json(value: Any) -> str | None:
+    """What JSON would quietly turn into something else."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, float) and not math.isfinite(item):
+            return "has a number that is not finite (NaN or infinity), which JSON cannot carry"
+        if isinstance(item, set | frozenset):
+            return "has a set, which would come back as a list in any order: use a sorted list"
+        if isinstance(item, datetime) and item.utcoffset() is None:
+            return f"has a datetime without a time zone ({item.isoformat()}): what it means depends on who reads it"
+        if isinstance(item, dict):
+            stack.extend(item.values())
+        elif isinstance(item, list | tuple):
+            stack.extend(item)
+        elif isinstance(item, msgspec.Struct):
+            stack.extend(getattr(item, name) for name in item.__struct_fields__)
+        elif dataclasses.is_dataclass(item):
+            stack.extend(getattr(item, field.name) for field in dataclasses.fields(item))
+    return None
 
 
 def _depth(value: Any) -> int:
@@ -126,16 +149,3 @@ def _depth(value: Any) -> int:
             if isinstance(inner, dict | list)
         ]
     return depth
-
-
-def _has_nan(value: Any) -> bool:
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, float) and (item != item or item in (float("inf"), float("-inf"))):
-            return True
-        if isinstance(item, dict):
-            stack.extend(item.values())
-        elif isinstance(item, list | tuple | set | frozenset):
-            stack.extend(item)
-    return False

@@ -1,7 +1,9 @@
 """Which status may follow which, and by what act. Every other step is refused by name."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 
+from duly.core.failure import storable
 from duly.core.model import Delivered, Event, Failed, Outcome, Rejected, Status, Verdict
 from duly.errors import IllegalTransition
 
@@ -27,6 +29,8 @@ TRANSITIONS: Mapping[str, tuple[frozenset[Status], Status]] = {
 }
 """Each act: the statuses it may start from, and the one it ends in."""
 
+LONGEST_WAIT = timedelta(days=365)
+
 MAX_INTERRUPTIONS = 5
 """An event that was under way in this many crashes is taken for their cause."""
 
@@ -44,16 +48,20 @@ def judge(outcome: Outcome, event: Event, jitter: float) -> Verdict:
     if isinstance(outcome, Delivered):
         return DELIVERED
     if isinstance(outcome, Rejected):
-        return Verdict(FAILED, "rejected", error=outcome.error)
+        return Verdict(FAILED, "rejected", error=storable(outcome.error))
     if isinstance(outcome, Failed):
-        retry = event.retry
+        retry, error = event.retry, storable(outcome.error)
         if retry.spent(event.attempt):
-            return Verdict(FAILED, "failed", error=outcome.error)
-        wait = retry.wait(event.attempt, jitter)
-        if outcome.retry_after is not None:
-            wait = max(wait, outcome.retry_after)
-        return Verdict(PENDING, "failed", error=outcome.error, wait=wait)
-    return Verdict(PENDING, "given back", error=outcome.reason, wait=outcome.retry_after, counts=False)
+            return Verdict(FAILED, "failed", error=error)
+        wait = max(retry.wait(event.attempt, jitter), _bounded(outcome.retry_after))
+        return Verdict(PENDING, "failed", error=error, wait=wait)
+    wait = _bounded(outcome.retry_after)
+    return Verdict(PENDING, "given back", error=storable(outcome.reason), wait=wait, counts=False)
+
+
+def _bounded(span: object) -> timedelta:
+    """What a handler or receiver asks for, within reason."""
+    return max(timedelta(), min(span, LONGEST_WAIT)) if isinstance(span, timedelta) else timedelta()
 
 
 DELIVERED = Verdict(COMPLETED, "delivered")

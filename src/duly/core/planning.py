@@ -29,10 +29,10 @@ def plan(timers: Iterable[object], channels: Collection[str], new_id: NewId) -> 
         found = list(due_problems(timer.due, at))
         payload = write_json(timer.payload, f"{at}payload")
         target = None if timer.target is None else write_json(timer.target, f"{at}target")
-        found += [written for written in (payload, target) if isinstance(written, Problem)]
         repeated = (timer.type, timer.tenant, timer.key, timer.correlation_id, target, id(timer.retry))
-        if repeated not in sound:
+        if not _among(repeated, sound):
             found += timer_problems(timer, channels, at)
+        found += [written for written in (payload, target) if isinstance(written, Problem)]
         if found:
             problems += found
         else:
@@ -41,6 +41,13 @@ def plan(timers: Iterable[object], channels: Collection[str], new_id: NewId) -> 
     if problems:
         raise Invalid(problems)
     return planned
+
+
+def _among(repeated: tuple[object, ...], sound: set[tuple[object, ...]]) -> bool:
+    try:
+        return repeated in sound
+    except TypeError:  # a field that cannot even be looked up is certainly not sound
+        return False
 
 
 def _from_timer(timer: Timer, payload_json: str, target_json: str | None, id: str) -> NewEvent:

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from duly.core.checks import due_problems
+from duly.core.checks import due_problems, name_problems
+from duly.core.failure import storable
 from duly.core.lifecycle import step
 from duly.core.model import Entry, Event
 from duly.core.rules import instant_name
@@ -30,7 +31,8 @@ class Events:
 
     async def by_key(self, key: str, *, tenant: str = "default") -> Event:
         """The timer with this key. A cancelled one has lost its key, and is found by its id alone."""
-        return _known(await self._store.by_key(tenant, key), f"key {key!r}", tenant)
+        possible = not any((*name_problems("key", key), *name_problems("tenant", tenant)))
+        return _known(await self._store.by_key(tenant, key) if possible else None, f"with key {key!r:.60}", tenant)
 
     async def find(
         self,
@@ -41,8 +43,8 @@ class Events:
         after: str | None = None,
     ) -> list[Event]:
         """The newest first. For the next page, *after* is the last id of this one."""
-        if not 1 <= limit <= MOST:
-            raise Invalid([Problem("limit", f"must be 1 to {MOST}, not {limit}")])
+        if type(limit) is not int or not 1 <= limit <= MOST:
+            raise Invalid([Problem("limit", f"must be a whole number from 1 to {MOST}, not {limit!r:.50}")])
         spec = Everything() if spec is None else spec
         return await self._store.find(
             spec if tenant is None else spec & OfTenant(tenant),
@@ -61,42 +63,45 @@ class Events:
             status = step(event.status, "cancel", f"event {id}")
             if event.head:
                 await succeed_heads(tx, [event], event.due)
-            cancelled = msgspec.structs.replace(event, status=status, ready=None, head=False)
-            await tx.change(cancelled, "cancelled", by, reason)
-        return cancelled
+            return await _change(tx, msgspec.structs.replace(event, status=status, head=False), "cancelled", by, reason)
 
     async def reschedule(self, id: str, due: datetime, *, tenant: str | None = None, by: str = "api") -> Event:
         """Move one that has not started."""
         if problems := list(due_problems(due)):
             raise Invalid(problems)
+        if not isinstance(due, datetime):
+            raise Invalid([Problem("due", f"expected a datetime, not {type(due).__name__}")])
         due = due.astimezone(UTC)
         async with self._locked(id, tenant) as (tx, event):
             step(event.status, "reschedule", f"event {id}")
             if event.attempts or event.interruptions:
                 raise Conflict(f"cannot reschedule event {id}: it was tried {event.attempts} times already; cancel it")
-            moved = msgspec.structs.replace(event, due=due, ready=due)
-            await tx.change(moved, "rescheduled", by, f"due {instant_name(event.due)} → {instant_name(due)}")
-        return moved
+            detail = f"due {instant_name(event.due)} → {instant_name(due)}"
+            return await _change(tx, msgspec.structs.replace(event, due=due), "rescheduled", by, detail)
 
     async def replay(self, id: str, *, tenant: str | None = None, by: str = "api") -> Event:
         """A dead letter's way back, under the same id, with all its attempts anew."""
         async with self._locked(id, tenant) as (tx, event):
             status = step(event.status, "replay", f"event {id}")
             again = msgspec.structs.replace(event, status=status, attempts=0, interruptions=0)
-            await tx.change(again, "replayed", by, f"after {event.attempts} attempts: {event.last_error}"[:2000])
-        return again
+            return await _change(tx, again, "replayed", by, f"after {event.attempts} attempts: {event.last_error}")
 
     async def discard(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
         """A dead letter that nobody needs any more."""
         async with self._locked(id, tenant) as (tx, event):
-            discarded = msgspec.structs.replace(event, status=step(event.status, "discard", f"event {id}"), ready=None)
-            await tx.change(discarded, "discarded", by, reason)
-        return discarded
+            discarded = msgspec.structs.replace(event, status=step(event.status, "discard", f"event {id}"))
+            return await _change(tx, discarded, "discarded", by, reason)
 
     @asynccontextmanager
     async def _locked(self, id: str, tenant: str | None) -> AsyncIterator[tuple[Transaction, Event]]:
         async with self._store.begin() as tx:
             yield tx, _known(await tx.lock(_checked_id(id)), id, tenant)
+
+
+async def _change(tx: Transaction, event: Event, act: str, by: str, detail: str | None) -> Event:
+    """Write it with its history; as it is stored."""
+    await tx.change(event, act, storable(by), None if detail is None else storable(detail))
+    return _known(await tx.get(event.id), event.id, None)
 
 
 def _checked_id(id: str) -> str:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
+import msgspec
+
 from duly.core.model import Event, Status
 from duly.flow.heads import succeed_heads
 from duly.ports import Store
@@ -33,7 +35,9 @@ async def claim_alone(
     """One event that was under way when a worker vanished. It must be delivered with nothing beside it: if it
     is what ended that worker, it will end this one, and only it shall pay for that."""
     for event in await store.claim_alone(worker, lanes, lease):
-        signals.emit(Interrupted(event))
+        last = (await store.history(event.id))[-1 if event.status is not Status.FAILED else -2]
+        if last.act == "interrupted" and last.version == event.version - 1:
+            signals.emit(Interrupted(msgspec.structs.replace(event, worker=last.worker, claimed=last.claimed)))
         if event.status is Status.FAILED:
             signals.emit(DeadLettered(event, event.last_error or ""))
         else:

@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 import msgspec
 
+from duly.core.failure import describe, storable
 from duly.core.model import Event, Schedule
 from duly.core.planning import Succession, head_of, rule_of, succeed
 from duly.core.rules import Occurrence, Rule
 from duly.flow.ids import new_id
 from duly.ports import Statements
 
-ENDED, PAUSED = "ended", "paused"
+ENDED, PAUSED, ERROR = "ended", "paused", "error: "
 MOST_TAKEN = 100
 """How many taken occurrences in a row are stepped over before a series is halted."""
 
@@ -52,7 +53,7 @@ async def succeed_heads(tx: Statements, heads: Sequence[Event], now: datetime) -
             fires[head.id] = succession = succeed(head, rule, now)
         except Exception as error:  # one bad rule is one halted schedule; its neighbours fire
             fires[head.id] = itself
-            halted[schedule.id] = f"error: {type(error).__name__}: {error}"[:500]
+            halted[schedule.id] = storable(f"{ERROR}{describe(error)}")
             continue
         if succession.next is None:
             halted[schedule.id] = ENDED
@@ -84,7 +85,7 @@ async def plant(tx: Statements, wanted: Sequence[Next]) -> dict[str, str]:
                     again.append(want._replace(occurrence=following))
         remaining = again
     for want in remaining:
-        halted[want.schedule.id] = f"error: {MOST_TAKEN} occurrences from {want.occurrence.name} on were fired before"
+        halted[want.schedule.id] = f"{ERROR}{MOST_TAKEN} occurrences from {want.occurrence.name} on were fired before"
     return halted
 
 

@@ -11,7 +11,7 @@ from duly.core.planning import head_of, plan, rule_of
 from duly.core.retry import DEFAULT, Retry, retry_text
 from duly.core.rules import Occurrence, Rule
 from duly.errors import Conflict, Invalid, Problem
-from duly.flow.heads import ENDED, PAUSED, Next, plant
+from duly.flow.heads import ENDED, ERROR, PAUSED, Next, plant
 from duly.flow.ids import new_id
 from duly.ports import Added, Statements, Store
 from duly.signals import Created, Signals
@@ -106,10 +106,10 @@ async def _replace(tx: Statements, asked: Schedule, rule: Rule, known: Schedule)
     if not locked or (head is None) != (await tx.head(known.series) is None):
         return None  # deleted, or claimed, meanwhile
     [stored] = locked
-    old_rule = rule_of(stored)
-    rule = old_rule if rule.same_as(old_rule) else rule.anchored(await tx.now())
+    old_rule = _readable(stored)
+    rule = old_rule if old_rule is not None and rule.same_as(old_rule) else rule.anchored(await tx.now())
     schedule = msgspec.structs.replace(asked, id=stored.id, rule_json=write(rule), enabled=stored.enabled)
-    if schedule == msgspec.structs.replace(stored, halted=None):
+    if schedule == msgspec.structs.replace(stored, halted=None) and not (stored.halted or "").startswith(ERROR):
         return stored
     await tx.put_schedule(schedule)
     if head is None or head.attempts or head.interruptions:
@@ -134,6 +134,13 @@ async def _replace(tx: Statements, asked: Schedule, rule: Rule, known: Schedule)
     return schedule
 
 
+def _readable(schedule: Schedule) -> Rule | None:
+    try:
+        return rule_of(schedule)
+    except Exception:  # whatever somebody wrote there by hand: putting the schedule again mends it
+        return None
+
+
 async def _plant_first(tx: Statements, schedule: Schedule, rule: Rule) -> Schedule:
     following = rule.after(await tx.now())
     if not schedule.enabled:
@@ -142,8 +149,7 @@ async def _plant_first(tx: Statements, schedule: Schedule, rule: Rule) -> Schedu
         halted = ENDED
     else:
         halted = (await plant(tx, [Next(schedule, rule, following)])).get(schedule.id)
-    if halted != schedule.halted:
-        await tx.halt({schedule.id: halted})
+    await tx.halt({schedule.id: halted})
     return msgspec.structs.replace(schedule, halted=halted)
 
 

@@ -103,12 +103,12 @@ class Worker:
     async def tick(self) -> None:
         """One pass over what is due, to the end of it."""
         async with self._at_work():
-            while True:
-                events = await self._claim()
+            in_vain = 0
+            while in_vain <= len(self._lanes):  # with little room, a claim looks only at some of them
+                in_vain = 0 if await self._claim() else in_vain + 1
                 await self._finish_all()
-                if not events and not await self._one_alone():
-                    await self._finish_all()
-                    return
+            while await self._one_alone():
+                await self._finish_all()
 
     def stop(self) -> None:
         self._stopping.set()

@@ -5,7 +5,9 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from duly.core.specs import NULLABLE, Both, Compare, Either, Everything, Gap, Named, Not, Now, OneOf, Spec
+from duly.core.specs import NULLABLE, ORDERED, Both, Compare, Either, Everything, Gap, Named, Not, Now, OneOf, Spec
+
+TEXTS = frozenset(NULLABLE) - ORDERED | {"id"}
 
 
 class Dialect(NamedTuple):
@@ -42,7 +44,7 @@ def compile_spec(spec: Spec, dialect: Dialect) -> tuple[str, dict[str, Any]]:
                 return "true"
             case Compare(field, op, Now(offset)):
                 return guard(field, f"e.{field} {op} {dialect.now} + {place(field, offset)}")
-            case Compare(_, _, value) if not _storable(value):
+            case Compare(field, _, value) if not _storable(value) or (field in TEXTS and not isinstance(value, str)):
                 return "false"
             case Compare(field, op, value):
                 return guard(field, f"e.{field} {op} {place(field, value)}")

@@ -68,21 +68,25 @@ async def run_on(connection: Any, query: Query, parameters: dict[str, Any]) -> l
 def run_on_sync(connection: Any, query: Query, parameters: dict[str, Any]) -> list[Any]:
     """For duly.sync: psycopg.Connection, SQLAlchemy's Connection and Session, and DB-API wrappers like Django's."""
     kind = family(connection)
-    if kind == "sqlalchemy" and hasattr(connection, "connection") and hasattr(connection, "flush"):
+    if kind == "asyncpg" or hasattr(connection, "sync_session") or hasattr(connection, "sync_connection"):
+        awaited = True
+    else:
+        awaited = inspect.iscoroutinefunction(getattr(connection, "execute", None))
+    if awaited or not (hasattr(connection, "cursor") or kind == "sqlalchemy"):
+        raise Misuse(
+            f"duly.sync got a {kind} {type(connection).__name__} as transaction=: "
+            f"use the asynchronous calls of duly for connections that are awaited. Supported: {SUPPORTED}."
+        )
+    if kind == "sqlalchemy" and hasattr(connection, "flush"):
         return run_on_sync(connection.connection(), query, parameters)
     if kind == "sqlalchemy":
         rows = connection.exec_driver_sql(*_driver_sql(connection, query, parameters)).fetchall()
-    elif hasattr(connection, "cursor") and not inspect.iscoroutinefunction(getattr(connection, "execute", None)):
+    else:
         if kind == "psycopg":
             _refuse_autocommit(_commits_at_once(connection))
         with connection.cursor(**({"row_factory": _tuples()} if kind == "psycopg" else {})) as cursor:
             cursor.execute(query.named(), _used(query, parameters))
             rows = cursor.fetchall()
-    else:
-        raise Misuse(
-            f"duly.sync got a {kind} {type(connection).__name__} as transaction=, which must be awaited: "
-            f"use the asynchronous calls. Supported: {SUPPORTED}."
-        )
     return [_in_utc(row) for row in rows]
 
 

@@ -51,12 +51,14 @@ WITH given AS MATERIALIZED (
                 :key::text[], :correlation_id::text[])
       AS given (id, tenant, type, lane, due, delay, payload, target, retry, key, correlation_id)
 ), before AS MATERIALIZED (
+    -- Locked, so that what the history calls old is what was replaced, whoever else puts the same key.
     SELECT e.id, e.due FROM given JOIN duly.events AS e
       ON e.tenant = given.tenant AND e.key = given.key AND e.key IS NOT NULL AND e.status <> 'CANCELLED'
+    FOR UPDATE OF e
 ), e AS (
     INSERT INTO duly.events AS old (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, created)
     SELECT id, tenant, type, lane, at, at, payload::json, target::json, retry::json, key, correlation_id, {now}
-    FROM given
+    FROM given WHERE (SELECT count(*) FROM before) >= 0
     ON CONFLICT (tenant, key) WHERE key IS NOT NULL AND status <> 'CANCELLED' DO UPDATE
     SET type = excluded.type, lane = excluded.lane, due = excluded.due, ready = excluded.ready,
         payload = excluded.payload, target = excluded.target, retry = excluded.retry,
@@ -202,6 +204,7 @@ RETURNING id::text
 -- name: halt
 UPDATE duly.schedules AS s SET halted = verdict.halted, updated = {now}
 FROM unnest(:id::uuid[], :halted::text[]) AS verdict (id, halted) WHERE s.id = verdict.id
+RETURNING s.id::text
 
 -- name: plant
 WITH e AS (

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -124,20 +124,22 @@ class PostgresStore(PostgresStatements):
     async def _transaction(self, pool: asyncpg.Pool, timeout: float | None) -> AsyncIterator["PostgresTransaction"]:
         with _translated():
             connection = await pool.acquire(timeout=timeout)
+        transaction = PostgresTransaction(self, connection)
         try:
             inner = connection.transaction()
             with _translated():
                 await inner.start()
             try:
-                yield PostgresTransaction(self, connection)
+                yield transaction
             except BaseException:
-                with _translated():
+                with suppress(StoreUnavailable), _translated():  # a lost connection is rolled back by the server
                     await inner.rollback()
                 raise
             else:
                 with _translated():
                     await inner.commit()
         finally:
+            transaction.end()
             await pool.release(connection)
 
     @asynccontextmanager
@@ -226,11 +228,21 @@ class PostgresTransaction(PostgresStatements):
         self.store = store
         self.clock = store.clock
         self.soon = store.soon
-        self.connection = connection
+        self._connection = connection
+
+    @property
+    def connection(self) -> Any:
+        if self._connection is None:
+            raise Misuse("this transaction has ended: begin another one")
+        return self._connection
+
+    def end(self) -> None:
+        self._connection = None
 
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
+        connection = self.connection
         with _translated():
-            return await _run(self.connection, query, parameters)
+            return await _run(connection, query, parameters)
 
     async def execute(self, sql: str, *args: Any) -> None:
         await self.connection.execute(sql, *args)

@@ -1,15 +1,12 @@
 -- Named queries; `:name` is a parameter and `{name}` a fragment. The names are the same in both dialects.
 -- Differs by necessity: SQLite has no arrays, so rows arrive as one JSON parameter `:rows`, each an array in
 -- the order of the columns; and no writing CTEs, so a query may be several statements, which the store runs in
--- one BEGIN IMMEDIATE. Nobody else can write meanwhile, so there is nothing to lock.
+-- one BEGIN IMMEDIATE. Nobody else can write meanwhile, so there is nothing to lock. `iso` is the store's own function.
 
 -- fragment: event
 id, tenant, type, lane, status, due, ready, version, attempts, unsettled - (status = 'PROCESSING'), stands_for,
 payload, target, retry, key, correlation_id, series, occurrence, head, held, last_error, created, claimed,
 executed, worker
-
--- fragment: iso
-'%Y-%m-%dT%H:%M:%S'
 
 -- fragment: schedule
 id, tenant, name, type, rule, payload, target, retry, enabled, halted
@@ -32,9 +29,7 @@ SELECT 0
 -- One that has started or ended is left alone, and so is one that would not change: no row comes back.
 INSERT INTO history (subject, at, act, worker, version, detail)
 SELECT old.id, :now, 'moved', :by, old.version,
-       'due ' || strftime({iso}, old.due / 1000000, 'unixepoch') || format('.%06dZ', old.due % 1000000) || ' → '
-              || strftime({iso}, coalesce(value ->> 4, :now + (value ->> 5)) / 1000000, 'unixepoch')
-              || format('.%06dZ', coalesce(value ->> 4, :now + (value ->> 5)) % 1000000)
+       'due ' || iso(old.due) || ' → ' || iso(coalesce(value ->> 4, :now + (value ->> 5)))
 FROM json_each(:rows) JOIN events AS old
   ON old.tenant = value ->> 1 AND old.key = value ->> 9 AND old.key IS NOT NULL AND old.status <> 'CANCELLED'
 WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0
@@ -193,8 +188,7 @@ SET type = :type, lane = :lane, due = :due, ready = :due, payload = :payload, ta
     occurrence = :occurrence
 WHERE id = :id;
 INSERT INTO history (subject, at, act, worker, version, detail)
-SELECT id, :now, 'moved', 'schedule', version, 'due ' || strftime({iso}, due / 1000000, 'unixepoch')
-       || format('.%06dZ', due % 1000000)
+SELECT id, :now, 'moved', 'schedule', version, 'due ' || iso(due)
 FROM events WHERE id = :id
 
 -- name: get (read)

@@ -17,6 +17,7 @@ import apsw
 import msgspec
 
 from duly.core.model import Event
+from duly.core.rules import instant_name
 from duly.errors import Misuse, StoreError, StoreUnavailable
 from duly.ports import Clock
 from duly.stores.migrations import migrations, pending, require_current
@@ -130,9 +131,13 @@ class SqliteStore(SqliteStatements):
         self._writing = asyncio.Lock()
         self._writer_thread = ThreadPoolExecutor(1, "duly-sqlite-write")
         self._reader_thread = ThreadPoolExecutor(1, "duly-sqlite-read")
-        self._connection = await self._on_writer(self._connect)
-        if self.path != ":memory:":
-            self._reader = await self._on_reader(self._connect)
+        try:
+            self._connection = await self._on_writer(self._connect)
+            if self.path != ":memory:":
+                self._reader = await self._on_reader(self._connect)
+        except BaseException:
+            await self.close()
+            raise
 
     async def open(self, *, migrate: bool = True) -> None:
         await self.connect()
@@ -147,8 +152,8 @@ class SqliteStore(SqliteStatements):
             await self._on_reader(self._reader.close)
         if self._connection is not None:
             await self._on_writer(self._connection.close)
-            self._writer_thread.shutdown()
-            self._reader_thread.shutdown()
+        self._writer_thread.shutdown()
+        self._reader_thread.shutdown()
         self._connection = self._reader = None
 
     def _connect(self) -> apsw.Connection:
@@ -157,6 +162,7 @@ class SqliteStore(SqliteStatements):
                 Path(self.path).parent.mkdir(parents=True, exist_ok=True)
             connection = apsw.Connection(self.path)
             connection.set_busy_timeout(BUSY_TIMEOUT // timedelta(milliseconds=1))
+            connection.create_scalar_function("iso", _iso, 1, deterministic=True)
             _persist(connection)
         except (apsw.NotADBError, apsw.CorruptError) as error:
             raise StoreError(f"{self.path} is not a Duly database: {error}. Name another file.") from error
@@ -332,6 +338,10 @@ class SqliteTransaction(SqliteStatements):
         if self.ended:
             raise Misuse("this transaction has ended: begin another one")
         return await self.store._on_writer(call, self.connection, *args)
+
+
+def _iso(*values: Any) -> str:
+    return instant_name(from_micros(values[0]))
 
 
 def _persist(connection: apsw.Connection) -> None:

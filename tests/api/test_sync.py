@@ -1,0 +1,177 @@
+"""duly.sync: the same calls for synchronous code."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from duly import Conflict, Duly, Event, Invalid, Misuse, NotFound, OfType, Retry, Status, Timer, every
+from duly.sync import Sync
+from duly.testing import ManualClock
+from tests.make import DAY, HOUR, START
+
+
+@pytest.fixture
+def app(url: str, clock: ManualClock) -> Duly:
+    return Duly(url, clock=clock)
+
+
+@pytest.fixture
+def sync(app: Duly) -> Iterator[Sync]:
+    with app.sync as sync:
+        yield sync
+
+
+def test_the_same_calls_do_the_same(app: Duly, sync: Sync, clock: ManualClock) -> None:
+    greeted: list[Event] = []
+
+    @app.on("greet")
+    def greet(event: Event) -> None:
+        greeted.append(event)
+
+    event = sync.at(START + HOUR, "greet", {"name": "Ada"}, key="k", tenant="acme")
+    assert sync.after(2 * HOUR, "greet").due == START + 2 * HOUR
+    sync.add_many([Timer(START + HOUR, "greet", n) for n in range(3)])
+    schedule = sync.every("hourly", every("1h"), "digest")
+    assert schedule.name == "hourly"
+    sync.tick()
+    assert greeted == []
+    clock.advance(HOUR)
+    sync.tick()
+    assert len(greeted) == 4
+    assert sync.events.by_key("k", tenant="acme").status is Status.COMPLETED
+    assert [entry.act for entry in sync.events.history(event.id)] == ["delivered"]
+    assert len(sync.events.find(OfType("greet"), limit=2)) == 2
+
+
+def test_people_act_on_events_as_elsewhere(app: Duly, sync: Sync, clock: ManualClock) -> None:
+    @app.on("hopeless")
+    def hopeless(_: Event) -> None:
+        raise ConnectionError
+
+    event = sync.at(START + HOUR, "hopeless", retry=Retry(max_attempts=1))
+    assert sync.events.reschedule(event.id, START).due == START
+    sync.tick()
+    assert sync.events.get(event.id).status is Status.FAILED
+    assert sync.events.replay(event.id, by="ada").status is Status.PENDING
+    sync.tick()
+    assert sync.events.discard(event.id).status is Status.CANCELLED
+    other = sync.at(START + DAY, "hopeless")
+    assert sync.events.cancel(other.id).status is Status.CANCELLED
+
+
+def test_errors_are_the_same(sync: Sync) -> None:
+    event = sync.at(START, "greet", tenant="acme")
+    with pytest.raises(Invalid, match="type"):
+        sync.at(START, "")
+    with pytest.raises(Invalid, match="not an event id"):
+        sync.events.get("7")
+    with pytest.raises(NotFound):
+        sync.events.get(event.id, tenant="other")
+    with pytest.raises(Conflict):
+        sync.events.replay(event.id)
+
+
+def test_a_transaction_commits_or_leaves_nothing(sync: Sync) -> None:
+    with sync.transaction() as tx:
+        tx.execute("CREATE TABLE effects (name text)")
+        tx.execute("INSERT INTO effects VALUES ($1)", "sent")
+        event = sync.at(START, "greet", transaction=tx)
+        sync.add_many([Timer(START, "greet")], transaction=tx)
+        assert tx.fetchval("SELECT count(*) FROM effects") == 1
+        assert [tuple(row) for row in tx.fetch("SELECT name FROM effects")] == [("sent",)]
+        assert tuple(tx.fetchrow("SELECT name FROM effects")) == ("sent",)
+    assert sync.events.get(event.id) == event
+
+    def fail() -> None:
+        with sync.transaction() as tx:
+            tx.execute("INSERT INTO effects VALUES ('twice')")
+            sync.at(START, "greet", transaction=tx)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert len(sync.events.find()) == 2
+    with sync.transaction() as tx:
+        assert tx.fetchval("SELECT count(*) FROM effects") == 1
+
+
+@pytest.mark.timeout(20)
+def test_forgetting_the_transaction_does_not_wait_for_ever(sync: Sync, app: Duly) -> None:
+    with sync.transaction() as tx:
+        sync.at(START, "greet", transaction=tx)
+        if app.store.dialect == "postgres":
+            sync.at(START, "greet")
+            return
+        for forgetful in (
+            lambda: sync.at(START, "greet"),
+            lambda: sync.every("hourly", every("1h"), "digest"),
+            lambda: sync.events.cancel("00000000-0000-7000-8000-000000000000"),
+            sync.tick,
+        ):
+            with pytest.raises(Misuse, match="transaction=tx"):
+                forgetful()
+
+
+def test_it_is_opened_and_closed_as_often_as_needed(app: Duly) -> None:
+    threads = set(threading.enumerate())
+    with app.sync:
+        with app.sync as sync:
+            sync.at(START, "greet")
+        assert len(app.sync.events.find()) == 1
+    with app.sync as sync:
+        assert len(sync.events.find()) == 1
+    assert set(threading.enumerate()) <= threads, "nothing is left running"
+
+
+def test_unopened_it_says_so(app: Duly) -> None:
+    with pytest.raises(Misuse, match=r"with duly\.sync"):
+        app.sync.at(START, "greet")
+    with pytest.raises(Misuse, match=r"with duly\.sync"):
+        app.sync.events.find()
+
+
+def test_a_database_that_cannot_be_opened_leaves_nothing_running(tmp_path: Any) -> None:
+    threads = set(threading.enumerate())
+    folder = tmp_path / "a folder.db"
+    folder.mkdir()
+    app = Duly(f"sqlite:///{folder}")
+    for _ in range(2):
+        with pytest.raises(Exception, match="cannot open"):
+            app.sync.__enter__()
+    assert set(threading.enumerate()) <= threads
+
+
+def test_many_threads_may_share_it(sync: Sync) -> None:
+    def add(n: int) -> None:
+        for m in range(10):
+            sync.at(START, "greet", key=f"{n}-{m}")
+
+    threads = [threading.Thread(target=add, args=(n,)) for n in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(sync.events.find(limit=1000)) == 50
+
+
+async def test_it_refuses_to_block_the_loop_that_it_waits_for(url: str) -> None:
+    async with Duly(url) as app:
+        with pytest.raises(Misuse, match="await the same call of duly instead"):
+            app.sync.at(START, "greet")
+        with pytest.raises(Misuse, match="await the same call of duly instead"):
+            app.sync.events.find()
+
+
+async def test_in_a_plain_handler_it_is_open_already(url: str, clock: ManualClock) -> None:
+    async with Duly(url, clock=clock) as app:
+
+        @app.on("order")
+        def order(event: Event) -> None:
+            app.sync.after(HOUR, "reminder", event.payload)
+
+        await app.at(START, "order", 7)
+        await app.tick()
+        [reminder] = await app.events.find(OfType("reminder"))
+        assert (reminder.payload, reminder.due) == (7, START + HOUR)

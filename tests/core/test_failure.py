@@ -1,0 +1,41 @@
+import pytest
+
+from duly.core.failure import LONGEST, describe, storable
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Odd(Exception):
+    def __str__(self) -> str:
+        return 7  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("no such invoice"), "ValueError: no such invoice"),
+        (ValueError(), "ValueError"),
+        (KeyError("x"), "KeyError: 'x'"),
+        (Mute(), "Mute: (its message cannot be shown)"),
+        (Odd(), "Odd: (its message cannot be shown)"),
+        (SystemExit(3), "SystemExit: 3"),
+        (ValueError("a\x00b"), "ValueError: a\\0b"),
+        (ValueError("a\ud800b"), "ValueError: a\\ud800b"),
+        (ExceptionGroup("several", [ValueError("x")]), "ExceptionGroup: several (1 sub-exception)"),
+    ],
+)
+def test_an_error_is_one_line_that_every_store_can_keep(error: BaseException, text: str) -> None:
+    assert describe(error) == text
+
+
+def test_an_endless_error_ends() -> None:
+    assert len(describe(ValueError("x" * 10**6))) <= LONGEST
+    assert len(storable("\ud800" * 10**6).encode()) <= 10 * LONGEST
+
+
+def test_what_is_not_text_is_shown_as_python_shows_it() -> None:
+    assert storable({"a": 1}) == "{'a': 1}"
+    assert storable(None) == "None"

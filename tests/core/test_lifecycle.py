@@ -1,0 +1,104 @@
+from datetime import timedelta
+
+import pytest
+
+from duly.core.lifecycle import MAX_INTERRUPTIONS, TRANSITIONS, judge, step
+from duly.core.model import Delivered, Failed, Rejected, Status, Unreachable, Verdict
+from duly.core.retry import Retry
+from duly.errors import Conflict, IllegalTransition
+from tests.make import HOUR, MINUTE, SECOND, make_event
+
+PENDING, PROCESSING, COMPLETED = Status.PENDING, Status.PROCESSING, Status.COMPLETED
+FAILED, CANCELLED, SKIPPED = Status.FAILED, Status.CANCELLED, Status.SKIPPED
+
+LEGAL = {
+    (PENDING, "claim"): PROCESSING,
+    (PROCESSING, "claim"): PROCESSING,  # its lease has expired
+    (PROCESSING, "complete"): COMPLETED,
+    (PROCESSING, "retry"): PENDING,
+    (PROCESSING, "give back"): PENDING,
+    (PROCESSING, "fail"): FAILED,
+    (PENDING, "cancel"): CANCELLED,
+    (PENDING, "skip"): SKIPPED,
+    (PENDING, "reschedule"): PENDING,
+    (FAILED, "replay"): PENDING,
+    (FAILED, "discard"): CANCELLED,
+}
+ACTS = sorted({act for _, act in LEGAL})
+
+
+@pytest.mark.parametrize(("status", "act"), LEGAL)
+def test_a_legal_step_leads_where_the_lifecycle_says(status: Status, act: str) -> None:
+    assert step(status, act) is LEGAL[status, act]
+
+
+@pytest.mark.parametrize(("status", "act"), [(s, a) for s in Status for a in ACTS if (s, a) not in LEGAL])
+def test_every_other_step_is_rejected_by_name(status: Status, act: str) -> None:
+    with pytest.raises(IllegalTransition) as refused:
+        step(status, act, "event 7")
+    assert (refused.value.status, refused.value.act) == (status, act)
+    assert isinstance(refused.value, Conflict)
+    message = str(refused.value)
+    assert message.startswith(f"cannot {act} event 7: it is {status}")
+    for allowed, known in LEGAL:
+        assert (known != act) or allowed.value in message, "says from where the act is allowed"
+
+
+def test_there_are_no_other_acts() -> None:
+    assert sorted(TRANSITIONS) == ACTS
+
+
+def test_nothing_leads_out_of_an_end_but_the_dead_letters_way_back() -> None:
+    ends = {COMPLETED, CANCELLED, SKIPPED}
+    assert not [act for status, act in LEGAL if status in ends]
+    assert {act for status, act in LEGAL if status is FAILED} == {"replay", "discard"}
+
+
+@pytest.mark.parametrize(
+    ("act", "participle"),
+    [("cancel", "cancelled"), ("replay", "replayed"), ("discard", "discarded"), ("reschedule", "rescheduled")],
+)
+def test_a_refusal_reads_as_a_sentence(act: str, participle: str) -> None:
+    with pytest.raises(IllegalTransition, match=f"can be {participle}$"):
+        step(COMPLETED, act)
+
+
+# -- judging an outcome
+
+
+def test_delivered_completes() -> None:
+    assert judge(Delivered(), make_event(), 0.5) == Verdict(COMPLETED, "delivered")
+
+
+def test_rejected_fails_at_once() -> None:
+    event = make_event(retry=Retry(max_attempts=1000))
+    assert judge(Rejected("410"), event, 0.5) == Verdict(FAILED, "rejected", error="410")
+
+
+def test_failed_waits_as_the_policy_says() -> None:
+    event = make_event(retry=Retry(base=MINUTE, factor=2), attempts=1)
+    assert judge(Failed("503"), event, 0.25) == Verdict(PENDING, "failed", error="503", wait=MINUTE / 2)
+
+
+def test_failed_waits_no_shorter_than_the_other_side_asks() -> None:
+    event = make_event(retry=Retry(base=MINUTE))
+    assert judge(Failed("429", retry_after=HOUR), event, 0.5).wait == HOUR
+    assert judge(Failed("429", retry_after=SECOND), event, 0.5).wait == MINUTE / 2
+
+
+@pytest.mark.parametrize(("attempts", "status"), [(0, PENDING), (1, PENDING), (2, FAILED), (3, FAILED)])
+def test_the_last_attempt_is_the_last(attempts: int, status: Status) -> None:
+    event = make_event(retry=Retry(max_attempts=3), attempts=attempts)
+    verdict = judge(Failed("503"), event, 0.5)
+    assert (verdict.status, verdict.act, verdict.error, verdict.counts) == (status, "failed", "503", True)
+    assert (verdict.wait is None) is (status is FAILED)
+
+
+def test_unreachable_counts_no_attempt() -> None:
+    event = make_event(retry=Retry(max_attempts=1))
+    expected = Verdict(PENDING, "given back", error="broker down", wait=timedelta(seconds=5), counts=False)
+    assert judge(Unreachable("broker down"), event, 0.5) == expected
+
+
+def test_five_interruptions_are_enough() -> None:
+    assert MAX_INTERRUPTIONS == 5

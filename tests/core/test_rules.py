@@ -1,0 +1,185 @@
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from duly.core.rules import Every, Occurrence, Once, Rule, every, instant_name, once, parse_rule
+from duly.errors import Invalid
+from tests.make import DAY, HOUR, MICROSECOND, MINUTE, SECOND, START
+
+instants = st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - bounds
+intervals = st.timedeltas(SECOND, 400 * DAY)
+rules = st.builds(Every, intervals, instants) | st.builds(Once, instants)
+
+
+def enumerated(rule: Rule, many: int) -> list[Occurrence]:
+    """The first occurrences, one after another."""
+    found: list[Occurrence] = []
+    at = datetime(1, 1, 1, tzinfo=UTC)
+    while len(found) < many and (following := rule.after(at)):
+        found.append(following)
+        at = following.due
+    return found
+
+
+# -- every
+
+
+def test_an_interval_counts_from_its_start() -> None:
+    rule = every("15m", start=START)
+    assert rule.after(START - HOUR) == Occurrence("2026-01-01T00:00:00Z", START)
+    assert rule.after(START) == Occurrence("2026-01-01T00:15:00Z", START + 15 * MINUTE)
+    assert rule.after(START + MICROSECOND) == Occurrence("2026-01-01T00:15:00Z", START + 15 * MINUTE)
+    assert rule.after(START + 15 * MINUTE - MICROSECOND).due == START + 15 * MINUTE  # type: ignore[union-attr]
+
+
+@given(rule=rules, instant=instants)
+def test_what_comes_after_is_later(rule: Rule, instant: datetime) -> None:
+    following = rule.after(instant)
+    assert following is None or following.due > instant
+
+
+@given(interval=intervals, start=instants)
+def test_occurrences_strictly_increase_and_are_evenly_spaced(interval: timedelta, start: datetime) -> None:
+    dues = [occurrence.due for occurrence in enumerated(Every(interval, start), 10)]
+    assert dues == [start + n * interval for n in range(10)]
+
+
+@given(rule=rules, steps=st.integers(0, 8), off=st.sampled_from([-MICROSECOND, timedelta(), MICROSECOND, MINUTE]))
+def test_after_is_the_first_of_the_enumeration_that_is_later(rule: Rule, steps: int, off: timedelta) -> None:
+    all = enumerated(rule, 10)
+    instant = all[min(steps, len(all) - 1)].due + off
+    later = [occurrence for occurrence in enumerated(rule, 3000 if off == MINUTE else 12) if occurrence.due > instant]
+    assume(later or isinstance(rule, Once))
+    assert rule.after(instant) == (later[0] if later else None)
+
+
+@given(
+    rule=st.builds(Every, intervals, instants), first=st.integers(0, 5), more=st.integers(0, 50), off=st.floats(0, 1)
+)
+def test_the_latest_and_the_count_agree_with_counting(rule: Every, first: int, more: int, off: float) -> None:
+    all = enumerated(rule, first + more + 2)
+    until = all[first + more].due + min(off * rule.interval, rule.interval - MICROSECOND)
+    due_by_then = [occurrence for occurrence in all[first:] if occurrence.due <= until]
+    assert rule.latest(all[first].due, until) == (due_by_then[-1], len(due_by_then))
+
+
+def test_a_century_of_seconds_is_counted_at_once() -> None:
+    latest, count = every("1s", start=START).latest(START, START + 36_525 * DAY)
+    assert (latest.due, count) == (START + 36_525 * DAY, 36_525 * 86_400 + 1)
+
+
+def test_there_is_no_latest_before_the_first() -> None:
+    with pytest.raises(ValueError, match="no occurrence"):
+        every("1h", start=START).latest(START, START - SECOND)
+
+
+def test_the_calendar_ends() -> None:
+    rule = every("1d", start=datetime(9999, 12, 31, tzinfo=UTC))
+    assert rule.after(START) == Occurrence("9999-12-31T00:00:00Z", datetime(9999, 12, 31, tzinfo=UTC))
+    assert rule.after(datetime(9999, 12, 31, tzinfo=UTC)) is None
+
+
+def test_an_interval_without_a_start_is_anchored_once() -> None:
+    open = every("1h")
+    with pytest.raises(ValueError, match="anchor"):
+        open.after(START)
+    anchored = open.anchored(START)
+    assert anchored == every("1h", start=START)
+    assert anchored.anchored(START + DAY) == anchored
+
+
+def test_an_open_start_asks_for_nothing() -> None:
+    fixed = every("1h", start=START)
+    assert every("1h").same_as(fixed)
+    assert fixed.same_as(every("1h"))
+    assert fixed.same_as(every("60m", start=START.astimezone(timezone(HOUR))))
+    assert not every("2h").same_as(fixed)
+    assert not every("1h", start=START + MINUTE).same_as(fixed)
+    assert not fixed.same_as(once(START))
+    assert not once(START).same_as(fixed)
+    assert once(START).same_as(once(START))
+
+
+# -- once
+
+
+def test_once_is_once() -> None:
+    rule = once(START)
+    assert rule.after(START - MICROSECOND) == Occurrence("2026-01-01T00:00:00Z", START)
+    assert rule.after(START) is None
+    assert rule.latest(START, START + DAY) == (Occurrence("2026-01-01T00:00:00Z", START), 1)
+    assert rule.anchored(START + DAY) is rule
+
+
+# -- names and JSON
+
+
+@given(instants, instants)
+def test_instants_have_one_name_each(one: datetime, other: datetime) -> None:
+    assert (instant_name(one) == instant_name(other)) is (one == other)
+    assert datetime.fromisoformat(instant_name(one)) == one
+    assert instant_name(one.astimezone(timezone(5 * HOUR))) == instant_name(one)
+
+
+@given(rules)
+def test_a_rule_is_read_as_it_was_written(rule: Rule) -> None:
+    written = msgspec.json.encode(rule.to_json())
+    again = parse_rule(msgspec.json.decode(written))
+    assert again == rule
+    assert msgspec.json.encode(again.to_json()) == written
+
+
+def test_rules_are_written_as_users_write_them() -> None:
+    assert every("15m").to_json() == {"every": "15m"}
+    assert every(timedelta(minutes=90), start=START).to_json() == {"every": "1h30m", "start": "2026-01-01T00:00:00Z"}
+    assert once(START).to_json() == {"at": "2026-01-01T00:00:00Z"}
+    assert parse_rule({"at": "2026-01-01T01:00:00+01:00"}) == once(START)
+
+
+@pytest.mark.parametrize(
+    ("written", "path"),
+    [
+        (None, "rule"),
+        ("15m", "rule"),
+        ([], "rule"),
+        ({}, "rule"),
+        ({"cron": "* * * * *"}, "rule"),
+        ({"every": None}, "rule.every"),
+        ({"every": 15}, "rule.every"),
+        ({"every": "often"}, "rule.every"),
+        ({"every": "0s"}, "rule.every"),
+        ({"every": "999ms"}, "rule.every"),
+        ({"every": "9999999999d"}, "rule.every"),
+        ({"every": timedelta(seconds=-1)}, "rule.every"),
+        ({"every": "1h", "start": "tomorrow"}, "rule.start"),
+        ({"every": "1h", "start": "2026-01-01T00:00:00"}, "rule.start"),
+        ({"every": "1h", "start": 7}, "rule.start"),
+        ({"every": "1h", "begin": "2026-01-01T00:00:00Z"}, "rule.begin"),
+        ({"every": "1h", "at": "2026-01-01T00:00:00Z"}, "rule.every"),
+        ({"at": "noon"}, "rule.at"),
+        ({"at": None}, "rule.at"),
+        ({"at": datetime(2026, 1, 1)}, "rule.at"),  # noqa: DTZ001 - that is the point
+        ({"at": "0001-01-01T00:00:00+14:00"}, "rule.at"),
+        ({"at": "9999-12-31T23:59:59-14:00"}, "rule.at"),
+        ({"at": "2026-01-01T00:00:00Z", "start": "2026-01-01T00:00:00Z"}, "rule.start"),
+    ],
+)
+def test_a_bad_rule_is_refused_with_the_field(written: Any, path: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        parse_rule(written)
+    [problem] = refused.value.problems
+    assert problem.path == path
+    assert problem.message
+
+
+def test_the_words_refuse_what_the_json_refuses() -> None:
+    with pytest.raises(Invalid, match=r"rule.every: .* too often"):
+        every("10ms")
+    with pytest.raises(Invalid, match=r"rule.start: .* no zone"):
+        every("1h", start=datetime(2026, 1, 1))  # noqa: DTZ001 - that is the point
+    with pytest.raises(Invalid, match=r"rule.at: .* no zone"):
+        once(datetime(2026, 1, 1))  # noqa: DTZ001 - that is the point

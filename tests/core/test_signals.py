@@ -1,0 +1,62 @@
+import logging
+from typing import Any
+
+import pytest
+
+from duly.signals import Claimed, Completed, Created, Signals, WorkerStopped
+from tests.make import HOUR, START, make_event
+
+CREATED = Created(["an id"])
+
+
+def test_an_observer_hears_everything_unless_it_says_what() -> None:
+    signals, all, some = Signals(), [], []
+    signals.observe(all.append)
+    signals.observe(some.append, Created, WorkerStopped)
+    claimed, stopped = Claimed(make_event(), "w1"), WorkerStopped("w1", 0)
+    for signal in (CREATED, claimed, stopped):
+        signals.emit(signal)
+    assert all == [CREATED, claimed, stopped]
+    assert some == [CREATED, stopped]
+
+
+def test_observers_hear_in_the_order_in_which_they_came() -> None:
+    signals, heard = Signals(), []
+    signals.observe(lambda _: heard.append("first"))
+    signals.observe(lambda _: heard.append("second"))
+    signals.emit(CREATED)
+    assert heard == ["first", "second"]
+
+
+def test_a_failing_observer_is_logged_and_harms_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    signals, heard = Signals(), []
+
+    def broken(_: Any) -> None:
+        raise RuntimeError("no connection to the metrics")
+
+    signals.observe(broken)
+    signals.observe(heard.append)
+    with caplog.at_level(logging.ERROR, "duly"):
+        signals.emit(CREATED)
+    assert heard == [CREATED]
+    [record] = caplog.records
+    assert record.getMessage() == "observer.failed signal=Created"
+    assert "no connection to the metrics" in str(record.exc_info)
+
+
+def test_whether_anybody_listens_is_known_beforehand() -> None:
+    signals = Signals()
+    assert not signals.wanted(Completed)
+    signals.observe(print, Completed)
+    assert signals.wanted(Completed)
+    assert not signals.wanted(Created)
+    signals.observe(print)
+    assert signals.wanted(Created)
+
+
+def test_signals_are_values() -> None:
+    event = make_event()
+    assert Completed(event) == Completed(event)
+    assert Completed(make_event(claimed=START + HOUR)).late == HOUR
+    with pytest.raises(AttributeError):
+        CREATED.ids = []  # type: ignore[misc]

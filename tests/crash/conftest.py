@@ -1,0 +1,39 @@
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duly import Duly
+from tests.crash.supervisor import Supervisor
+from tests.servers import create_database
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A database of this test's own: processes may outlive its end by a moment."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/duly.db"
+    return create_database(request.getfixturevalue("postgres_server"), f"crash_{uuid.uuid4().hex}")
+
+
+@pytest.fixture
+async def app(url: str) -> AsyncIterator[Duly]:
+    """For looking and adding, in real time; the work is done by other processes."""
+    async with Duly(url) as app:
+        yield app
+
+
+@pytest.fixture
+def supervise(app: Duly, tmp_path: Path) -> Iterator[Any]:
+    """Makes the supervisor of workers with these options; they end with the test, whatever becomes of it."""
+    made: list[Supervisor] = []
+
+    def supervise(**options: Any) -> Supervisor:
+        made.append(Supervisor(app, tmp_path, **options))
+        return made[-1]
+
+    yield supervise
+    for supervisor in made:
+        supervisor.end()

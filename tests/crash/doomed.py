@@ -1,0 +1,199 @@
+"""A worker process that ends itself with SIGKILL at a named point of the path, or is killed by its supervisor.
+
+    python doomed.py '{"url": "sqlite:///x.db", "journal": "x.log", "name": "w7", "point": "delivered"}'
+
+What it does stands in the journal: one JSON line for each act, appended with one write, so that no kill can
+take it back.
+"""
+
+import asyncio
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from duly import Duly, Event
+from duly.signals import WorkerStarted
+
+SPARED = 3
+"""Crashes after which an event is left in peace. One that was there in five is taken for their cause; here the test
+is the cause, and no event shall pay for its aim."""
+
+INSERT = {
+    "sqlite": "INSERT INTO effects VALUES (?, ?, ?)",
+    "postgresql": "INSERT INTO effects VALUES ($1, $2, $3)",
+}
+
+
+class Orders(msgspec.Struct, frozen=True):
+    url: str
+    journal: str
+    name: str
+    point: str | None = None  # where to die, when that is reached for the countdown's last time
+    countdown: int = 1
+    options: dict[str, Any] = {}
+
+
+class Journal:
+    SLOT = 128
+    """Lines are filled up to a multiple of this, so that a short one never crosses the end of a page: there a kill
+    could tear it."""
+
+    def __init__(self, orders: Orders) -> None:
+        self._file = os.open(orders.journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._worker = orders.name
+
+    def write(self, act: str, **facts: Any) -> None:
+        line = json.dumps({"act": act, "worker": self._worker, **facts}).encode()
+        os.write(self._file, line + b" " * (-(len(line) + 1) % self.SLOT) + b"\n")
+
+
+class Doom:
+    """Strikes when the named point is reached often enough, with these events in hand."""
+
+    def __init__(self, orders: Orders, journal: Journal) -> None:
+        self._point, self._left, self._journal = orders.point, orders.countdown, journal
+        self._once = threading.Lock()
+
+    def at(self, point: str, events: Sequence[Event]) -> None:
+        if point != self._point or not events or any(event.interruptions >= SPARED for event in events):
+            return
+        self._left -= 1
+        if self._left <= 0:
+            self.strike(point, events)
+
+    def strike(self, point: str, events: Sequence[Event]) -> None:
+        self._once.acquire()  # never released
+        claims = [(event.id, event.version) for event in events]
+        self._journal.write("struck", point=point, claims=claims, at=time.time())
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class DoomedTransaction:
+    def __init__(self, transaction: Any, doom: Doom) -> None:
+        self._transaction, self._doom = transaction, doom
+        self.claimed: list[Event] = []
+        self.settled: list[Event] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transaction, name)
+
+    async def claim(self, *args: Any) -> list[Event]:
+        self.claimed = await self._transaction.claim(*args)
+        self._doom.at("claiming", self.claimed)
+        return self.claimed
+
+    async def settle(self, settlements: Any, worker: str) -> Any:
+        events = [settlement.event for settlement in settlements]
+        self._doom.at("settling", events)
+        settled = await self._transaction.settle(settlements, worker)
+        self.settled = [event for event in events if event.id in settled]
+        self._doom.at("committing", self.settled)
+        return settled
+
+
+class DoomedStore:
+    """The real store; around its calls there are places to die."""
+
+    def __init__(self, store: Any, doom: Doom) -> None:
+        self._store, self._doom = store, doom
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def begin(self) -> AbstractAsyncContextManager[DoomedTransaction]:
+        return self._watched(self._store.begin())
+
+    def lend(self) -> AbstractAsyncContextManager[DoomedTransaction]:
+        return self._watched(self._store.lend())
+
+    @asynccontextmanager
+    async def _watched(self, begun: AbstractAsyncContextManager[Any]) -> AsyncIterator[DoomedTransaction]:
+        async with begun as transaction:
+            doomed = DoomedTransaction(transaction, self._doom)
+            yield doomed
+        self._doom.at("claimed", doomed.claimed)
+        self._doom.at("settled", doomed.settled)
+
+    async def claim_alone(self, *args: Any) -> list[Event]:
+        events = await self._store.claim_alone(*args)
+        self._doom.at("claimed", events)
+        return events
+
+    async def settle(self, settlements: Any, worker: str) -> Any:
+        events = [settlement.event for settlement in settlements]
+        self._doom.at("settling", events)
+        settled = await self._store.settle(settlements, worker)
+        self._doom.at("settled", [event for event in events if event.id in settled])
+        return settled
+
+
+def register(duly: Duly, orders: Orders, journal: Journal, doom: Doom) -> None:
+    go = Path(f"{orders.journal}.go")
+    insert = INSERT[orders.url.partition(":")[0]]
+
+    @duly.on("awaited")
+    async def awaited(event: Event) -> None:
+        if event.payload == "lethal":
+            doom.strike("lethal", [event])
+        doom.at("delivering", [event])
+        await asyncio.sleep(random.uniform(0, 0.004))
+        journal.write("effect", event=event.id, version=event.version)
+        doom.at("delivered", [event])
+        await asyncio.sleep(random.uniform(0, 0.002))
+
+    @duly.on("threaded")
+    def threaded(event: Event) -> None:
+        doom.at("delivering", [event])
+        time.sleep(random.uniform(0, 0.004))
+        journal.write("effect", event=event.id, version=event.version)
+        doom.at("delivered", [event])
+        time.sleep(random.uniform(0, 0.002))
+
+    @duly.on("transactional", transactional=True)
+    async def transactional(event: Event, tx: Any) -> None:
+        doom.at("delivering", [event])
+        await tx.execute(insert, event.id, event.version, orders.name)
+        doom.at("delivered", [event])
+
+    @duly.on("shared")
+    def shared(event: Event) -> None:
+        """Goes on when everybody who should take part has; the test says when."""
+        journal.write("effect", event=event.id, version=event.version)
+        while event.payload != "quick" and not go.exists():
+            time.sleep(0.005)
+
+    @duly.on("endless")
+    async def endless(event: Event) -> None:
+        journal.write("effect", event=event.id, version=event.version)
+        await asyncio.sleep(3600)
+
+    @duly.on("hung")
+    def hung(event: Event) -> None:
+        """Unlike the endless one, nothing can stop it."""
+        journal.write("effect", event=event.id, version=event.version)
+        time.sleep(3600)
+
+
+def main() -> None:
+    orders = msgspec.json.decode(sys.argv[1], type=Orders)
+    journal = Journal(orders)
+    doom = Doom(orders, journal)
+    duly = Duly(orders.url, **orders.options)
+    register(duly, orders, journal, doom)
+    duly.store = DoomedStore(duly.store, doom)  # type: ignore[assignment]
+    duly.observe(lambda _: journal.write("started"), WorkerStarted)
+    asyncio.run(duly.run(name=orders.name))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""Starts worker processes, kills them, and starts others in their place, two at a time."""
+
+import asyncio
+import itertools
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from duly import Duly, InStatus, Status
+from tests.crash.doomed import SPARED, Orders
+
+DOOMED = Path(__file__).with_name("doomed.py")
+AT_RANDOM = None
+"""In place of a named point: the supervisor kills, whatever the worker is doing."""
+
+LOOK_EVERY = 0.01
+PATIENCE = 60.0
+HUNGER = 1.0
+"""Seconds after which a worker that has not reached its point is given more to do."""
+
+
+class Journal:
+    """What the workers wrote, by act; each reading goes on from where the last one ended."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._read = 0
+        self._entries: dict[str, list[dict[str, Any]]] = defaultdict(list)
+
+    def of(self, act: str, worker: str | None = None) -> list[dict[str, Any]]:
+        if self.path.exists():
+            with self.path.open("rb") as file:
+                file.seek(self._read)
+                new = file.read()
+            whole = new[: new.rfind(b"\n") + 1]
+            self._read += len(whole)
+            for line in whole.splitlines():
+                entry = json.loads(line)
+                self._entries[entry["act"]].append(entry)
+        return [entry for entry in self._entries[act] if worker in (None, entry["worker"])]
+
+
+class Supervisor:
+    def __init__(self, app: Duly, folder: Path, **options: Any) -> None:
+        self._app, self._folder, self._options = app, folder, options
+        self._names = (f"w{number}" for number in itertools.count(1))
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.journal = Journal(folder / "journal")
+        self.killed: dict[str, float] = {}  # worker → when, in seconds since 1970
+
+    def start(self, point: str | None = None, countdown: int = 1) -> str:
+        name = next(self._names)
+        orders = Orders(self._app.settings.database_url, str(self.journal.path), name, point, countdown, self._options)
+        with (self._folder / "stderr").open("ab") as stderr:
+            self._processes[name] = subprocess.Popen(
+                [sys.executable, str(DOOMED), msgspec.json.encode(orders).decode()],
+                stdin=subprocess.DEVNULL,
+                stderr=stderr,
+            )
+        return name
+
+    async def started(self, *workers: str) -> None:
+        for worker in workers:
+            await self.until(lambda worker=worker: self.journal.of("started", worker), f"{worker} starts")
+
+    def release(self) -> None:
+        """What shared handlers wait for."""
+        Path(f"{self.journal.path}.go").touch()
+
+    async def stop(self, *workers: str) -> None:
+        """Let them end in good order."""
+        for worker in workers:
+            self.signal(worker, signal.SIGTERM)
+        for worker in workers:
+            await self.ends(worker)
+
+    def signal(self, worker: str, number: signal.Signals) -> None:
+        self._processes[worker].send_signal(number)
+
+    async def ends(self, worker: str) -> None:
+        code = await asyncio.to_thread(self._processes[worker].wait, PATIENCE)
+        assert code == 0, f"{worker} ended with {code}: {self._stderr()}"
+
+    def end(self) -> None:
+        """Leave nobody behind."""
+        for process in self._processes.values():
+            if process.poll() is None:
+                process.kill()
+                process.wait(PATIENCE)
+
+    # -- killing
+
+    async def kill_many(self, points: Iterator[str | None], feed: Callable[[], Awaitable[Any]]) -> None:
+        """One kill for each point, at that point or at random, two workers at a time."""
+        async with asyncio.TaskGroup() as places:
+            for _ in range(2):
+                places.create_task(self._fill_place(points, feed))
+
+    async def _fill_place(self, points: Iterator[str | None], feed: Callable[[], Awaitable[Any]]) -> None:
+        for point in points:
+            await feed()
+            if point is AT_RANDOM:
+                worker = self.start()
+                await self.started(worker)
+                killed = False
+                while not killed:
+                    await asyncio.sleep(random.uniform(0, 0.15))
+                    killed = await self._kill_unless_cruel(worker)
+            else:
+                worker = self.start(point, countdown=random.randint(1, 5))
+                while not await self._dies(worker):
+                    await feed()
+
+    async def _dies(self, worker: str) -> bool:
+        """Whether it does so before it needs more to do."""
+        hungry = time.monotonic() + HUNGER
+        while not self.is_dead(worker):
+            if time.monotonic() > hungry:
+                return False
+            await asyncio.sleep(LOOK_EVERY)
+        return True
+
+    def is_dead(self, worker: str) -> bool:
+        """True when it was killed; that it ended in any other way is an error."""
+        code = self._processes[worker].poll()
+        if code is None:
+            return False
+        assert code == -signal.SIGKILL, f"{worker} ended with {code}: {self._stderr()}"
+        if worker not in self.killed:
+            [struck] = self.journal.of("struck", worker)
+            self.killed[worker] = struck["at"]
+        return True
+
+    async def _kill_unless_cruel(self, worker: str) -> bool:
+        """Stop it, look whom the kill would strike, and kill it or let it go on."""
+        process, now = self._processes[worker], time.time()
+        process.send_signal(signal.SIGSTOP)
+        under_way = await self._app.events.find(InStatus(Status.PROCESSING), limit=1000)
+        if any(event.worker == worker and event.interruptions >= SPARED for event in under_way):
+            process.send_signal(signal.SIGCONT)
+            return False
+        self.killed[worker] = now
+        process.kill()
+        process.wait(PATIENCE)
+        return self.is_dead(worker)
+
+    # -- waiting
+
+    async def finish(self) -> None:
+        """Keep two workers at work until nothing is left, and let them end."""
+        workers = [self.start(), self.start()]
+        deadline = time.monotonic() + PATIENCE
+        while left := await self._unfinished():
+            assert time.monotonic() < deadline, f"{left} events are unfinished: {self._stderr()}"
+            workers = [self.start() if self.is_dead(worker) else worker for worker in workers]
+            await asyncio.sleep(0.05)
+        workers = [worker for worker in workers if not self.is_dead(worker)]
+        await self.started(*workers)  # before that, SIGTERM would end them as it ends any process
+        await self.stop(*workers)
+
+    async def _unfinished(self) -> int:
+        overview = await self._app.store.overview()
+        return sum(count for _, status, count, _ in overview if status in (Status.PENDING, Status.PROCESSING))
+
+    async def until(self, condition: Callable[[], Any], wanted: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < deadline, f"waited {PATIENCE:g} s in vain until {wanted}: {self._stderr()}"
+            await asyncio.sleep(LOOK_EVERY)
+
+    def _stderr(self) -> str:
+        return (self._folder / "stderr").read_text()[-3000:]

@@ -1,0 +1,32 @@
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from duly import Duly, InStatus, Status, Timer
+from tests.crash.ledger import Ledger
+
+
+@pytest.mark.timeout(180)
+async def test_a_handler_that_kills_its_process_reaches_the_dead_letters_alone(app: Duly, supervise: Any) -> None:
+    timers = [Timer(timedelta(), "awaited") for _ in range(201)]
+    timers[100] = Timer(timedelta(), "awaited", "lethal")
+    killer = (await app.add_many(timers))[100]
+
+    supervisor = supervise(lease="2s", concurrency=20, batch_size=50, poll_interval="500ms")
+    await supervisor.finish()
+
+    ledger = await Ledger.of(app)
+    event, history = ledger.events[killer], ledger.history[killer]
+    assert [dead.id for dead in await app.events.find(InStatus(Status.FAILED))] == [killer]
+    assert (event.interruptions, event.attempts) == (5, 0)
+    assert event.last_error == "interrupted 5 times: each time its worker vanished while it was under way"
+    assert [entry.act for entry in history] == ["interrupted"] * 5 + ["failed"]
+    assert history[-1].detail == event.last_error
+    assert [entry.worker for entry in history[:5]] == list(supervisor.killed), "each worker that it killed is told once"
+
+    innocents = [innocent for innocent in ledger.events.values() if innocent.id != killer]
+    assert [innocent.status for innocent in innocents] == [Status.COMPLETED] * 200
+    struck = [entry for innocent in innocents for entry in ledger.history[innocent.id] if entry.act == "interrupted"]
+    assert {entry.worker for entry in struck} == {history[0].worker}, "it had company only when nobody suspected it"
+    assert {innocent.interruptions for innocent in innocents} == {0, 1}

@@ -1,0 +1,84 @@
+import random
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from duly import Duly, Status, Timer
+from tests.crash.ledger import Claimed, Ledger
+from tests.crash.supervisor import AT_RANDOM
+
+LEASE = timedelta(seconds=2)
+OPTIONS = {"lease": "2s", "concurrency": 8, "batch_size": 8, "poll_interval": "500ms"}
+
+POINTS = ("claiming", "claimed", "delivering", "delivered", "settling", "settled")
+POINTS_IN_TRANSACTION = ("claiming", "claimed", "delivering", "delivered", "settling", "committing", "settled")
+
+
+def kills(points: tuple[str, ...], times: int, at_random: int) -> list[str | None]:
+    """Each of the points so many times, and so many anywhere, in any order."""
+    planned = [*points * times, *[AT_RANDOM] * at_random]
+    random.shuffle(planned)
+    return planned
+
+
+@pytest.mark.timeout(300)
+async def test_kills_lose_nothing_and_repeat_only_what_was_delivered_and_not_settled(app: Duly, supervise: Any) -> None:
+    async def feed() -> None:
+        delays = [timedelta(milliseconds=random.choice((0, 0, 300))) for _ in range(20)]
+        await app.add_many(Timer(delay, random.choice(("awaited", "threaded"))) for delay in delays)
+
+    supervisor = supervise(**OPTIONS)
+    await supervisor.kill_many(iter(kills(POINTS, times=17, at_random=102)), feed)
+    await supervisor.finish()
+
+    ledger = await Ledger.of(app)
+    told = f"after {len(supervisor.killed)} kills among {len(ledger.events)} events"
+    assert len(supervisor.killed) >= 200, told
+    assert len(ledger.in_status(Status.COMPLETED)) == len(ledger.events), told
+    ledger.every_claim_has_one_end()
+    ledger.only_kills_interrupted(supervisor.killed, LEASE)
+
+    written = [
+        (Claimed(effect["event"], effect["version"]), effect["worker"]) for effect in supervisor.journal.of("effect")
+    ]
+    effects, ends = dict(written), ledger.ends()
+    assert len(effects) == len(written), f"one claim was delivered twice {told}"
+    assert {claim for claim, end in ends.items() if end.act == "delivered"} <= set(effects), (
+        f"an effect is missing {told}"
+    )
+    for claim, worker in effects.items():
+        # Its claim was settled as delivered, or a kill (see above) came between the delivery and that.
+        assert ends[claim].worker == worker, f"{claim} was delivered by {worker} and ended as {ends[claim]} {told}"
+    ledger.points_were_what_they_say(
+        supervisor.journal.of("struck"), effects, lasting={"delivered", "settling", "settled"}
+    )
+
+
+@pytest.mark.timeout(300)
+async def test_effects_in_the_events_own_transaction_equal_the_events_after_all_kills(
+    app: Duly, supervise: Any
+) -> None:
+    async with app.transaction() as tx:
+        await tx.execute("CREATE TABLE effects (event text, version integer, worker text)")
+
+    async def feed() -> None:
+        await app.add_many(Timer(timedelta(), "transactional") for _ in range(20))
+
+    supervisor = supervise(**OPTIONS)
+    await supervisor.kill_many(iter(kills(POINTS_IN_TRANSACTION, times=4, at_random=16)), feed)
+    await supervisor.finish()
+
+    ledger = await Ledger.of(app)
+    told = f"after {len(supervisor.killed)} kills among {len(ledger.events)} events"
+    assert len(supervisor.killed) >= 40, told
+    assert len(ledger.in_status(Status.COMPLETED)) == len(ledger.events), told
+    ledger.every_claim_has_one_end()
+    ledger.only_kills_interrupted(supervisor.killed, LEASE)
+
+    async with app.transaction() as tx:
+        rows = [tuple(row) for row in await tx.fetch("SELECT event, version, worker FROM effects")]
+    wanted = sorted((event.id, event.version, event.worker) for event in ledger.events.values())
+    assert sorted(rows) == wanted, f"effects and events differ {told}"
+    effects = {Claimed(event, version): worker for event, version, worker in rows}
+    ledger.points_were_what_they_say(supervisor.journal.of("struck"), effects, lasting={"settled"})

@@ -1,0 +1,195 @@
+import asyncio
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from duly.core.model import Status
+from duly.testing import ManualClock
+from tests.conftest import OpenStore
+from tests.make import DAY, HOUR, LANE, LEASE, MICROSECOND, MINUTE, START, make_event, make_new
+from tests.stores.rows import keep
+
+A, B = "handler:a", "handler:b"
+
+
+async def test_a_claim_takes_the_oldest_of_a_lane_first(store: Any) -> None:
+    middle, newest, oldest = (make_new(due=START - ago * MINUTE) for ago in (2, 1, 3))
+    await store.add([middle, newest, oldest])
+    [first] = await store.claim("w1", {LANE: 1}, LEASE)
+    rest = await store.claim("w1", {LANE: 2}, LEASE)
+    assert [first.id, *(event.id for event in rest)] == [oldest.id, middle.id, newest.id]
+
+
+async def test_each_lane_has_its_own_order_and_its_own_room(store: Any) -> None:
+    of_a = [make_new(type="a", due=START - ago * HOUR) for ago in (3, 2, 1)]
+    of_b = [make_new(type="b", due=START - ago * DAY) for ago in (3, 2, 1)]
+    await store.add(of_a + of_b)
+    claimed = await store.claim("w1", {A: 2, B: 1}, LEASE)
+    assert [event.id for event in claimed] == [of_b[0].id, of_a[0].id, of_a[1].id]
+
+
+async def test_a_claim_takes_only_the_lanes_that_it_serves(store: Any) -> None:
+    await store.add([make_new(type="a"), make_new(type="b"), make_new(target={"webhook": "https://hooks.example"})])
+    assert [event.lane for event in await store.claim("w1", {A: 10}, LEASE)] == [A]
+    assert [event.lane for event in await store.claim("w1", {"webhook": 10, "nats": 10}, LEASE)] == ["webhook"]
+
+
+@pytest.mark.parametrize("room", [{}, {LANE: 0}, {"handler:unknown": 5}])
+async def test_no_room_and_no_such_lane_take_nothing(store: Any, room: dict[str, int]) -> None:
+    await store.add([make_new()])
+    assert await store.claim("w1", room, LEASE) == []
+
+
+async def test_three_workers_that_claim_at_once_get_different_events(opened: OpenStore) -> None:
+    workers = [await opened() for _ in range(3)]
+    await workers[0].add([make_new() for _ in range(10)])
+    claims = await asyncio.gather(*(worker.claim(f"w{n}", {LANE: 5}, LEASE) for n, worker in enumerate(workers)))
+    claimed = [event for claim in claims for event in claim]
+    assert len({event.id for event in claimed}) == len(claimed) == 10
+    assert {event.version for event in claimed} == {2}
+
+
+async def test_claims_at_once_on_one_store_get_different_events(store: Any) -> None:
+    await store.add([make_new() for _ in range(10)])
+    claims = await asyncio.gather(*(store.claim(f"w{n}", {LANE: 5}, LEASE) for n in range(3)))
+    claimed = [event for claim in claims for event in claim]
+    assert len({event.id for event in claimed}) == len(claimed) == 10
+    assert {event.version for event in claimed} == {2}
+
+
+async def test_a_claim_under_way_is_passed_by_and_not_taken_twice(opened: OpenStore) -> None:
+    one, other = await opened(), await opened()
+    await one.add([make_new() for _ in range(10)])
+    async with one.begin() as tx:
+        first = await tx.claim("w1", {LANE: 5}, LEASE)
+        claiming = asyncio.create_task(other.claim("w2", {LANE: 10}, LEASE))
+        if one.dialect == "postgres":  # SQLite has one writer: there, whoever is second waits
+            await asyncio.wait_for(asyncio.shield(claiming), 5)
+    second = await claiming
+    assert len({event.id for event in first + second}) == len(first) + len(second) == 10
+    assert {event.version for event in first + second} == {2}
+
+
+async def test_nothing_is_claimed_early_by_a_microsecond(store: Any, clock: ManualClock) -> None:
+    await store.add([make_new(due=START + HOUR)])
+    clock.set(START + HOUR - MICROSECOND)
+    assert await store.claim("w1", {LANE: 1}, LEASE) == []
+    clock.advance(MICROSECOND)
+    assert len(await store.claim("w1", {LANE: 1}, LEASE)) == 1
+
+
+async def test_a_delay_is_counted_from_the_stores_now(store: Any, clock: ManualClock) -> None:
+    await store.add([make_new(delay=timedelta(days=40, microseconds=7))])
+    clock.advance(timedelta(days=40, microseconds=6))
+    assert await store.claim("w1", {LANE: 1}, LEASE) == []
+    clock.advance(MICROSECOND)
+    [event] = await store.claim("w1", {LANE: 1}, LEASE)
+    assert event.due == START + timedelta(days=40, microseconds=7)
+
+
+@pytest.mark.parametrize("late", [timedelta(), timedelta(seconds=1), timedelta(days=7), timedelta(days=3650)])
+async def test_late_is_claimed_like_on_time(store: Any, clock: ManualClock, late: timedelta) -> None:
+    await store.add([make_new()])
+    clock.advance(late)
+    assert len(await store.claim("w1", {LANE: 1}, LEASE)) == 1
+
+
+async def test_a_claim_says_who_holds_it_since_when_and_until_when(store: Any, clock: ManualClock) -> None:
+    new = make_new(
+        payload={"invoice": 7},
+        target={"webhook": "https://hooks.example"},
+        key="invoice-7",
+        tenant="acme",
+        correlation_id="c1",
+    )
+    await store.add([new])
+    clock.advance(MINUTE)
+    [event] = await store.claim("w1", {"webhook": 1}, LEASE)
+    assert event == make_event(
+        id=new.id,
+        tenant="acme",
+        payload={"invoice": 7},
+        target={"webhook": "https://hooks.example"},
+        key="invoice-7",
+        correlation_id="c1",
+        status=Status.PROCESSING,
+        version=2,
+        created=START,
+        worker="w1",
+        claimed=START + MINUTE,
+        ready=START + MINUTE + LEASE,
+        due=START,
+    )
+    assert await store.get(new.id) == event
+
+
+async def test_what_is_claimed_is_not_claimed_again(store: Any, clock: ManualClock) -> None:
+    await store.add([make_new()])
+    await store.claim("w1", {LANE: 1}, LEASE)
+    assert await store.claim("w2", {LANE: 1}, LEASE) == []
+    clock.advance(LEASE + HOUR)
+    assert await store.claim("w2", {LANE: 1}, LEASE) == [], "interrupted work is for claim_alone"
+
+
+@pytest.mark.parametrize("status", [Status.COMPLETED, Status.FAILED, Status.CANCELLED, Status.SKIPPED])
+async def test_what_has_ended_is_never_claimed(store: Any, clock: ManualClock, status: Status) -> None:
+    await keep(store, make_event(status=status), make_event(status=status, interruptions=2))
+    clock.advance(DAY)
+    assert await store.claim("w1", {LANE: 5}, LEASE) == []
+    assert await store.claim_alone("w1", [LANE], LEASE) == []
+
+
+async def test_what_is_held_is_never_claimed(store: Any, clock: ManualClock) -> None:
+    await keep(store, make_event(held="paused"), make_event(held="paused", interruptions=1))
+    clock.advance(DAY)
+    assert await store.claim("w1", {LANE: 5}, LEASE) == []
+    assert await store.claim_alone("w1", [LANE], LEASE) == []
+
+
+@pytest.mark.parametrize("status", [Status.PENDING, Status.PROCESSING])
+async def test_the_database_refuses_a_trap(store: Any, status: Status) -> None:
+    """Waiting for neither a time nor a reason, nobody would ever claim it."""
+    trapped = msgspec.structs.replace(make_event(status=status), ready=None, held=None)
+    with pytest.raises(Exception, match=r"(?i)constraint"):
+        await keep(store, trapped)
+
+
+async def test_a_claim_that_is_rolled_back_never_was(store: Any) -> None:
+    [id] = await store.add([make_new()])
+    with suppress(ZeroDivisionError):
+        async with store.begin() as tx:
+            assert await tx.claim("w1", {LANE: 1}, LEASE)
+            raise ZeroDivisionError
+    event = await store.get(id)
+    assert (event.status, event.version, event.worker) == (Status.PENDING, 1, None)
+
+
+# -- the horizon
+
+
+async def test_the_horizon_is_the_time_until_the_next_event(store: Any, clock: ManualClock) -> None:
+    await store.add([make_new(due=START + 2 * HOUR), make_new(due=START + HOUR + MICROSECOND)])
+    assert await store.horizon([LANE]) == (HOUR + MICROSECOND, None)
+    clock.advance(2 * HOUR)
+    assert await store.horizon([LANE]) == (MICROSECOND - HOUR, None), "overdue is less than nothing"
+
+
+async def test_the_horizon_is_empty_where_there_is_nothing(store: Any) -> None:
+    await keep(store, make_event(status=Status.COMPLETED), make_event(held="paused"))
+    assert await store.horizon([LANE]) == (None, None)
+    assert await store.horizon([]) == (None, None)
+
+
+async def test_the_horizon_sees_only_the_lanes_asked_about(store: Any) -> None:
+    await store.add([make_new(type="a", due=START + HOUR), make_new(type="b", due=START + MINUTE)])
+    assert (await store.horizon([A])).fresh == HOUR
+    assert (await store.horizon([A, B])).fresh == MINUTE
+
+
+async def test_the_horizon_tells_of_leases_apart(store: Any) -> None:
+    await store.add([make_new(), make_new(due=START + HOUR)])
+    await store.claim("w1", {LANE: 5}, LEASE)
+    assert await store.horizon([LANE]) == (HOUR, LEASE)

@@ -1,0 +1,95 @@
+from typing import Any
+
+import pytest
+
+from duly.core.model import Event, Status
+from duly.core.specs import Everything, InStatus, OfTenant, OfType, Overdue, Ready, WithKey
+from duly.flow.ids import new_id
+from duly.testing import ManualClock
+from tests.make import DAY, HOUR, LEASE, START, make_event, make_new
+from tests.stores.rows import keep
+
+
+async def test_the_newest_come_first(store: Any) -> None:
+    ids = await store.add([make_new() for _ in range(5)])
+    assert [event.id for event in await store.find(Everything(), limit=10)] == sorted(ids, reverse=True)
+
+
+@pytest.mark.parametrize("page", [1, 3, 7, 10, 100])
+async def test_pages_tell_of_each_event_once(store: Any, page: int) -> None:
+    ids = await store.add([make_new() for _ in range(10)])
+    found: list[Event] = []
+    while more := await store.find(OfType("greet"), limit=page, after=found[-1].id if found else None):
+        assert len(more) <= page
+        found += more
+    assert [event.id for event in found] == sorted(ids, reverse=True)
+
+
+async def test_what_arrives_meanwhile_does_not_shift_the_pages(store: Any) -> None:
+    ids = sorted(await store.add([make_new() for _ in range(4)]), reverse=True)
+    first = await store.find(Everything(), limit=2)
+    await store.add([make_new()])
+    second = await store.find(Everything(), limit=2, after=first[-1].id)
+    assert [event.id for event in first + second] == ids
+
+
+async def test_a_spec_narrows_each_page(store: Any) -> None:
+    wanted = await store.add([make_new(type="birthday") for _ in range(3)])
+    await store.add([make_new(type="other") for _ in range(3)])
+    [newest, *_] = sorted(wanted, reverse=True)
+    found = await store.find(OfType("birthday") & ~OfTenant("acme"), limit=10, after=newest)
+    assert [event.id for event in found] == sorted(wanted, reverse=True)[1:]
+
+
+async def test_the_stores_clock_decides_what_is_ready(store: Any, clock: ManualClock) -> None:
+    await store.add([make_new(due=START + HOUR)])
+    assert await store.find(Ready(), limit=10) == []
+    clock.advance(HOUR)
+    assert len(await store.find(Ready(), limit=10)) == 1
+    assert await store.find(Overdue(hours=1), limit=10) == []
+    clock.advance(DAY)
+    assert len(await store.find(Overdue(hours=1), limit=10)) == 1
+
+
+@pytest.mark.parametrize("status", list(Status))
+async def test_each_status_can_be_looked_for(store: Any, status: Status) -> None:
+    events = await keep(store, *(make_event(status=status) for status in Status))
+    [found] = await store.find(InStatus(status), limit=10)
+    assert found == events[list(Status).index(status)]
+
+
+@pytest.mark.parametrize(
+    "text", ["it's", "100%", ":now", "$1", "{where}", "--", "ключ", "🎂", "\\", '"', "a;b", "nul\x00", "\ud800"]
+)
+async def test_no_text_is_more_than_text(store: Any, text: str) -> None:
+    await store.add([make_new(key="other")])
+    assert await store.find(WithKey(text), limit=10) == []
+    assert len(await store.find(~WithKey(text), limit=10)) == 1
+    if text.isprintable():
+        [added] = await store.put([make_new(key=text, tenant=text, type=text)])
+        assert await store.find(WithKey(text) & OfTenant(text) & OfType(text), limit=10) == [added.event]
+        assert await store.by_key(text, text) == added.event
+
+
+async def test_nothing_is_found_under_an_unknown_id(store: Any) -> None:
+    assert await store.get(new_id()) is None
+    assert await store.lock(new_id()) is None
+
+
+async def test_a_key_belongs_to_the_event_that_was_not_cancelled(store: Any) -> None:
+    await keep(store, *(make_event(key="k", status=Status.CANCELLED) for _ in range(2)))
+    assert await store.by_key("default", "k") is None
+    [added] = await store.put([make_new(key="k")])
+    assert await store.by_key("default", "k") == added.event
+
+
+async def test_the_overview_counts_what_is_not_done(store: Any) -> None:
+    await store.add([make_new(type="a", due=START - HOUR), make_new(type="a"), make_new(type="b", due=START + DAY)])
+    await store.claim("w1", {"handler:b": 5}, LEASE)
+    done = [make_event(type="a", status=status) for status in (Status.COMPLETED, Status.CANCELLED, Status.SKIPPED)]
+    await keep(store, *done, make_event(type="a", status=Status.FAILED), make_event(type="b", held="paused"))
+    assert await store.overview() == [
+        ("handler:a", "FAILED", 1, START),
+        ("handler:a", "PENDING", 2, START - HOUR),
+        ("handler:b", "PENDING", 2, START),
+    ]

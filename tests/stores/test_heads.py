@@ -1,0 +1,150 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from duly.core.model import Status
+from duly.core.rules import Occurrence, every
+from duly.testing import ManualClock
+from tests.make import DAY, HOUR, LANE, LEASE, MINUTE, START, make_event, make_head, make_new, make_schedule
+from tests.stores.rows import keep
+
+
+async def test_a_planted_head_is_the_head_of_its_series(store: Any) -> None:
+    schedule = make_schedule(payload={"n": 1})
+    head = make_head(schedule, due=START + HOUR)
+    assert await store.plant([head]) == {head.id}
+    found = await store.head(schedule.series)
+    assert found == make_event(
+        id=head.id,
+        due=START + HOUR,
+        payload={"n": 1},
+        series=schedule.series,
+        occurrence="2026-01-01T01:00:00Z",
+        head=True,
+        created=START,
+    )
+    assert await store.head("schedule:other") is None
+
+
+async def test_the_database_refuses_a_second_head(store: Any) -> None:
+    schedule = make_schedule()
+    await store.plant([make_head(schedule, due=START)])
+    with pytest.raises(Exception, match=r"(?i)unique"):
+        await store.plant([make_head(schedule, due=START + HOUR)])
+    with pytest.raises(Exception, match=r"(?i)unique"):
+        await keep(store, make_event(series=schedule.series, occurrence="another", head=True))
+
+
+async def test_the_database_refuses_an_occurrence_twice(store: Any) -> None:
+    await keep(store, make_event(series="schedule:a", occurrence="noon", status=Status.CANCELLED))
+    with pytest.raises(Exception, match=r"(?i)unique"):
+        await keep(store, make_event(series="schedule:a", occurrence="noon"))
+    await keep(store, make_event(series="schedule:b", occurrence="noon"))
+
+
+async def test_planting_skips_the_occurrences_that_are_taken(store: Any) -> None:
+    schedule, other = make_schedule(), make_schedule()
+    fired = make_event(series=schedule.series, occurrence=make_head(due=START).occurrence, status=Status.COMPLETED)
+    await keep(store, fired)
+    taken, free = make_head(schedule, due=START), make_head(other, due=START)
+    assert await store.plant([taken, free]) == {free.id}
+    assert await store.head(schedule.series) is None
+
+
+async def test_planting_nothing_plants_nothing(store: Any) -> None:
+    assert await store.plant([]) == set()
+
+
+async def test_one_can_ask_which_occurrences_are_taken(store: Any) -> None:
+    await keep(store, make_event(series="schedule:a", occurrence="noon"))
+    asked = [("schedule:a", "noon"), ("schedule:a", "midnight"), ("schedule:b", "noon")]
+    assert await store.taken(asked) == {("schedule:a", "noon")}
+    assert await store.taken([]) == set()
+
+
+async def test_a_retired_head_fires_as_the_occurrence_it_is_told(store: Any) -> None:
+    schedule = make_schedule()
+    head = make_head(schedule, due=START)
+    await store.plant([head])
+    [claimed] = await store.claim("w1", {LANE: 1}, LEASE)
+    assert claimed.head
+    await store.retire({head.id: (Occurrence("later", START + 3 * HOUR), 4)})
+    fired = await store.get(head.id)
+    assert (fired.head, fired.due, fired.occurrence, fired.stands_for) == (False, START + 3 * HOUR, "later", 4)
+    assert (fired.status, fired.version, fired.ready) == (Status.PROCESSING, 2, claimed.ready), "its claim stays"
+    next = make_head(schedule, due=START + 4 * HOUR)
+    assert await store.plant([next]) == {next.id}, "its place is free"
+
+
+async def test_a_reshaped_head_follows_its_schedule_in_place(store: Any, clock: ManualClock) -> None:
+    schedule = make_schedule()
+    await store.plant([make_head(schedule, due=START + HOUR)])
+    head = await store.head(schedule.series)
+    changed = msgspec.structs.replace(schedule, type="other", payload_json='{"v":2}', target_json='{"webhook":"x"}')
+    clock.advance(MINUTE)
+    await store.reshape(head, make_head(changed, due=START + DAY))
+    found = await store.head(schedule.series)
+    assert (found.id, found.version, found.due, found.ready) == (head.id, 1, START + DAY, START + DAY)
+    assert (found.type, found.lane, found.payload) == ("other", "webhook", {"v": 2})
+    assert found.occurrence == "2026-01-02T00:00:00Z"
+    [entry] = await store.history(head.id)
+    assert (entry.at, entry.act, entry.worker) == (START + MINUTE, "moved", "schedule")
+    assert "2026-01-02" in entry.detail
+
+
+# -- schedules
+
+
+async def test_a_schedule_is_found_by_name_and_by_id(store: Any) -> None:
+    schedule = make_schedule(name="digest", payload={"n": 1}, target_json='{"webhook":"x"}', retry_json='{"base":"1s"}')
+    assert await store.put_schedule(schedule)
+    assert await store.schedule_named("default", "digest") == schedule
+    assert await store.schedules([schedule.id]) == [schedule]
+    assert await store.schedule_named("default", "other") is None
+    assert await store.schedule_named("acme", "digest") is None
+    assert await store.schedules([]) == []
+
+
+async def test_putting_a_schedule_again_replaces_it(store: Any) -> None:
+    schedule = make_schedule(name="digest")
+    await store.put_schedule(schedule)
+    changed = msgspec.structs.replace(
+        schedule, type="other", rule_json='{"every":"2h"}', enabled=False, halted="paused"
+    )
+    assert await store.put_schedule(changed)
+    assert await store.schedule_named("default", "digest") == changed
+
+
+async def test_a_name_that_is_taken_by_another_is_not_replaced(store: Any) -> None:
+    first, second = make_schedule(name="digest"), make_schedule(name="digest", rule=every("2h"))
+    assert await store.put_schedule(first)
+    assert not await store.put_schedule(second)
+    assert await store.schedule_named("default", "digest") == first
+
+
+async def test_one_name_in_two_tenants_is_two_schedules(store: Any) -> None:
+    ours, theirs = make_schedule(name="digest", tenant="a"), make_schedule(name="digest", tenant="b")
+    assert await store.put_schedule(ours)
+    assert await store.put_schedule(theirs)
+    assert await store.schedule_named("a", "digest") == ours
+    assert await store.schedule_named("b", "digest") == theirs
+
+
+async def test_why_no_head_follows_is_kept_on_each_schedule_and_can_be_cleared(store: Any) -> None:
+    ended, broken, well = (make_schedule() for _ in range(3))
+    for schedule in (ended, broken, well):
+        await store.put_schedule(schedule)
+    await store.halt({ended.id: "ended", broken.id: "error: no such zone"})
+    halted = {schedule.id: schedule.halted for schedule in await store.schedules([ended.id, broken.id, well.id])}
+    assert halted == {ended.id: "ended", broken.id: "error: no such zone", well.id: None}
+    await store.halt({broken.id: None})
+    [found] = await store.schedules([broken.id])
+    assert found == broken
+
+
+async def test_a_head_and_a_timer_do_not_meet(store: Any) -> None:
+    schedule = make_schedule()
+    await store.plant([make_head(schedule)])
+    await store.add([make_new()])
+    assert len(await store.claim("w1", {LANE: 5}, LEASE)) == 2

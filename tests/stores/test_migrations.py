@@ -1,0 +1,154 @@
+import asyncio
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from duly import Duly
+from duly.config import read_settings
+from duly.errors import SchemaMismatch
+from duly.stores.migrations import migrations
+from duly.wiring import open_store
+from tests.make import make_new
+from tests.stores.rows import ask, spelled, write
+
+STARTING = """if True:
+    import asyncio, sys
+    from duly import Duly
+
+    async def start() -> None:
+        async with Duly(sys.argv[1]) as duly:
+            await duly.events.find()
+
+    print("ready", flush=True)
+    sys.stdin.readline()
+    asyncio.run(start())
+"""
+
+
+def store_on(url: str) -> Any:
+    return open_store(read_settings({}, database_url=url), None)
+
+
+async def applied(store: Any) -> list[tuple[Any, ...]]:
+    async with store.begin() as tx:
+        rows = await tx.fetch(spelled(store, "SELECT version, name, applied FROM duly.migrations ORDER BY version"))
+        return [tuple(row) for row in rows]
+
+
+async def tables_and_indexes(store: Any) -> list[tuple[Any, ...]]:
+    query = {
+        "sqlite": "SELECT type, name, sql FROM sqlite_schema ORDER BY name",
+        "postgres": """
+            SELECT 'column', table_name || '.' || column_name, concat(data_type, is_nullable, column_default)
+            FROM information_schema.columns WHERE table_schema = 'duly'
+            UNION ALL SELECT 'index', indexname, indexdef FROM pg_indexes WHERE schemaname = 'duly' ORDER BY 1, 2""",
+    }[store.dialect]
+    async with store.begin() as tx:
+        return [tuple(row) for row in await tx.fetch(query)]
+
+
+async def test_ten_processes_that_start_at_once_migrate_once(empty_url: str) -> None:
+    command, pipe = [sys.executable, "-c", STARTING, empty_url], subprocess.PIPE
+    processes = [
+        await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=pipe) for _ in range(10)
+    ]
+    for process in processes:
+        assert await process.stdout.readline() == b"ready\n"  # type: ignore[union-attr]
+    ended = await asyncio.gather(*(process.communicate(b"go\n") for process in processes))
+    assert [(process.returncode, stderr.decode()) for process, (_, stderr) in zip(processes, ended, strict=True)] == [
+        (0, "")
+    ] * 10
+    store = store_on(empty_url)
+    await store.open(migrate=False)
+    try:
+        expected = [(migration.version, migration.name) for migration in migrations(store.dialect)]
+        assert [row[:2] for row in await applied(store)] == expected
+    finally:
+        await store.close()
+
+
+async def test_migrating_twice_changes_nothing(empty_url: str) -> None:
+    store = store_on(empty_url)
+    await store.open(migrate=True)
+    before, shape = await applied(store), await tables_and_indexes(store)
+    await store.add([make_new()])
+    assert await store.migrate() == []
+    await store.close()
+    await store.open(migrate=True)
+    try:
+        assert (await applied(store), await tables_and_indexes(store)) == (before, shape)
+        assert await ask(store, "SELECT count(*) FROM duly.events") == 1
+    finally:
+        await store.close()
+
+
+async def test_a_migration_says_what_it_applied(empty_url: str) -> None:
+    store = store_on(empty_url)
+    await store.connect()
+    try:
+        assert await store.applied() == 0
+        assert await store.migrate() == [f"{m.version:04}_{m.name}" for m in migrations(store.dialect)]
+        assert await store.applied() == migrations(store.dialect)[-1].version
+    finally:
+        await store.close()
+
+
+async def test_without_leave_to_migrate_an_empty_database_says_what_to_do(empty_url: str) -> None:
+    with pytest.raises(SchemaMismatch, match="run `duly migrate`"):
+        async with Duly(empty_url, migrate=False):
+            pass
+
+
+async def test_an_open_that_failed_leaves_nothing_running(empty_url: str) -> None:
+    before = set(threading.enumerate())
+    with pytest.raises(SchemaMismatch):
+        await store_on(empty_url).open(migrate=False)
+    assert set(threading.enumerate()) <= before
+
+
+async def test_a_newer_database_is_accepted(empty_url: str) -> None:
+    async with Duly(empty_url) as newer:
+        moment = "0" if newer.store.dialect == "sqlite" else "now()"
+        await write(newer.store, f"INSERT INTO duly.migrations VALUES (9999, 'from_the_future', {moment})")
+    for migrate in (True, False):
+        async with Duly(empty_url, migrate=migrate) as older:
+            assert await older.events.find() == []
+            assert await older.store.applied() == 9999
+
+
+async def test_an_older_database_is_brought_up_or_refused(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from duly.stores import migrations as module
+
+    async with Duly(empty_url) as older:
+        await older.store.add([make_new()])
+        dialect = older.store.dialect
+    prefix = "" if dialect == "sqlite" else "duly."
+    next_one = module.Migration(9999, "more", f"CREATE TABLE {prefix}more (n integer)")
+    known = migrations(dialect)
+    monkeypatch.setattr(module, "migrations", lambda dialect: (*known, next_one))
+    with pytest.raises(SchemaMismatch, match="needs 9999: run `duly migrate`"):
+        await store_on(empty_url).open(migrate=False)
+    async with Duly(empty_url) as newer:
+        assert await ask(newer.store, "SELECT count(*) FROM duly.more") == 0
+        assert len(await newer.events.find()) == 1
+
+
+async def test_a_migration_that_fails_leaves_the_database_as_it_was(
+    empty_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from duly.stores import migrations as module
+
+    async with Duly(empty_url) as older:
+        dialect, before = older.store.dialect, await tables_and_indexes(older.store)
+    prefix = "" if dialect == "sqlite" else "duly."
+    broken = module.Migration(9999, "broken", f"CREATE TABLE {prefix}half (n integer); SELECT nonsense")
+    known = migrations(dialect)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "migrations", lambda dialect: (*known, broken))
+        with pytest.raises(Exception, match="nonsense"):
+            await store_on(empty_url).open(migrate=True)
+    async with Duly(empty_url) as again:
+        assert await tables_and_indexes(again.store) == before

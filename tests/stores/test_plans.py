@@ -1,0 +1,240 @@
+"""The path finds its rows by index, however many have ended: the plans that the databases really ran say so."""
+
+import contextlib
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from duly.config import read_settings
+from duly.core.model import Claim
+from duly.stores.migrations import migrations
+from duly.stores.queries import load
+from duly.testing import ManualClock
+from duly.wiring import open_store
+from tests.make import HOUR, LANE, LEASE, completed, make_head, make_new, make_schedule
+
+FINISHED = """
+INSERT INTO duly.events (id, tenant, type, lane, status, due, version, attempts, payload, created, claimed, executed,
+                         worker, key, series, occurrence)
+"""
+A_MILLION = (
+    FINISHED
+    + """
+SELECT uuidv7(), 'default', 'greet', 'handler:greet', 'COMPLETED', '2025-01-01'::timestamptz + n * interval '1 second',
+       2, 1, '{"n":1}', '2025-01-01', '2025-01-01', '2025-01-01', 'w1',
+       CASE WHEN n % 10 = 0 THEN 'key-' || n END, CASE WHEN n % 10 = 1 THEN 'schedule:old' END,
+       CASE WHEN n % 10 = 1 THEN n::text END
+FROM generate_series(1, 1000000) AS n
+"""
+)
+TWO_HUNDRED_THOUSAND = (
+    "WITH RECURSIVE numbers (value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM numbers WHERE value < 200000)"
+    + FINISHED.replace("duly.", "")
+    + """
+SELECT format('01900000-0000-7000-8000-%012x', value), 'default', 'greet', 'handler:greet', 'COMPLETED', value, 2, 1,
+       '{"n":1}', 0, 0, 0, 'w1', iif(value % 10 = 0, 'key-' || value, NULL),
+       iif(value % 10 = 1, 'schedule:old', NULL), iif(value % 10 = 1, value, NULL)
+FROM numbers
+"""
+)
+
+
+async def due_and_leased(store: Any, clock: ManualClock) -> None:
+    """Beside what has ended: 2,000 that are due, 1,000 that will be, and 5 whose worker vanished."""
+    await store.add([make_new() for _ in range(5)])
+    await store.claim("gone", {LANE: 5}, LEASE)
+    clock.advance(LEASE)
+    await store.add([make_new() for _ in range(2000)] + [make_new(due=clock.now() + HOUR) for _ in range(1000)])
+
+
+# -- PostgreSQL tells the plans of what it runs
+
+
+class Plans:
+    """The plans of one statement, from auto_explain."""
+
+    def __init__(self) -> None:
+        self.told: list[dict[str, Any]] = []
+
+    def listen(self, _connection: Any, message: Any) -> None:
+        _, _, plan = message.message.partition("plan:\n")
+        if plan:
+            self.told.append(json.loads(plan)["Plan"])
+
+    def nodes(self) -> Iterator[dict[str, Any]]:
+        waiting = list(self.told)
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting += node.get("Plans", [])
+
+    def problems(self, index: set[str], rows: int) -> Iterator[str]:
+        """What is wrong with a statement about so many rows that ought to use this index."""
+        if missing := index - {node.get("Index Name") for node in self.nodes()}:
+            yield f"does not use {missing}"
+        scanned = {node["Relation Name"] for node in self.nodes() if node["Node Type"] == "Seq Scan"}
+        if scanned := scanned & {"events", "schedules", "history"}:
+            yield f"scans {scanned}"
+        pages = sum(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] for plan in self.told)
+        if pages > 50 * max(rows, 1):
+            yield f"reads {pages} pages for {rows} rows"
+        dropped = sum(node.get("Rows Removed by Filter", 0) * node["Actual Loops"] for node in self.nodes())
+        if dropped > 2 * rows:
+            yield f"looks at {dropped} rows in vain"
+
+
+EXPLAIN = {"log_min_duration": 0, "log_analyze": "on", "log_buffers": "on", "log_timing": "off", "log_format": "json"}
+
+
+class Undo(Exception):
+    """Rolls back, so that each round finds the same rows."""
+
+
+@asynccontextmanager
+async def watched(transaction: Any, plan_cache_mode: str) -> AsyncIterator[tuple[Any, Plans]]:
+    """A transaction that leaves nothing, and the plans of what runs in it."""
+    with contextlib.suppress(Undo):
+        async with transaction as tx:
+            await tx.execute("LOAD 'auto_explain'")
+            for name, value in EXPLAIN.items():
+                await tx.execute(f"SET LOCAL auto_explain.{name} = '{value}'")
+            await tx.execute(f"SET LOCAL plan_cache_mode = {plan_cache_mode}")
+            await tx.execute("SET LOCAL client_min_messages = log")
+            plans = Plans()
+            tx.connection.add_log_listener(plans.listen)
+            try:
+                yield tx, plans
+            finally:
+                tx.connection.remove_log_listener(plans.listen)
+            raise Undo
+
+
+@pytest.mark.timeout(60)
+async def test_postgres_reads_no_table_of_a_million_finished_events_to_the_end(
+    new_postgres: Callable[[], str], clock: ManualClock
+) -> None:
+    """Neither before the tables were ever analysed nor after; neither with plans for these values nor for any."""
+    store = open_store(read_settings({}, database_url=new_postgres()), clock)
+    await store.open(migrate=True)
+    try:
+        async with store.begin() as tx:
+            # Nothing analyses it behind the test's back, and its write-ahead log is not what is tested.
+            await tx.execute("ALTER TABLE duly.events SET (autovacuum_enabled = false)")
+            await tx.execute("ALTER TABLE duly.events SET UNLOGGED")
+            await tx.execute(A_MILLION)
+            await due_and_leased(tx, clock)
+        problems = []
+        for statistics in ("never analysed", "analysed"):
+            if statistics == "analysed":
+                async with store.begin() as tx:
+                    await tx.execute("ANALYZE duly.events")
+            for kind, mode in product((store.begin, store.lend), ("force_custom_plan", "force_generic_plan")):
+                async with watched(kind(), mode) as (tx, plans):
+                    async for name, index, rows in the_path(tx):
+                        await tx.execute("RESET search_path")  # a plan is told when the next statement comes
+                        found = list(plans.problems(index, rows))
+                        problems += [f"{name}, {statistics}, {mode}, {kind.__name__}: {problem}" for problem in found]
+                        plans.told.clear()
+        assert not problems, "\n".join(problems)
+    finally:
+        await store.close()
+
+
+async def the_path(tx: Any) -> AsyncIterator[tuple[str, set[str], int]]:
+    """Does one statement after another; each with the index that it must use and the number of rows it is about."""
+    await tx.horizon([LANE, "handler:other"])
+    yield "horizon", {"events_fresh", "events_leased"}, 2
+    assert len(await tx.claim_alone("w2", [LANE, "handler:other"], LEASE)) == 1
+    yield "claim_alone", {"events_leased"}, 1
+    for many in (10, 1000):
+        events = await tx.claim("w1", {LANE: many, "handler:other": many}, LEASE)
+        assert len(events) == many
+        yield f"claim {many}", {"events_fresh"}, many
+        assert len(await tx.renew([Claim(event.id, event.version) for event in events], LEASE)) == many
+        yield f"renew {many}", {"events_pkey"}, many
+        assert len(await tx.settle([completed(event) for event in events], "w1")) == many
+        yield f"settle {many}", {"events_pkey"}, many
+    await tx.put([make_new(key="key-70"), make_new(key="new")])
+    yield "put", {"events_key"}, 2
+    await tx.by_key("default", "key-70")
+    yield "by_key", set(), 1
+    schedule = make_schedule()
+    await tx.plant([make_head(schedule)])
+    yield "plant", set(), 1
+    assert await tx.head(schedule.series)
+    yield "head", {"events_head"}, 1
+    assert await tx.taken([("schedule:old", "101"), (schedule.series, "never")])
+    yield "taken", {"events_occurrence"}, 2
+    assert await tx.lock(events[0].id)
+    yield "lock", {"events_pkey"}, 1
+    assert await tx.history(events[0].id)
+    yield "history", {"history_pkey"}, 1
+
+
+# -- SQLite tells how often it stepped through a table
+
+
+@pytest.mark.parametrize("statistics", ["never analysed", "analysed"])
+async def test_sqlite_steps_through_no_table_of_200_000_finished_events(
+    tmp_path: Path, clock: ManualClock, statistics: str
+) -> None:
+    store = open_store(read_settings({}, database_url=f"sqlite:///{tmp_path}/duly.db"), clock)
+    await store.open(migrate=True)
+    steps: list[int] = []
+
+    def stepped(told: dict[str, Any]) -> None:
+        steps.append(told["stmt_status"]["SQLITE_STMTSTATUS_FULLSCAN_STEP"])
+
+    try:
+        async with store.begin() as tx:
+            await tx.execute(TWO_HUNDRED_THOUSAND)
+            await due_and_leased(tx, clock)
+            if statistics == "analysed":
+                await tx.execute("ANALYZE")
+        problems = []
+        async with store.begin() as tx:
+            tx.connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, stepped)
+            async for name, _, rows in the_path(tx):
+                assert steps, name
+                if sum(steps) > 10 * max(rows, 1):  # the parameters are stepped through as well, by each statement
+                    problems.append(f"{name} steps through {sum(steps)} rows")
+                steps.clear()
+            tx.connection.trace_v2(0, None)
+        assert not problems, "\n".join(problems)
+    finally:
+        await store.close()
+
+
+INDEXES = {
+    "claim": {"events_fresh"},
+    "claim_alone": {"events_leased"},
+    "horizon": {"events_fresh", "events_leased"},
+    "renew": {"sqlite_autoindex_events_1"},
+    "settle": {"sqlite_autoindex_events_1"},
+    "by_key": set(),
+    "by_keys": {"events_key"},
+    "head": {"events_head"},
+    "taken": {"events_occurrence"},
+    "history": {"history_subject"},
+}
+
+
+@pytest.mark.parametrize("name", INDEXES)
+def test_each_query_of_sqlite_searches_its_index(name: str) -> None:
+    connection = apsw.Connection(":memory:")
+    for migration in migrations("sqlite"):
+        connection.execute(migration.sql)
+    told = ""
+    for statement in load("sqlite")[name].sql.split(";"):
+        values = dict.fromkeys(load("sqlite")[name].parameters, "[]")
+        told += "\n".join(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)) + "\n"
+    connection.close()
+    assert set(re.findall(r"USING (?:COVERING )?INDEX (\w+)", told)) >= INDEXES[name], told
+    assert not re.search(r"SCAN (events|e|old|schedules|history)\b", told), told

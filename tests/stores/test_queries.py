@@ -1,0 +1,50 @@
+import re
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from duly.stores.migrations import migrations
+from duly.stores.queries import Query, load
+
+DIALECTS = ("sqlite", "postgres")
+
+
+def test_both_dialects_have_the_same_queries() -> None:
+    assert set(load("sqlite")) == set(load("postgres"))
+
+
+def test_both_dialects_have_the_same_migrations() -> None:
+    names = [[(migration.version, migration.name) for migration in migrations(dialect)] for dialect in DIALECTS]
+    assert names[0] == names[1]
+    assert [version for version, _ in names[0]] == list(range(1, len(names[0]) + 1))
+
+
+def test_every_query_is_used() -> None:
+    code = "".join(path.read_text(encoding="utf-8") for path in Path(str(files("duly.stores"))).rglob("*.py"))
+    run = set(re.findall(r"""(?:ask|statement)\(\s*"(\w+)"|load\(self.dialect\)\["(\w+)"\]""", code))
+    assert set(load("postgres")) == {one or other for one, other in run}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_no_fragment_is_left_unwritten(dialect: str) -> None:
+    left = {name: re.findall(r"\{(\w+)\}", query.sql) for name, query in load(dialect).items()}
+    assert {name: found for name, found in left.items() if found} == {"find": ["where"]}
+
+
+def test_parameters_are_told_from_casts_and_times() -> None:
+    query = Query("q", "SELECT :one::text, 'YYYY:MI', :two_words, :one WHERE a::int > 0", reads=True)
+    assert query.parameters == ("one", "two_words")
+    assert query.numbered() == "SELECT $1::text, 'YYYY:MI', $2, $1 WHERE a::int > 0"
+    assert query.named() == "SELECT %(one)s::text, 'YYYY:MI', %(two_words)s, %(one)s WHERE a::int > 0"
+
+
+def test_a_percent_sign_survives_drivers_that_use_it_for_parameters() -> None:
+    assert Query("q", "SELECT 7 % :n", reads=True).named() == "SELECT 7 %% %(n)s"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_each_query_is_written_under_one_name(dialect: str) -> None:
+    text = (files("duly.stores") / dialect / "queries.sql").read_text(encoding="utf-8")
+    names = re.findall(r"^-- name: (\w+)", text, re.MULTILINE)
+    assert len(names) == len(set(names)) == len(load(dialect))

@@ -1,0 +1,157 @@
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from duly.core.model import Event, Status
+from duly.core.retry import Retry
+from duly.testing import ManualClock
+from tests.make import (
+    HOUR,
+    LANE,
+    LEASE,
+    MICROSECOND,
+    MINUTE,
+    START,
+    completed,
+    failed,
+    given_back,
+    make_event,
+    make_new,
+    rejected,
+)
+from tests.stores.rows import keep
+
+
+async def claimed(store: Any, *news: Any) -> list[Event]:
+    await store.add(news or [make_new()])
+    return await store.claim("w1", {LANE: len(news) or 1}, LEASE)  # type: ignore[no-any-return]
+
+
+async def test_what_was_delivered_is_completed(store: Any, clock: ManualClock) -> None:
+    await store.add([make_new()])
+    clock.advance(3 * MICROSECOND)
+    [event] = await store.claim("w1", {LANE: 1}, LEASE)
+    clock.advance(MINUTE)
+    assert await store.settle([completed(event)], "w1") == {event.id}
+    ended = await store.get(event.id)
+    executed = START + 3 * MICROSECOND  # when the attempt that succeeded began
+    assert ended == msgspec.structs.replace(event, status=Status.COMPLETED, attempts=1, ready=None, executed=executed)
+    assert ended.lateness == 3 * MICROSECOND
+    [entry] = await store.history(event.id)
+    assert (entry.claimed, entry.at) == (executed, executed + MINUTE)
+
+
+async def test_a_failure_moves_ready_and_leaves_due(store: Any, clock: ManualClock) -> None:
+    [event] = await claimed(store, make_new(retry=Retry(base=timedelta(minutes=2))))
+    clock.advance(MINUTE)
+    await store.settle([failed(event, "503", jitter=0.5)], "w1")
+    waiting = await store.get(event.id)
+    assert (waiting.status, waiting.due, waiting.ready) == (Status.PENDING, START, START + 2 * MINUTE)
+    assert (waiting.attempts, waiting.last_error, waiting.executed) == (1, "503", None)
+    clock.advance(MINUTE - MICROSECOND)
+    assert await store.claim("w2", {LANE: 1}, LEASE) == []
+    clock.advance(MICROSECOND)
+    [again] = await store.claim("w2", {LANE: 1}, LEASE)
+    assert (again.id, again.version, again.attempt) == (event.id, 3, 2)
+
+
+async def test_what_is_rejected_is_a_dead_letter_at_once(store: Any) -> None:
+    [event] = await claimed(store)
+    await store.settle([rejected(event, "410")], "w1")
+    dead = await store.get(event.id)
+    assert (dead.status, dead.attempts, dead.last_error) == (Status.FAILED, 1, "410")
+    assert (dead.ready, dead.executed) == (None, None)
+
+
+async def test_the_last_attempt_makes_a_dead_letter(store: Any) -> None:
+    [event] = await claimed(store, make_new(retry=Retry(max_attempts=2, base=timedelta())))
+    await store.settle([failed(event)], "w1")
+    [event] = await store.claim("w1", {LANE: 1}, LEASE)
+    await store.settle([failed(event)], "w1")
+    dead = await store.get(event.id)
+    assert (dead.status, dead.attempts) == (Status.FAILED, 2)
+
+
+async def test_a_worker_that_lost_its_lease_cannot_settle(store: Any, clock: ManualClock) -> None:
+    stale, fine = await claimed(store, make_new(due=START - HOUR), make_new())
+    clock.advance(LEASE)
+    [taken] = await store.claim_alone("w2", [LANE], LEASE)
+    if taken.id != stale.id:
+        stale, fine = fine, stale
+    settled = await store.settle([completed(stale), completed(fine)], "w1")
+    assert settled == {fine.id}, "the missing id is the event whose claim was lost"
+    assert await store.get(stale.id) == taken
+    assert [entry.act for entry in await store.history(stale.id)] == ["interrupted"]
+
+
+async def test_a_version_that_was_never_given_out_cannot_settle(store: Any) -> None:
+    [event] = await claimed(store)
+    for version in (event.version - 1, event.version + 1):
+        assert await store.settle([completed(msgspec.structs.replace(event, version=version))], "w1") == set()
+    assert await store.get(event.id) == event
+
+
+@pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
+async def test_only_what_is_under_way_can_be_settled(store: Any, status: Status) -> None:
+    [event] = await keep(store, make_event(status=status))
+    assert await store.settle([completed(event)], "w1") == set()
+    assert await store.get(event.id) == event
+    assert await store.history(event.id) == []
+
+
+async def test_a_second_verdict_on_one_claim_is_dropped(store: Any) -> None:
+    [event] = await claimed(store)
+    assert await store.settle([completed(event)], "w1")
+    assert await store.settle([rejected(event)], "w1") == set()
+    assert (await store.get(event.id)).status is Status.COMPLETED
+
+
+async def test_a_thousand_verdicts_are_one_statement(store: Any) -> None:
+    events = await claimed(store, *(make_new() for _ in range(1000)))
+    verdicts = [completed(event) if n % 2 else rejected(event, f"reason {n}") for n, event in enumerate(events)]
+    assert len(await store.settle(verdicts, "w1")) == 1000
+    assert (await store.get(events[1].id)).status is Status.COMPLETED
+    assert (await store.get(events[998].id)).last_error == "reason 998"
+
+
+async def test_settling_nothing_settles_nothing(store: Any) -> None:
+    assert await store.settle([], "w1") == set()
+
+
+async def test_what_is_given_back_keeps_its_place(store: Any, clock: ManualClock) -> None:
+    [first] = await claimed(store, make_new(due=START - HOUR))
+    await store.add([make_new(due=START - MINUTE)])
+    clock.advance(MINUTE)
+    await store.settle([given_back(first)], "w1")
+    [next] = await store.claim("w2", {LANE: 1}, LEASE)
+    assert next.id == first.id
+
+
+async def test_giving_back_counts_nothing(store: Any) -> None:
+    [event] = await claimed(store)
+    await store.settle([given_back(event, "stopping")], "w1")
+    back = await store.get(event.id)
+    assert (back.status, back.attempts, back.interruptions, back.ready) == (Status.PENDING, 0, 0, event.due)
+    [entry] = await store.history(event.id)
+    assert (entry.act, entry.attempt, entry.detail) == ("given back", None, "stopping")
+
+
+async def test_an_unreachable_channel_is_tried_later_and_counts_nothing(store: Any, clock: ManualClock) -> None:
+    [event] = await claimed(store)
+    clock.advance(MINUTE)
+    await store.settle([given_back(event, "broker down", after=HOUR)], "w1")
+    back = await store.get(event.id)
+    assert (back.attempts, back.due, back.ready) == (0, START, START + MINUTE + HOUR)
+
+
+async def test_a_retry_that_is_given_back_keeps_its_attempts(store: Any, clock: ManualClock) -> None:
+    [event] = await claimed(store)
+    await store.settle([failed(event)], "w1")
+    clock.advance(HOUR)
+    [event] = await store.claim("w1", {LANE: 1}, LEASE)
+    await store.settle([given_back(event)], "w1")
+    back = await store.get(event.id)
+    assert (back.attempts, back.due) == (1, START)
+    assert [event.id for event in await store.claim("w2", {LANE: 1}, LEASE)] == [back.id]

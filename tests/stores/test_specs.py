@@ -1,0 +1,229 @@
+"""A spec means the same in memory and in SQL, whatever it is made of and whatever the rows hold."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from duly.core import specs
+from duly.core.model import Event, Status
+from duly.core.specs import (
+    NULLABLE,
+    ORDERED,
+    Compare,
+    DueBetween,
+    Everything,
+    ExecutedLate,
+    Gap,
+    InStatus,
+    Named,
+    Now,
+    OfSeries,
+    OfTenant,
+    OfType,
+    OneOf,
+    Overdue,
+    Ready,
+    Spec,
+    Stuck,
+    WithKey,
+)
+from duly.flow.ids import new_id
+from duly.stores.specs import compile_spec
+from duly.stores.sqlite.store import SPECS
+from tests.make import DAY, HOUR, MICROSECOND, MINUTE, START, make_event
+from tests.stores.rows import keep, write
+
+# Few values and close neighbours, so that rows and questions often meet.
+TEXTS = ["a", "b", "A", "", "é", "it's", "%", "100%", ":now", "$1", "{where}", "null", "🎂", "a ", "\\"]
+SPANS = [
+    sign * span + off * MICROSECOND
+    for span in (timedelta(), MINUTE, HOUR, DAY, 40 * DAY)
+    for sign in (-1, 1)
+    for off in (-1, 0, 1)
+]
+IDS = sorted(new_id() for _ in range(12))
+INSTANTS = ("due", "ready", "created", "executed")
+
+texts = st.sampled_from(TEXTS)
+spans = st.sampled_from(SPANS)
+instants = spans.map(lambda span: START + span)
+operators = st.sampled_from(sorted(specs.OPERATORS))
+
+
+@st.composite
+def events(draw: st.DrawFn) -> Event:
+    """Any row that the tables allow, also those that Duly itself takes long to write."""
+    status = draw(st.sampled_from(list(Status)))
+    ready = draw(st.none() | instants)
+    free = draw(st.none() | texts)
+    held = "waiting" if free is None and ready is None and status in (Status.PENDING, Status.PROCESSING) else free
+    return make_event(
+        id=IDS[0],
+        status=status,
+        ready=ready,
+        held=held,
+        type=draw(texts),
+        tenant=draw(texts),
+        due=draw(instants),
+        attempts=draw(st.integers(0, 3)),
+        interruptions=draw(st.integers(0, 2)),
+        key=draw(st.none() | texts),
+        series=draw(st.none() | texts),
+        correlation_id=draw(st.none() | texts),
+        last_error=draw(st.none() | texts),
+        created=draw(instants),
+        executed=draw(st.none() | instants),
+        worker=draw(st.none() | texts),
+    )
+
+
+def told_apart(events: list[Event]) -> list[Event]:
+    """Each with an id of its own, and no key twice in a tenant."""
+    keys = {(event.tenant, event.key): n for n, event in enumerate(events)}
+    return [
+        replace(event, id=IDS[n], occurrence=None if event.series is None else str(n))
+        for n, event in enumerate(events)
+        if event.key is None or keys[event.tenant, event.key] == n
+    ]
+
+
+populations = st.lists(events(), min_size=4, max_size=len(IDS)).map(told_apart)
+
+
+def values_of(field: str) -> st.SearchStrategy[Any]:
+    if field in INSTANTS:
+        return instants | spans.map(Now)
+    if field == "attempts":
+        return st.integers(-1, 4)
+    if field == "id":
+        return st.sampled_from(IDS)
+    if field == "status":
+        return st.sampled_from(list(Status))
+    return texts | st.sampled_from(["nowhere", "nul\x00", "\ud800"])  # the last two are in no database
+
+
+def plain_values_of(field: str) -> st.SearchStrategy[Any]:
+    return instants if field in INSTANTS else values_of(field)
+
+
+@st.composite
+def comparisons(draw: st.DrawFn) -> Spec:
+    field = draw(st.sampled_from(sorted(NULLABLE)))
+    return Compare(field, draw(operators) if field in ORDERED else "=", draw(values_of(field)))
+
+
+@st.composite
+def one_ofs(draw: st.DrawFn) -> Spec:
+    field = draw(st.sampled_from(sorted(NULLABLE)))
+    return OneOf(field, tuple(draw(st.lists(plain_values_of(field), max_size=4))))
+
+
+gaps = st.builds(Gap, st.sampled_from(INSTANTS), st.sampled_from(INSTANTS), operators, spans)
+named = st.one_of(
+    st.builds(Ready),
+    st.builds(OfType, texts),
+    st.builds(OfTenant, texts),
+    st.builds(OfSeries, texts),
+    st.builds(WithKey, texts),
+    st.builds(InStatus, st.sampled_from(list(Status))),
+    st.builds(Overdue, st.sampled_from([0, 1 / 60, 1, 24, -1, 0.5])),
+    st.builds(DueBetween, st.none() | instants, st.none() | instants),
+    st.builds(ExecutedLate, spans),
+    st.builds(Stuck, spans),
+)
+leaves = st.one_of(comparisons(), one_ofs(), gaps, named, st.just(Everything()))
+combined = st.recursive(
+    leaves,
+    lambda inner: (
+        st.builds(lambda a, b: a & b, inner, inner)
+        | st.builds(lambda a, b: a | b, inner, inner)
+        | inner.map(lambda spec: ~spec)
+    ),
+    max_leaves=6,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40)
+@given(population=populations, asked=st.lists(combined, min_size=10, max_size=20))
+async def test_memory_and_sql_give_the_same_answer(store: Any, population: list[Event], asked: list[Spec]) -> None:
+    await write(store, "DELETE FROM duly.events")
+    await keep(store, *population)
+    now = await store.now()
+    for spec in asked:
+        expected = {event.id for event in population if spec.matches(event, now)}
+        found = {event.id for event in await store.find(spec, limit=100)}
+        assert found == expected, f"{spec} in SQL and in memory"
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=20)
+@given(population=populations)
+async def test_rows_come_back_as_they_were_written(store: Any, population: list[Event]) -> None:
+    await write(store, "DELETE FROM duly.events")
+    await keep(store, *population)
+    found = await store.find(Everything(), limit=100)
+    assert sorted(found, key=lambda event: event.id) == sorted(population, key=lambda event: event.id)
+
+
+@pytest.mark.parametrize("field", [field for field, nullable in NULLABLE.items() if nullable])
+async def test_an_empty_field_equals_nothing_and_its_negation_holds(store: Any, field: str) -> None:
+    empty = make_event(status=Status.CANCELLED)
+    await keep(store, empty)
+    value: Any = START if field in INSTANTS else "a"
+    for spec in (Compare(field, "=", value), OneOf(field, (value,)), OneOf(field, ())):
+        assert await store.find(spec, limit=10) == []
+        assert await store.find(~spec, limit=10) == [empty]
+        assert await store.find(~~spec, limit=10) == []
+
+
+async def test_asking_for_nothing_finds_nothing_on_both_sides(store: Any) -> None:
+    """A comparison with nothing is false, also where the field is empty."""
+    empty = make_event(status=Status.CANCELLED)
+    await keep(store, empty)
+    for spec in (Compare("key", "=", None), OneOf("key", (None,)), Compare("ready", "<", None)):
+        assert not spec.matches(empty, START)
+        assert await store.find(spec, limit=10) == []
+
+
+async def test_a_spec_of_a_hundred_parts_is_one_query(store: Any) -> None:
+    events = await keep(store, *(make_event(type=f"t{n}") for n in range(5)))
+    spec: Spec = OfType("t3")
+    for n in range(100):
+        spec = spec | OfType(f"no-{n}") & OfTenant(f"t{n}") if n % 2 else ~(~spec & ~WithKey(f"k{n}"))
+    assert await store.find(spec, limit=10) == [events[3]]
+
+
+async def test_a_span_longer_than_the_calendar_is_answered(store: Any) -> None:
+    event = make_event()
+    await keep(store, event)
+    spec = Overdue(hours=24 * 366 * 10_000)
+    assert not spec.matches(event, START)
+    assert await store.find(spec, limit=10) == []
+
+
+def test_every_name_is_compiled() -> None:
+    """A new kind of spec is either named, or known to both sides and to the strategies above."""
+    basics = {"Both", "Either", "Not", "Everything", "Compare", "OneOf", "Gap"}
+    kinds = {name for name, kind in vars(specs).items() if isinstance(kind, type) and issubclass(kind, Spec)}
+    tried = {"Ready", "OfType", "OfTenant", "OfSeries", "WithKey", "InStatus", "Overdue", "DueBetween"}
+    assert kinds - {"Spec", "Named"} - basics == tried | {"ExecutedLate", "Stuck"}
+    assert all(issubclass(getattr(specs, name), Named) for name in tried)
+
+
+def test_a_stranger_is_refused_by_name() -> None:
+    class Odd(Spec):
+        pass
+
+    with pytest.raises(TypeError, match="Odd cannot be compiled"):
+        compile_spec(Odd(), SPECS)
+
+
+def test_values_never_reach_the_text_of_the_query() -> None:
+    where, parameters = compile_spec(
+        OfType("'; DROP TABLE events; --") & DueBetween(end=datetime.fromisoformat("2026-01-01T00:00Z")), SPECS
+    )
+    assert "DROP" not in where
+    assert "'; DROP TABLE events; --" in parameters.values()

@@ -1,0 +1,87 @@
+import asyncio
+from datetime import timedelta
+
+from duly import Duly, Event, Status, Timer
+from duly.core.lifecycle import DELIVERED
+from duly.core.model import Claim, Settlement
+from duly.signals import Completed, Interrupted, Lost
+from tests.worker.watching import Told, until, working
+
+LEASE = timedelta(seconds=30)
+
+
+async def test_the_lease_of_a_long_handler_is_renewed(url: str) -> None:
+    one, other = Duly(url, lease="2s", poll_interval="50ms"), Duly(url, lease="2s", poll_interval="50ms")
+    told_one, told_other = Told(one), Told(other)
+    runs: list[int] = []
+
+    async def long(event: Event) -> None:
+        runs.append(event.version)
+
+        async def two_and_a_half_leases_later() -> bool:
+            return event.claimed is not None and await one.store.now() > event.claimed + timedelta(seconds=5)
+
+        await until(two_and_a_half_leases_later, "the handler has run for longer than its lease")
+
+    one.on("long")(long)
+    other.on("long")(long)
+    async with one, other, working(one), working(other):
+        event = await one.after(timedelta(), "long")
+        await until(lambda: told_one.of(Completed) + told_other.of(Completed), "it is done")
+        done = await one.events.get(event.id)
+        assert [entry.act for entry in await one.events.history(event.id)] == ["delivered"]
+    assert runs == [2], "it was delivered once, by its first claim"
+    assert (done.status, done.version, done.interruptions) == (Status.COMPLETED, 2, 0)
+    for told in (told_one, told_other):
+        assert not told.of(Interrupted)
+        assert not told.of(Lost)
+
+
+async def test_a_worker_that_lost_its_lease_drops_its_verdict(url: str) -> None:
+    """It stalls for longer than its lease, and somebody else delivers the event meanwhile."""
+    stalled, other = Duly(url, lease="1s"), Duly(url, poll_interval="50ms")
+    told_stalled, told_other = Told(stalled), Told(other)
+    released = asyncio.Event()
+
+    @stalled.on("task")
+    async def stall(_event: Event) -> None:
+        await released.wait()
+
+    @other.on("task")
+    async def task(_event: Event) -> None: ...
+
+    async def never(*_: object) -> set[str]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with stalled, other:
+        stalled.store.renew = never  # type: ignore[method-assign]
+        async with working(stalled):
+            event = await stalled.after(timedelta(), "task")
+            await until(lambda: _processing(stalled, event.id), "it is under way")
+            async with working(other):
+                await until(lambda: told_other.of(Completed), "the other has delivered it")
+            released.set()
+            await until(lambda: told_stalled.of(Lost), "the stalled one hears that it lost the claim")
+        done = await other.events.get(event.id)
+        history = await other.events.history(event.id)
+    assert (done.status, done.version) == (Status.COMPLETED, 3)
+    assert [entry.act for entry in history] == ["interrupted", "delivered"]
+    assert not told_stalled.of(Completed)
+
+
+async def test_beats_and_settlements_of_the_same_events_do_not_wait_for_each_other(url: str) -> None:
+    """A worker renews the leases of what it is settling; the two name their events in any order."""
+    async with Duly(url) as duly:
+        for _ in range(8):
+            await duly.add_many(Timer(timedelta(), "task") for _ in range(300))
+            events = await duly.store.claim("worker", {"handler:task": 300}, LEASE)
+            kept, settled = await asyncio.gather(
+                duly.store.renew([Claim(event.id, event.version) for event in events], LEASE),
+                duly.store.settle([Settlement(event, DELIVERED) for event in reversed(events)], "worker"),
+            )
+            assert set(settled) == {event.id for event in events} >= kept
+
+
+async def _processing(duly: Duly, id: str) -> bool:
+    return (await duly.events.get(id)).status is Status.PROCESSING

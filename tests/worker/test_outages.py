@@ -1,0 +1,235 @@
+import asyncio
+import random
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from duly import Duly, Event, InStatus, Status, Timer
+from duly.signals import Completed, StoreDown, StoreUp, WorkerStopped
+from tests.servers import Postgres
+from tests.worker.watching import Logged, Told, Watched, running, until, working
+
+NOW = timedelta()
+
+HOLD = """
+import sys, apsw
+connection = apsw.Connection(sys.argv[1])
+connection.set_busy_timeout(10_000)
+connection.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.readline()
+connection.execute("ROLLBACK")
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    """One that these tests may kill."""
+    with Postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def database(server: Postgres) -> str:
+    return server.create_database(f"outage_{random.getrandbits(48):x}")
+
+
+@asynccontextmanager
+async def outage(server: Postgres) -> AsyncIterator[None]:
+    await asyncio.to_thread(server.kill)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(server.start)
+
+
+@asynccontextmanager
+async def locked(file: Path) -> AsyncIterator[None]:
+    """Another process holds the file's write lock."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", HOLD, str(file), stdin=pipe, stdout=pipe)
+    assert process.stdout
+    try:
+        assert await process.stdout.readline() == b"held\n"
+        yield
+    finally:
+        await process.communicate(b"\n")
+        assert process.returncode == 0
+
+
+class Effects:
+    """A handler that takes its time and notes what it did."""
+
+    def __init__(self, duly: Duly) -> None:
+        self.ids: list[str] = []
+        duly.on("task")(self)
+
+    async def __call__(self, event: Event) -> None:
+        await asyncio.sleep(random.uniform(0, 0.02))
+        self.ids.append(event.id)
+
+
+async def completed(duly: Duly) -> int:
+    return len(await duly.events.find(InStatus(Status.COMPLETED), limit=1000))
+
+
+def assert_said_once(told: Told, logged: Logged) -> None:
+    assert (len(told.of(StoreDown)), len(told.of(StoreUp))) == (1, 1)
+    assert [act for act in logged.acts if not act.startswith("event.")] == ["store.unreachable", "store.back"]
+
+
+async def test_an_outage_in_the_middle_of_work_is_ridden_out(database: str, server: Postgres) -> None:
+    duly = Duly(database, concurrency=10, batch_size=20, lease="5s")
+    told, effects = Told(duly), Effects(duly)
+    with Logged() as logged:
+        async with duly:
+            ids = await duly.add_many(Timer(NOW, "task") for _ in range(500))
+            async with working(duly):
+                await until(lambda: len(effects.ids) > 50, "it is in the middle of the work")
+                async with outage(server):
+                    await until(lambda: told.of(StoreDown), "the outage is noticed")
+                await until(lambda: told.of(StoreUp), "the end of the outage is noticed")
+
+                async def all_are_done() -> bool:
+                    return await completed(duly) == 500
+
+                await until(all_are_done, "all are done")
+        assert_said_once(told, logged)
+    assert sorted(effects.ids) == sorted(ids), "each once: whoever had it kept it through the outage"
+
+
+async def test_a_store_that_is_down_when_the_worker_starts_is_waited_for(database: str, server: Postgres) -> None:
+    async with Duly(database) as before:
+        ids = await before.add_many(Timer(NOW, "task") for _ in range(20))
+    duly = Duly(database)
+    told, effects = Told(duly), Effects(duly)
+    with Logged() as logged:
+        async with AsyncExitStack() as stack:
+            async with outage(server):
+                await stack.enter_async_context(running(duly))
+                await until(lambda: told.of(StoreDown), "the outage is noticed")
+            await until(lambda: len(told.of(Completed)) == 20, "all are done")
+        assert_said_once(told, logged)
+    assert sorted(effects.ids) == sorted(ids)
+
+
+async def test_a_store_that_goes_down_before_the_worker_starts_is_waited_for(database: str, server: Postgres) -> None:
+    duly = Duly(database)
+    told, effects = Told(duly), Effects(duly)
+    with Logged() as logged:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(duly)
+            ids = await duly.add_many(Timer(NOW, "task") for _ in range(20))
+            async with outage(server):
+                await stack.enter_async_context(running(duly))
+                await until(lambda: told.of(StoreDown), "the outage is noticed")
+            await until(lambda: len(told.of(Completed)) == 20, "all are done")
+        assert_said_once(told, logged)
+    assert sorted(effects.ids) == sorted(ids)
+
+
+async def test_a_worker_hears_of_new_events_again_after_an_outage(database: str, server: Postgres) -> None:
+    duly = Duly(database, poll_interval="60s", lease="10m")
+    watched, effects = Watched(duly), Effects(duly)
+    async with duly, working(duly):
+        await until(lambda: watched.asleep and watched.asleep > 50, "it sleeps until the next poll")
+        async with outage(server):
+            pass
+        async with Duly(database) as other:
+            for number in range(1, 4):
+                await other.after(NOW, "task")
+                await until(lambda n=number: len(effects.ids) == n, "it is delivered long before the next poll")
+
+
+async def test_a_worker_can_be_stopped_during_an_outage(database: str, server: Postgres) -> None:
+    duly = Duly(database, shutdown_grace="500ms")
+    told, effects = Told(duly), Effects(duly)
+    async with duly:
+        await duly.add_many(Timer(NOW, "task") for _ in range(500))
+        async with AsyncExitStack() as stack:
+            async with working(duly):
+                await until(lambda: effects.ids, "it is in the middle of the work")
+                await stack.enter_async_context(outage(server))
+                await until(lambda: told.of(StoreDown), "the outage is noticed")
+            assert told.of(WorkerStopped)
+
+
+async def test_a_worker_that_waits_for_a_quiet_moment_can_be_stopped_during_an_outage(
+    database: str, server: Postgres
+) -> None:
+    """It wants to deliver an interrupted event alone, and what is under way cannot be settled."""
+    duly = Duly(database, lease="1s", shutdown_grace="500ms")
+    told = Told(duly)
+    under_way, released = asyncio.Event(), asyncio.Event()
+
+    @duly.on("task")
+    async def task(_event: Event) -> None:
+        under_way.set()
+        await released.wait()
+
+    async with duly:
+        async with duly.transaction() as tx:
+            await duly.after(NOW, "task", transaction=tx)
+            [interrupted] = await tx.claim("vanished", {"handler:task": 1}, timedelta(milliseconds=1))
+        await duly.after(NOW, "task")
+        async with AsyncExitStack() as stack:
+            async with working(duly):
+                await under_way.wait()
+
+                async def it_is_pressing() -> bool:
+                    return await duly.store.now() - interrupted.due > timedelta(seconds=2)
+
+                await until(it_is_pressing, "the interrupted event has waited for longer than a lease")
+                await stack.enter_async_context(outage(server))
+                released.set()
+                await until(lambda: told.of(StoreDown), "the outage is noticed")
+            assert told.of(WorkerStopped)
+
+
+async def test_a_locked_file_is_ridden_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duly.stores.sqlite.store.BUSY_TIMEOUT", timedelta(milliseconds=200))
+    duly = Duly(f"sqlite:///{tmp_path}/duly.db", concurrency=10, batch_size=20, lease="5s")
+    told, effects = Told(duly), Effects(duly)
+    with Logged() as logged:
+        async with duly:
+            ids = await duly.add_many(Timer(NOW, "task") for _ in range(500))
+            async with working(duly):
+                await until(lambda: len(effects.ids) > 50, "it is in the middle of the work")
+                async with locked(tmp_path / "duly.db"):
+                    await until(lambda: told.of(StoreDown), "the outage is noticed")
+                    await asyncio.sleep(1)
+                await until(lambda: len(told.of(Completed)) == 500, "all are done")
+        assert_said_once(told, logged)
+    assert sorted(effects.ids) == sorted(ids)
+
+
+async def test_a_file_that_is_locked_for_a_moment_is_no_outage(tmp_path: Path) -> None:
+    duly = Duly(f"sqlite:///{tmp_path}/duly.db", concurrency=10, batch_size=20)
+    told, effects = Told(duly), Effects(duly)
+    async with duly:
+        ids = await duly.add_many(Timer(NOW, "task") for _ in range(500))
+        async with working(duly):
+            await until(lambda: len(effects.ids) > 50, "it is in the middle of the work")
+            async with locked(tmp_path / "duly.db"):
+                before = await completed(duly)
+                await asyncio.sleep(0.5)
+                assert await completed(duly) == before < 500, "nothing can be written"
+            await until(lambda: len(told.of(Completed)) == 500, "all are done")
+    assert not told.of(StoreDown)
+    assert sorted(effects.ids) == sorted(ids)
+
+
+async def test_a_transaction_that_is_given_up_while_the_file_is_locked_leaves_nothing_behind(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/duly.db"
+    async with Duly(url) as duly:
+        async with locked(tmp_path / "duly.db"):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.2), duly.transaction():
+                    pytest.fail("the file is locked")
+        await duly.after(NOW, "task")
+        async with Duly(url) as other:  # nor does it keep others out
+            await other.after(NOW, "task")
