@@ -74,7 +74,7 @@ class Duly:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._worker_loop: asyncio.AbstractEventLoop | None = None
         self._sync: Sync | None = None
-        self.store = open_store(self.settings, clock)
+        self.store = self._opens = open_store(self.settings, clock)
         self.events = Events(self.store)
 
     # -- what runs
@@ -269,7 +269,7 @@ class Duly:
         if given is None:
             return None
         if isinstance(given, Statements):
-            if getattr(given, "store", self.store) is not self.store:
+            if getattr(given, "store", self._opens) is not self._opens:
                 raise Misuse("this transaction belongs to another Duly: what it writes would be in another database")
             return given
         self.refuse_foreign_on_sqlite(given)

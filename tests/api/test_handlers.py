@@ -469,6 +469,32 @@ async def test_a_transactional_handler_that_hangs_is_undone(ledger: Duly) -> Non
     assert "past its deadline" in (found.last_error or "")
 
 
+async def test_a_transactional_handler_that_will_not_be_cancelled_does_not_hold_up_the_others(ledger: Duly) -> None:
+    """On SQLite its transaction is the only one that can write."""
+    release = asyncio.Event()
+
+    @ledger.on("close", transactional=True, deadline=DEADLINE)
+    async def stubborn(_: Event, tx: Any) -> None:
+        while not release.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await release.wait()
+
+    @ledger.on("neighbour")
+    async def neighbour(_: Event) -> None: ...
+
+    event = await ledger.at(START, "close", retry=ONCE)
+    [other] = await ledger.add_many([Timer(START, "neighbour")])
+    try:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(3):
+                await ledger.tick()
+        found = await ledger.events.get(event.id), await ledger.events.get(other)
+    finally:
+        release.set()
+        await asyncio.sleep(0.05)
+    assert [event.status for event in found] == [Status.FAILED, Status.COMPLETED]
+
+
 async def test_scheduling_beside_the_transaction_says_what_to_pass(ledger: Duly) -> None:
     if ledger.store.dialect != "sqlite":
         return

@@ -293,7 +293,7 @@ def test_what_is_not_json_is_a_problem(payload: Any) -> None:
     assert "cannot be written as JSON" in problem_with(payload).message
 
 
-@pytest.mark.parametrize("payload", [{1, 2}, frozenset("ab"), {"tags": {"a"}}], ids=str)
+@pytest.mark.parametrize("payload", [{1, 2}, frozenset("ab"), {"tags": {"a"}}], ids=["set", "frozenset", "inside"])
 def test_a_set_is_a_problem(payload: Any) -> None:
     """It would come back as a list, in whatever order."""
     assert problem_with(payload).message

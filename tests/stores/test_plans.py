@@ -18,7 +18,7 @@ from duly.stores.migrations import migrations
 from duly.stores.queries import load
 from duly.testing import ManualClock
 from duly.wiring import open_store
-from tests.make import HOUR, LANE, LEASE, completed, make_head, make_new, make_schedule
+from tests.make import HOUR, LANE, LEASE, completed, failed, make_head, make_new, make_schedule
 
 FINISHED = """
 INSERT INTO duly.events (id, tenant, type, lane, status, due, version, attempts, payload, created, claimed, executed,
@@ -47,11 +47,11 @@ FROM numbers
 
 
 async def due_and_leased(store: Any, clock: ManualClock) -> None:
-    """Beside what has ended: 2,000 that are due, 1,000 that will be, and 5 whose worker vanished."""
+    """Beside what has ended: 3,000 that are due, 1,000 that will be, and 5 whose worker vanished."""
     await store.add([make_new() for _ in range(5)])
     await store.claim("gone", {LANE: 5}, LEASE)
     clock.advance(LEASE)
-    await store.add([make_new() for _ in range(2000)] + [make_new(due=clock.now() + HOUR) for _ in range(1000)])
+    await store.add([make_new() for _ in range(3000)] + [make_new(due=clock.now() + HOUR) for _ in range(1000)])
 
 
 # -- PostgreSQL tells the plans of what it runs
@@ -153,14 +153,14 @@ async def the_path(tx: Any) -> AsyncIterator[tuple[str, set[str], int]]:
     yield "horizon", {"events_fresh", "events_leased"}, 2
     assert len(await tx.claim_alone("w2", [LANE, "handler:other"], LEASE)) == 1
     yield "claim_alone", {"events_leased"}, 1
-    for many in (10, 1000):
+    for many, verdict in product((10, 1000), (completed, failed)):
         events = await tx.claim("w1", {LANE: many, "handler:other": many}, LEASE)
         assert len(events) == many
         yield f"claim {many}", {"events_fresh"}, many
         assert len(await tx.renew([Claim(event.id, event.version) for event in events], LEASE)) == many
         yield f"renew {many}", {"events_pkey"}, many
-        assert len(await tx.settle([completed(event) for event in events], "w1")) == many
-        yield f"settle {many}", {"events_pkey"}, many
+        assert len(await tx.settle([verdict(event) for event in events], "w1")) == many
+        yield f"settle {many} as {verdict.__name__}", {"events_pkey"}, many
     await tx.put([make_new(key="key-70"), make_new(key="new")])
     yield "put", {"events_key"}, 2
     await tx.by_key("default", "key-70")
@@ -218,6 +218,7 @@ INDEXES = {
     "horizon": {"events_fresh", "events_leased"},
     "renew": {"sqlite_autoindex_events_1"},
     "settle": {"sqlite_autoindex_events_1"},
+    "complete": {"sqlite_autoindex_events_1"},
     "by_key": set(),
     "by_keys": {"events_key"},
     "head": {"events_head"},

@@ -4,7 +4,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from duly.core.model import Event, Status
+from duly.core.model import Event, Settlement, Status, Verdict
 from duly.core.retry import Retry
 from duly.testing import ManualClock
 from tests.make import (
@@ -74,29 +74,35 @@ async def test_the_last_attempt_makes_a_dead_letter(store: Any) -> None:
     assert (dead.status, dead.attempts) == (Status.FAILED, 2)
 
 
-async def test_a_worker_that_lost_its_lease_cannot_settle(store: Any, clock: ManualClock) -> None:
+VERDICTS = pytest.mark.parametrize("verdict", [completed, failed, rejected, given_back], ids=lambda v: v.__name__)
+
+
+@VERDICTS
+async def test_a_worker_that_lost_its_lease_cannot_settle(store: Any, clock: ManualClock, verdict: Any) -> None:
     stale, fine = await claimed(store, make_new(due=START - HOUR), make_new())
     clock.advance(LEASE)
     [taken] = await store.claim_alone("w2", [LANE], LEASE)
     if taken.id != stale.id:
         stale, fine = fine, stale
-    settled = await store.settle([completed(stale), completed(fine)], "w1")
+    settled = await store.settle([verdict(stale), verdict(fine)], "w1")
     assert settled == {fine.id}, "the missing id is the event whose claim was lost"
     assert await store.get(stale.id) == taken
     assert [entry.act for entry in await store.history(stale.id)] == ["interrupted"]
 
 
-async def test_a_version_that_was_never_given_out_cannot_settle(store: Any) -> None:
+@VERDICTS
+async def test_a_version_that_was_never_given_out_cannot_settle(store: Any, verdict: Any) -> None:
     [event] = await claimed(store)
     for version in (event.version - 1, event.version + 1):
-        assert await store.settle([completed(msgspec.structs.replace(event, version=version))], "w1") == set()
+        assert await store.settle([verdict(msgspec.structs.replace(event, version=version))], "w1") == set()
     assert await store.get(event.id) == event
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
 async def test_only_what_is_under_way_can_be_settled(store: Any, status: Status) -> None:
     [event] = await keep(store, make_event(status=status))
-    assert await store.settle([completed(event)], "w1") == set()
+    for verdict in (completed, failed, rejected, given_back):
+        assert await store.settle([verdict(event)], "w1") == set()
     assert await store.get(event.id) == event
     assert await store.history(event.id) == []
 
@@ -104,7 +110,8 @@ async def test_only_what_is_under_way_can_be_settled(store: Any, status: Status)
 async def test_a_second_verdict_on_one_claim_is_dropped(store: Any) -> None:
     [event] = await claimed(store)
     assert await store.settle([completed(event)], "w1")
-    assert await store.settle([rejected(event)], "w1") == set()
+    for verdict in (completed, failed, rejected, given_back):
+        assert await store.settle([verdict(event)], "w1") == set()
     assert (await store.get(event.id)).status is Status.COMPLETED
 
 
@@ -114,6 +121,16 @@ async def test_a_thousand_verdicts_are_one_statement(store: Any) -> None:
     assert len(await store.settle(verdicts, "w1")) == 1000
     assert (await store.get(events[1].id)).status is Status.COMPLETED
     assert (await store.get(events[998].id)).last_error == "reason 998"
+
+
+async def test_a_batch_is_settled_whole_or_not_at_all(store: Any) -> None:
+    """Otherwise, trying the batch again finds verdicts of its own and takes them for lost."""
+    fine, odd = await claimed(store, make_new(), make_new())
+    impossible = Settlement(odd, Verdict(Status.FAILED, act=None))  # type: ignore[arg-type]
+    with pytest.raises(Exception, match=r"(?i)null"):
+        await store.settle([completed(fine), impossible], "w1")
+    assert (await store.get(fine.id)).status is Status.PROCESSING
+    assert await store.history(fine.id) == []
 
 
 async def test_settling_nothing_settles_nothing(store: Any) -> None:

@@ -71,6 +71,7 @@ async def test_suspects_get_their_turn_under_a_backlog_that_never_ends(url: str)
                 return suspects <= set(company.ran)
 
             await until(suspects_ran, "the suspects have had their turn")
+            assert [company.beside[id] for id in suspects] == [set(), set()], "alone, even so"
             assert await duly.events.find(InStatus(Status.PENDING)), "there was always more to do"
 
 

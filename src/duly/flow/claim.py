@@ -34,7 +34,8 @@ async def claim_alone(
 ) -> Event | None:
     """One event that was under way when a worker vanished. It must be delivered with nothing beside it: if it
     is what ended that worker, it will end this one, and only it shall pay for that."""
-    for event in await store.claim_alone(worker, lanes, lease):
+    while claimed := await store.claim_alone(worker, lanes, lease):
+        [event] = claimed
         last = (await store.history(event.id))[-1 if event.status is not Status.FAILED else -2]
         if last.act == "interrupted" and last.version == event.version - 1:
             signals.emit(Interrupted(msgspec.structs.replace(event, worker=last.worker, claimed=last.claimed)))

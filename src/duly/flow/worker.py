@@ -28,6 +28,9 @@ NOW, FOREVER = timedelta(), timedelta.max
 LOOK_ROUND = 1.0
 """Seconds of backlog after which a worker looks for interrupted events all the same."""
 
+MAKE_QUIET, PRESSING = 1.0, 10
+"""Seconds for which a worker tries to make a quiet moment; after so many leases it tries for as long as it takes."""
+
 QUIET = timedelta(milliseconds=50)
 """How long to wait before looking again for a quiet moment."""
 
@@ -163,14 +166,16 @@ class Worker:
         """Deliver an event that a crash interrupted, if there is a quiet moment for it. Waiting for one is kinder
         than making one, but not for ever."""
         now = time.monotonic()
-        quiet = self._pool.load == 0 and self._settler.is_idle
-        if not quiet and (overdue < self._options.lease or now < self._force_after):
+        if not self._quiet() and (overdue < self._options.lease or now < self._force_after):
             return False
-        await self._finish_all()
-        delivered = self._stopping.is_set() or await self._one_alone()
+        await self._finish_all(within=math.inf if overdue > PRESSING * self._options.lease else MAKE_QUIET)
+        delivered = self._quiet() and not self._stopping.is_set() and await self._one_alone()
         # A fifth of the time at most: what was interrupted must not keep all else waiting.
         self._force_after = time.monotonic() + 4 * (time.monotonic() - now)
         return delivered
+
+    def _quiet(self) -> bool:
+        return self._pool.load == 0 and self._settler.is_idle
 
     def _until(self, horizon: Horizon, *, found: bool) -> float:
         """Seconds to sleep: until the next event is ready, and not past the poll interval."""
@@ -255,7 +260,15 @@ class Worker:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(0.05):
                     await self._roomier.wait()
-        await self._settler.idle()
+        if not self._settler.is_idle:
+            waits = [self._settler.idle()] if even_if_stopping else [self._settler.idle(), self._stopping.wait()]
+            tasks = [asyncio.ensure_future(wait) for wait in waits]
+            try:
+                left = None if within == math.inf else max(0.0, until - time.monotonic())
+                await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in tasks:
+                    task.cancel()
 
     # -- beside the loop
 

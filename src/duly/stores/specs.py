@@ -52,7 +52,7 @@ def compile_spec(spec: Spec, dialect: Dialect) -> tuple[str, dict[str, Any]]:
                 tests = [
                     f"e.{field} = {place(field, value)}"
                     for value in values
-                    if not isinstance(value, str) or _storable(value)
+                    if _storable(value) and (field not in TEXTS or isinstance(value, str))
                 ]
                 return guard(field, f"({' OR '.join(tests) or 'false'})")
             case Gap(later, earlier, op, span):

@@ -140,10 +140,13 @@ class Statements(ABC):
         return Horizon(*(None if ahead is None else self.read_span(ahead) for ahead in row))
 
     async def renew(self, claims: Sequence[Claim], lease: timedelta) -> set[str]:
+        claims = sorted(claims, key=lambda claim: claim.id)
         values: Columns = {"id": [c.id for c in claims], "version": [c.version for c in claims]}
         return {row[0] for row in await self.ask("renew", values, lease=self.span(lease))}
 
     async def settle(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
+        # In the order in which leases are renewed too, so that the two never wait for each other.
+        settlements = sorted(settlements, key=_by_id)
         delivered = [settlement.event for settlement in settlements if settlement.verdict is DELIVERED]
         others = [settlement for settlement in settlements if settlement.verdict is not DELIVERED]
         settled = await self._complete(delivered, worker) if delivered else set()
@@ -292,6 +295,10 @@ class Statements(ABC):
         if "delay" in values:
             values["delay"] = [None if delay is None else self.span(delay) for delay in values["delay"]]
         return values
+
+
+def _by_id(settlement: Settlement) -> str:
+    return settlement.event.id
 
 
 def _by_due(event: Event) -> datetime:

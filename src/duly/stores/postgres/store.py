@@ -41,6 +41,7 @@ CREATE TABLE IF NOT EXISTS duly.migrations (
 _TRANSIENT = (
     OSError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # the driver lost its place when the connection broke
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,  # shutdown, crash of a neighbour, starting up
     asyncpg.InsufficientResourcesError,  # disk full, too many connections
@@ -62,8 +63,13 @@ class PostgresStore(PostgresStatements):
 
     async def connect(self) -> None:
         """Reach the database, whatever its tables are; ``open`` also requires them."""
-        self._own = await self._connect(SESSION | PLANS, least=1, most=OWN_CONNECTIONS)
-        self._lent = await self._connect(SESSION, least=0, most=LENT_CONNECTIONS)
+        self._own = await self._connect(SESSION | PLANS, OWN_CONNECTIONS)
+        self._lent = await self._connect(SESSION, LENT_CONNECTIONS)
+        try:
+            await self.now()
+        except BaseException:
+            await self.close()
+            raise
 
     async def open(self, *, migrate: bool = True) -> None:
         await self.connect()
@@ -75,12 +81,12 @@ class PostgresStore(PostgresStatements):
             await self.close()
             raise
 
-    async def _connect(self, session: dict[str, str], *, least: int, most: int) -> asyncpg.Pool:
+    async def _connect(self, session: dict[str, str], most: int) -> asyncpg.Pool:
         try:
             with _translated():
                 return await asyncpg.create_pool(
                     self.url,
-                    min_size=least,
+                    min_size=0,  # asyncpg would log each vain try to keep more alive during an outage
                     max_size=most,
                     reset=_no_reset,
                     max_inactive_connection_lifetime=60,
@@ -131,8 +137,11 @@ class PostgresStore(PostgresStatements):
                 await inner.start()
             try:
                 yield transaction
+            except StoreUnavailable:
+                connection.terminate()  # it may be broken; the server rolls back
+                raise
             except BaseException:
-                with suppress(StoreUnavailable), _translated():  # a lost connection is rolled back by the server
+                with suppress(StoreUnavailable), _translated():
                     await inner.rollback()
                 raise
             else:

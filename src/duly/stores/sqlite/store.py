@@ -197,7 +197,12 @@ class SqliteStore(SqliteStatements):
     async def begin(self) -> AsyncIterator["SqliteTransaction"]:
         self._refuse_own_deadlock()
         async with self._writing:
-            await self._on_writer(_execute_plain, self.writer, "BEGIN IMMEDIATE")
+            try:
+                await self._on_writer(_execute_plain, self.writer, "BEGIN IMMEDIATE")
+            except asyncio.CancelledError:
+                # The thread may begin it all the same, later. What it does next is to end it.
+                self._hop(self._writer_thread, _rollback, self.writer).add_done_callback(_nobody_waits)
+                raise
             transaction = SqliteTransaction(self)
             token = _open_transaction.set(transaction)
             try:
@@ -338,6 +343,11 @@ class SqliteTransaction(SqliteStatements):
         if self.ended:
             raise Misuse("this transaction has ended: begin another one")
         return await self.store._on_writer(call, self.connection, *args)
+
+
+def _nobody_waits(future: "asyncio.Future[None]") -> None:
+    if not future.cancelled():
+        future.exception()
 
 
 def _iso(*values: Any) -> str:
