@@ -133,6 +133,9 @@ class Transaction(Statements, Protocol):
     def connection(self) -> Any:
         """The driver's own connection."""
 
+    def abandon(self) -> None:
+        """Roll back now, whatever its user still wants to do with it."""
+
     async def execute(self, sql: str, *args: Any) -> Any: ...
 
     async def fetch(self, sql: str, *args: Any) -> list[Any]: ...

@@ -184,7 +184,18 @@ def register(duly: Duly, orders: Orders, journal: Journal, doom: Doom) -> None:
         time.sleep(3600)
 
 
+def end_with_supervisor() -> None:
+    """Standard input is a pipe from it, which closes when it dies, however that happens."""
+
+    def wait() -> None:
+        os.read(0, 1)
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 def main() -> None:
+    end_with_supervisor()
     orders = msgspec.json.decode(sys.argv[1], type=Orders)
     journal = Journal(orders)
     doom = Doom(orders, journal)

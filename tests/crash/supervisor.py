@@ -1,6 +1,7 @@
 """Starts worker processes, kills them, and starts others in their place, two at a time."""
 
 import asyncio
+import inspect
 import itertools
 import json
 import random
@@ -22,7 +23,7 @@ DOOMED = Path(__file__).with_name("doomed.py")
 AT_RANDOM = None
 """In place of a named point: the supervisor kills, whatever the worker is doing."""
 
-LOOK_EVERY = 0.01
+LOOK_EVERY = 0.02
 PATIENCE = 60.0
 HUNGER = 1.0
 """Seconds after which a worker that has not reached its point is given more to do."""
@@ -63,7 +64,7 @@ class Supervisor:
         with (self._folder / "stderr").open("ab") as stderr:
             self._processes[name] = subprocess.Popen(
                 [sys.executable, str(DOOMED), msgspec.json.encode(orders).decode()],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,  # which never says anything: see the worker
                 stderr=stderr,
             )
         return name
@@ -96,6 +97,7 @@ class Supervisor:
             if process.poll() is None:
                 process.kill()
                 process.wait(PATIENCE)
+            process.stdin.close()  # type: ignore[union-attr]
 
     # -- killing
 
@@ -117,17 +119,19 @@ class Supervisor:
                     killed = await self._kill_unless_cruel(worker)
             else:
                 worker = self.start(point, countdown=random.randint(1, 5))
-                while not await self._dies(worker):
-                    await feed()
+                await self._dies(worker, point, feed)
 
-    async def _dies(self, worker: str) -> bool:
-        """Whether it does so before it needs more to do."""
+    async def _dies(self, worker: str, point: str, feed: Callable[[], Awaitable[Any]]) -> None:
         hungry = time.monotonic() + HUNGER
-        while not self.is_dead(worker):
+
+        async def is_dead() -> bool:
+            nonlocal hungry
             if time.monotonic() > hungry:
-                return False
-            await asyncio.sleep(LOOK_EVERY)
-        return True
+                await feed()
+                hungry += HUNGER
+            return self.is_dead(worker)
+
+        await self.until(is_dead, f"{worker} dies at {point}")
 
     def is_dead(self, worker: str) -> bool:
         """True when it was killed; that it ended in any other way is an error."""
@@ -135,6 +139,7 @@ class Supervisor:
         if code is None:
             return False
         assert code == -signal.SIGKILL, f"{worker} ended with {code}: {self._stderr()}"
+        self._processes[worker].stdin.close()  # type: ignore[union-attr]
         if worker not in self.killed:
             [struck] = self.journal.of("struck", worker)
             self.killed[worker] = struck["at"]
@@ -158,11 +163,12 @@ class Supervisor:
     async def finish(self) -> None:
         """Keep two workers at work until nothing is left, and let them end."""
         workers = [self.start(), self.start()]
-        deadline = time.monotonic() + PATIENCE
-        while left := await self._unfinished():
-            assert time.monotonic() < deadline, f"{left} events are unfinished: {self._stderr()}"
-            workers = [self.start() if self.is_dead(worker) else worker for worker in workers]
-            await asyncio.sleep(0.05)
+
+        async def nothing_is_left() -> bool:
+            workers[:] = [self.start() if self.is_dead(worker) else worker for worker in workers]
+            return not await self._unfinished()
+
+        await self.until(nothing_is_left, "every event has ended")
         workers = [worker for worker in workers if not self.is_dead(worker)]
         await self.started(*workers)  # before that, SIGTERM would end them as it ends any process
         await self.stop(*workers)
@@ -173,7 +179,7 @@ class Supervisor:
 
     async def until(self, condition: Callable[[], Any], wanted: str) -> None:
         deadline = time.monotonic() + PATIENCE
-        while not condition():
+        while not (await found if inspect.isawaitable(found := condition()) else found):
             assert time.monotonic() < deadline, f"waited {PATIENCE:g} s in vain until {wanted}: {self._stderr()}"
             await asyncio.sleep(LOOK_EVERY)
 

@@ -7,7 +7,7 @@ from duly.core.lifecycle import DELIVERED
 from duly.core.model import Delivered, Event, Failed, Outcome, Settlement, Unreachable
 from duly.errors import StoreUnavailable
 from duly.flow.settle import completed
-from duly.ports import Route, Store, TransactionalChannel
+from duly.ports import Route, Store, Transaction, TransactionalChannel
 from duly.signals import Lost, Signals
 
 
@@ -25,12 +25,16 @@ class _Undone(Exception):
         self.outcome = outcome
 
 
-async def deliver_and_settle(event: Event, route: Route, store: Store, worker: str, signals: Signals) -> Outcome | None:
+async def deliver_and_settle(
+    event: Event, route: Route, store: Store, worker: str, signals: Signals, lent: dict[str, Transaction]
+) -> Outcome | None:
     """The effect and its settlement commit together: the settlement comes last, and finding no row rolls the
-    effect back. None when there is nothing left to settle: it is settled, or the claim was lost."""
+    effect back. None when there is nothing left to settle: it is settled, or the claim was lost. While the handler
+    has it, the transaction is in *lent*."""
     channel = cast(TransactionalChannel, route.channel)
     try:
         async with store.lend() as tx:
+            lent[event.id] = tx
             outcome = await channel.deliver_in(event, tx)
             if not isinstance(outcome, Delivered):
                 raise _Undone(outcome)
@@ -45,5 +49,7 @@ async def deliver_and_settle(event: Event, route: Route, store: Store, worker: s
         return Unreachable(describe(error))
     except Exception as error:  # such as a transaction that the handler left aborted
         return Failed(describe(error))
+    finally:
+        lent.pop(event.id, None)
     completed(event, signals)
     return None

@@ -12,6 +12,7 @@ class Outage:
     def __init__(self, signals: Signals) -> None:
         self._signals = signals
         self._since: float | None = None
+        self._last = 0.0
         self._wait = SHORTEST
 
     def failed(self, error: Exception) -> float:
@@ -19,10 +20,12 @@ class Outage:
         if self._since is None:
             self._since = time.monotonic()
             self._signals.emit(StoreDown(str(error)))
+        self._last = time.monotonic()
         wait, self._wait = self._wait, min(self._wait * 2, LONGEST)
         return wait
 
     def over(self) -> None:
-        if self._since is not None:
+        """Something worked. What was still on its way when all else failed does not end an outage."""
+        if self._since is not None and time.monotonic() - self._last > SHORTEST / 2:
             self._signals.emit(StoreUp(timedelta(seconds=time.monotonic() - self._since)))
             self._since, self._wait = None, SHORTEST

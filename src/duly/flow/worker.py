@@ -20,7 +20,7 @@ from duly.flow.deliver import deliver, deliver_and_settle
 from duly.flow.outage import Outage
 from duly.flow.pool import Pool
 from duly.flow.settle import Settler, give_back
-from duly.ports import Horizon, Route, Store, Waker
+from duly.ports import Horizon, Route, Store, Transaction, Waker
 from duly.signals import Lost, Signals, WorkerStarted, WorkerStopped
 
 NOW, FOREVER = timedelta(), timedelta.max
@@ -84,6 +84,7 @@ class Worker:
         self._enough = 0  # the load at which there is room again
         self._last = Claimed(0.0, 1, 0)
         self._waker: Waker | None = None
+        self._lent: dict[str, Transaction] = {}  # what transactional handlers have in hand
         self._broken: BaseException | None = None
         self._looked = 0.0
         self._force_after = 0.0
@@ -240,6 +241,8 @@ class Worker:
 
     def _finished(self, event: Event, outcome: Outcome | None) -> None:
         if outcome is not None:
+            if (tx := self._lent.pop(event.id, None)) is not None:  # taken away from a handler that has it still
+                tx.abandon()
             self._settler.add(event, outcome)
         if self._pool.load <= self._enough:
             self._roomier.set()
@@ -248,7 +251,7 @@ class Worker:
 
     async def _attempt(self, event: Event, route: Route) -> Outcome | None:
         if route.transactional:
-            return await deliver_and_settle(event, route, self._store, self.name, self._signals)
+            return await deliver_and_settle(event, route, self._store, self.name, self._signals, self._lent)
         return await deliver(event, route)
 
     async def _finish_all(self, *, even_if_stopping: bool = False, within: float = math.inf) -> None:

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -295,6 +296,19 @@ class Statements(ABC):
         if "delay" in values:
             values["delay"] = [None if delay is None else self.span(delay) for delay in values["delay"]]
         return values
+
+
+class Autocommit(Statements):
+    """Statements that each commit by themselves."""
+
+    @abstractmethod
+    def begin(self) -> AbstractAsyncContextManager[Any]: ...
+
+    async def settle(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
+        if len({settlement.verdict is DELIVERED for settlement in settlements}) < 2:
+            return await super().settle(settlements, worker)
+        async with self.begin() as tx:  # two queries, one commit
+            return set(await tx.settle(settlements, worker))
 
 
 def _by_id(settlement: Settlement) -> str:

@@ -15,6 +15,7 @@ from duly.stores.migrations import pending, require_current
 from duly.stores.postgres.values import PostgresStatements
 from duly.stores.postgres.waker import PostgresWaker
 from duly.stores.queries import Query, load
+from duly.stores.statements import Autocommit
 
 OWN_CONNECTIONS = 5
 """For the engine: claiming, settling, beating, and what people look up beside that."""
@@ -51,7 +52,7 @@ _TRANSIENT = (
 )
 
 
-class PostgresStore(PostgresStatements):
+class PostgresStore(PostgresStatements, Autocommit):
     """A pool of connections; the database alone decides who gets what."""
 
     def __init__(self, url: str, *, clock: Clock | None = None, soon: timedelta = timedelta(seconds=5)) -> None:
@@ -247,6 +248,10 @@ class PostgresTransaction(PostgresStatements):
 
     def end(self) -> None:
         self._connection = None
+
+    def abandon(self) -> None:
+        if self._connection is not None:
+            self._connection.terminate()  # the server rolls back, and frees what it had locked
 
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
         connection = self.connection

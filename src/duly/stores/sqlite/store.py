@@ -24,7 +24,7 @@ from duly.stores.migrations import migrations, pending, require_current
 from duly.stores.queries import Query
 from duly.stores.specs import Dialect
 from duly.stores.sqlite.waker import SqliteWaker
-from duly.stores.statements import STATUSES, Columns, Statements
+from duly.stores.statements import STATUSES, Autocommit, Columns, Statements
 
 T = TypeVar("T")
 
@@ -113,7 +113,7 @@ class SqliteStatements(Statements):
         return claimed
 
 
-class SqliteStore(SqliteStatements):
+class SqliteStore(SqliteStatements, Autocommit):
     """All writing happens on one connection in one thread, so it is in order and needs no locks of its own."""
 
     def __init__(self, path: str, *, clock: Clock | None = None, soon: timedelta = timedelta(seconds=5)) -> None:
@@ -196,28 +196,37 @@ class SqliteStore(SqliteStatements):
     @asynccontextmanager
     async def begin(self) -> AsyncIterator["SqliteTransaction"]:
         self._refuse_own_deadlock()
-        async with self._writing:
-            try:
-                await self._on_writer(_execute_plain, self.writer, "BEGIN IMMEDIATE")
-            except asyncio.CancelledError:
-                # The thread may begin it all the same, later. What it does next is to end it.
-                self._hop(self._writer_thread, _rollback, self.writer).add_done_callback(_nobody_waits)
-                raise
-            transaction = SqliteTransaction(self)
-            token = _open_transaction.set(transaction)
-            try:
-                yield transaction
-            except BaseException:
+        await self._writing.acquire()
+        transaction = SqliteTransaction(self)
+        try:
+            await self._on_writer(_execute_plain, self.writer, "BEGIN IMMEDIATE")
+        except BaseException:
+            transaction.abandon()  # the thread may begin it all the same, later: what it does next is to end it
+            raise
+        token = _open_transaction.set(transaction)
+        try:
+            yield transaction
+        except BaseException:
+            if not transaction.ended:
                 await asyncio.shield(self._on_writer(_rollback, self.writer))
-                raise
-            else:
-                await asyncio.shield(self._on_writer(_commit, self.writer))
-            finally:
+            raise
+        else:
+            if transaction.ended:
+                raise Misuse("this transaction was rolled back while it was in use: its deadline had passed")
+            await asyncio.shield(self._on_writer(_commit, self.writer))
+        finally:
+            if not transaction.ended:
                 transaction.ended = True
-                with suppress(ValueError):  # begun and ended in different tasks, as duly.sync does
-                    _open_transaction.reset(token)
+                self._writing.release()
+            with suppress(ValueError):  # begun and ended in different tasks, as duly.sync does
+                _open_transaction.reset(token)
         if transaction.wakes:
             self.wake()
+
+    def roll_back_soon(self) -> None:
+        """Whatever the writing thread is asked to do after this is not in the same transaction any more."""
+        self._hop(self._writer_thread, _rollback, self.writer).add_done_callback(_nobody_waits)
+        self._writing.release()
 
     def lend(self) -> AbstractAsyncContextManager["SqliteTransaction"]:
         # Differs by necessity: there is one writer, so while it is lent the engine waits too.
@@ -320,6 +329,11 @@ class SqliteTransaction(SqliteStatements):
     @property
     def connection(self) -> apsw.Connection:
         return self.store.writer
+
+    def abandon(self) -> None:
+        if not self.ended:
+            self.ended = True
+            self.store.roll_back_soon()
 
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
         self.wakes |= query.name in _WAKING
