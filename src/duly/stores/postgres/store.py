@@ -64,10 +64,13 @@ class PostgresStore(PostgresStatements, Autocommit):
 
     async def connect(self) -> None:
         """Reach the database, whatever its tables are; ``open`` also requires them."""
-        self._own = await self._connect(SESSION | PLANS, OWN_CONNECTIONS)
-        self._lent = await self._connect(SESSION, LENT_CONNECTIONS)
         try:
+            self._own = await self._connect(SESSION | PLANS, OWN_CONNECTIONS)
+            self._lent = await self._connect(SESSION, LENT_CONNECTIONS)
             await self.now()
+        except ValueError as error:
+            await self.close()
+            raise StoreError(f"the database URL cannot be used: {error}") from error
         except BaseException:
             await self.close()
             raise
@@ -83,19 +86,16 @@ class PostgresStore(PostgresStatements, Autocommit):
             raise
 
     async def _connect(self, session: dict[str, str], most: int) -> asyncpg.Pool:
-        try:
-            with _translated():
-                return await asyncpg.create_pool(
-                    self.url,
-                    min_size=0,  # asyncpg would log each vain try to keep more alive during an outage
-                    max_size=most,
-                    reset=_no_reset,
-                    max_inactive_connection_lifetime=60,
-                    timeout=10,
-                    server_settings=session,
-                )
-        except ValueError as error:
-            raise StoreError(f"the database URL cannot be used: {error}") from error
+        with _translated():
+            return await asyncpg.create_pool(
+                self.url,
+                min_size=0,  # asyncpg would log each vain try to keep more alive during an outage
+                max_size=most,
+                reset=_no_reset,
+                max_inactive_connection_lifetime=60,
+                timeout=10,
+                server_settings=session,
+            )
 
     async def close(self) -> None:
         pools, self._own, self._lent = (self._own, self._lent), None, None
