@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import apsw
 import pytest
 
 from duly.config import read_settings
-from duly.core.model import Claim
+from duly.core.lifecycle import DELIVERED
+from duly.core.model import Claim, Settlement, Status, Verdict
 from duly.stores.migrations import migrations
 from duly.stores.queries import load
 from duly.testing import ManualClock
@@ -239,3 +241,37 @@ def test_each_query_of_sqlite_searches_its_index(name: str) -> None:
     connection.close()
     assert set(re.findall(r"USING (?:COVERING )?INDEX (\w+)", told)) >= INDEXES[name], told
     assert not re.search(r"SCAN (events|e|old|schedules|history)\b", told), told
+
+
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+async def test_statistics_from_before_the_claims_mislead_nobody(
+    new_postgres: Callable[[], str], clock: ManualClock, mode: str
+) -> None:
+    """When it was analysed, nothing was claimed. A plan that believes so compares all claims with all verdicts."""
+    store = open_store(read_settings({}, database_url=new_postgres()), clock)
+    await store.open(migrate=True)
+    try:
+        await store.add([make_new(due=clock.now()) for _ in range(3000)])
+        async with store.begin() as tx:
+            await tx.execute("ANALYZE duly.events")
+        compared: dict[str, int] = {}
+        for kind in (store.begin, store.lend):
+            async with watched(kind(), mode) as (tx, plans):
+                claimed = await tx.claim("w1", {LANE: 1000}, timedelta(seconds=30))
+                assert len(claimed) == 1000
+                for name in ("renew", "complete", "settle"):
+                    await tx.execute("RESET search_path")  # a plan is told when the next statement comes
+                    plans.told.clear()
+                    if name == "renew":
+                        await tx.renew([Claim(event.id, event.version) for event in claimed], timedelta(seconds=30))
+                    else:
+                        verdict = DELIVERED if name == "complete" else Verdict(Status.FAILED, "rejected", error="410")
+                        half = claimed[:500] if name == "complete" else claimed[500:]
+                        assert len(await tx.settle([Settlement(event, verdict) for event in half], "w1")) == 500
+                    await tx.execute("RESET search_path")
+                    removed = [n.get("Rows Removed by Join Filter", 0) * n["Actual Loops"] for n in plans.nodes()]
+                    compared[f"{name} on {kind.__name__}"] = sum(removed)
+        assert len(compared) == 6
+        assert max(compared.values()) <= 1000, compared
+    finally:
+        await store.close()

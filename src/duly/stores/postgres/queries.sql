@@ -141,9 +141,11 @@ SELECT min((SELECT ready FROM duly.events WHERE lane = wanted.lane AND unsettled
 FROM unnest(:lanes::text[]) AS wanted (lane)
 
 -- name: renew
+-- (Here and below, the status is compared with an expression over the given rows. Compared with a constant, the
+-- planner would look it up in its statistics, find that hardly any event is claimed, and begin with a scan for those.)
 UPDATE duly.events AS e SET ready = {now} + :lease::bigint * {us}
 FROM unnest(:id::uuid[], :version::int[]) AS held (id, version)
-WHERE e.id = held.id AND e.version = held.version AND e.status = 'PROCESSING'
+WHERE e.id = held.id AND e.version = held.version AND e.status = CASE WHEN held.id IS NOT NULL THEN 'PROCESSING' END
 RETURNING e.id::text
 
 -- name: settle
@@ -160,7 +162,7 @@ WITH settled AS (
         executed = CASE WHEN verdict.status = 'COMPLETED' THEN greatest(e.claimed, e.due) END
     FROM unnest(:id::uuid[], :version::int[], :status::text[], :act::text[], :error::text[], :wait::bigint[],
                 :counts::int[]) AS verdict (id, version, status, act, error, wait, counts)
-    WHERE e.id = verdict.id AND e.version = verdict.version AND e.status = 'PROCESSING'
+    WHERE e.id = verdict.id AND e.version = verdict.version AND e.status = CASE WHEN verdict.id IS NOT NULL THEN 'PROCESSING' END
     RETURNING e.id, e.version, e.attempts, e.claimed, verdict.act, verdict.error, verdict.counts
 ), audit AS (
     INSERT INTO duly.history (subject, at, act, worker, version, attempt, claimed, detail)
@@ -176,7 +178,7 @@ WITH settled AS (
     SET status = 'COMPLETED', ready = NULL, attempts = e.attempts + 1, unsettled = e.unsettled - 1,
         executed = greatest(e.claimed, e.due)
     FROM unnest(string_to_array(:ids, ',')::uuid[], string_to_array(:versions, ',')::int[]) AS done (id, version)
-    WHERE e.id = done.id AND e.version = done.version AND e.status = 'PROCESSING'
+    WHERE e.id = done.id AND e.version = done.version AND e.status = CASE WHEN done.id IS NOT NULL THEN 'PROCESSING' END
     RETURNING e.id, e.version, e.attempts, e.claimed
 ), audit AS (
     INSERT INTO duly.history (subject, at, act, worker, version, attempt, claimed)
