@@ -87,6 +87,8 @@ class Worker:
         self._lent: dict[str, Transaction] = {}  # what transactional handlers have in hand
         self._broken: BaseException | None = None
         self._looked = 0.0
+        self._in_vain = 0  # claims in a row that found nothing
+        self._backlog_next = False
         self._force_after = 0.0
         self._blocked = 0.001
 
@@ -184,6 +186,8 @@ class Worker:
         if found or ahead > NOW:
             self._blocked = 0.001
             return max(0.0, ahead.total_seconds())
+        if self._in_vain * self._options.concurrency < len(self._lanes):
+            return 0.0  # not all lanes have been looked at yet
         # Ready, but not to be had: somebody has it locked. Do not spin.
         self._blocked = min(2 * self._blocked, 0.5)
         return self._blocked
@@ -192,20 +196,26 @@ class Worker:
         free = min(self._options.batch_size, self._free())
         if not self._lanes or free < 1:
             return []
-        room = share(self._lanes, free, self._busy)
-        if len(room) > free:  # more lanes than room: this time these, next time the others
-            self._lanes = self._lanes[free:] + self._lanes[:free]
-            room = dict.fromkeys(self._lanes[:free], 1)
+        room = share(self._lanes, free, self._busy) if len(self._lanes) <= free else self._in_turn(free)
         events = await claim(self._store, self.name, room, self._options.lease, self._signals)
         taken: dict[str, int] = {}
         for event in events:
             taken[event.lane] = taken.get(event.lane, 0) + 1
-        self._busy = frozenset(lane for lane, count in taken.items() if count >= room[lane])
+        self._busy = frozenset(lane for lane, count in taken.items() if count >= room[lane]) | (self._busy - set(room))
+        self._in_vain = 0 if events else self._in_vain + 1
         if events:
             self._adapt()
             self._last = Claimed(time.monotonic(), len(events), self._pool.finished)
             self._pool.start(events)
         return events
+
+    def _in_turn(self, free: int) -> dict[str, int]:
+        """With more lanes than room: those with a backlog, and every other time the next few of all."""
+        self._backlog_next = not self._backlog_next
+        if self._busy and self._backlog_next:
+            return dict.fromkeys(list(self._busy)[:free], 1)
+        self._lanes = self._lanes[free:] + self._lanes[:free]
+        return dict.fromkeys(self._lanes[:free], 1)
 
     async def _one_alone(self) -> bool:
         event = await claim_alone(self._store, self.name, self._lanes, self._options.lease, self._signals)

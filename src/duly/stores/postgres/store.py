@@ -139,7 +139,7 @@ class PostgresStore(PostgresStatements, Autocommit):
             try:
                 yield transaction
             except StoreUnavailable:
-                connection.terminate()  # it may be broken; the server rolls back
+                _terminate(connection)  # it may be broken; the server rolls back
                 raise
             except BaseException:
                 with suppress(StoreUnavailable), _translated():
@@ -251,7 +251,7 @@ class PostgresTransaction(PostgresStatements):
 
     def abandon(self) -> None:
         if self._connection is not None:
-            self._connection.terminate()  # the server rolls back, and frees what it had locked
+            _terminate(self._connection)  # the server rolls back, and frees what it had locked
 
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
         connection = self.connection
@@ -298,6 +298,11 @@ async def _applied(connection: Any) -> int:
     if await connection.fetchval("SELECT to_regclass('duly.migrations')") is None:
         return 0
     return int(await connection.fetchval("SELECT coalesce(max(version), 0) FROM duly.migrations"))
+
+
+def _terminate(connection: Any) -> None:
+    with suppress(asyncpg.InterfaceError):  # the pool has taken it back already
+        connection.terminate()
 
 
 async def _no_reset(_connection: Any) -> None:
