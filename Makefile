@@ -40,13 +40,15 @@ format: $(READY)-dev ## Format the code and fix what can be fixed
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
 
-bench: $(READY)-dev ## Measure rates and lateness on both stores (ARGS go to the benchmarks)
+bench: $(READY)-bench ## Measure beside other schedulers and write docs/benchmarks.md (ARGS=--quick: in two minutes)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 lock: $(READY) ## Pin the dependencies again after pyproject.toml changed (ARGS=--upgrade for newer ones)
 	$(COMPILE) $(ARGS) --group uv -o requirements/uv.txt
 	$(COMPILE) $(ARGS) pyproject.toml --extra postgres --group dev --group build -o requirements/dev.txt
 	$(COMPILE) pyproject.toml --group build -c requirements/dev.txt -o requirements/demo.txt
+	$(COMPILE) pyproject.toml --extra postgres --group dev --group build --group bench -c requirements/dev.txt \
+		-o requirements/bench.txt
 
 clean: ## Remove the environment, caches and build results
 	rm -rf $(VENV) dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -1,94 +1,123 @@
-"""``make bench``: every workload on every store, in processes of their own, interleaved, several times.
+"""``make bench``: every workload, Duly beside its peers, interleaved, several times.
 
-It starts its own PostgreSQL, with fsync and synchronous_commit on. Figures are medians; the spread is beside them.
+It starts its own PostgreSQL, with fsync, synchronous_commit and full_page_writes on. Figures are medians, with the
+least and the most beside them. A full run writes docs/benchmarks.json, the charts and the tables of
+docs/benchmarks.md; a run of a part writes nothing unless it is told where to.
 """
 
 import argparse
-import json
-import platform
-import statistics
-import subprocess
-import sys
-import tempfile
-from collections import defaultdict
+import dataclasses
+import os
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-import psutil
 from rich.console import Console
-from rich.table import Table
+from rich.table import Table as RichTable
 
-from tests.servers import Postgres
+from benchmarks import machine, report
+from benchmarks.peers import HOMES, OTHERS, Absent, find, known
+from benchmarks.plan import QUICK, WORKLOADS, Case, Sizes, backdrops, cases
+from benchmarks.results import Results, Row
+from benchmarks.run import Stage, run_all
+from benchmarks.tables import Table, tables
 
-STORES = ("postgresql", "sqlite")
-DURABLE = {"shared_buffers": "1GB", "max_wal_size": "4GB", "checkpoint_timeout": "30min"}
-
-Results = dict[tuple[str, str], list[dict[str, float]]]
+console = Console()
+progress = Console(stderr=True)
 
 
 def main() -> None:
     arguments = _arguments()
-    workloads = {
-        "insert": (arguments.events,),
-        "drain": (arguments.events,),
-        "lateness": (arguments.rate, arguments.seconds),
-        "idle": (arguments.seconds,),
-    }
-    chosen = {name: numbers for name, numbers in workloads.items() if name in (arguments.only or workloads)}
-    results: Results = defaultdict(list)
-    busy = psutil.cpu_percent(interval=1)
-    with Postgres(durable=True, settings=DURABLE) as server, tempfile.TemporaryDirectory() as folder:
-        for repetition in range(arguments.repeat):
-            for workload, numbers in chosen.items():
-                for store in STORES:
-                    name = f"{workload}_{repetition}"
-                    file = Path(folder, f"{name}.db")
-                    url = server.create_database(name) if store == "postgresql" else f"sqlite:///{file}"
-                    results[workload, store].append(_run("duly", workload, url, numbers))
-                    print(".", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
-    machine = {
-        "python": platform.python_version(),
-        "cores": psutil.cpu_count(),
-        "other_load_percent": busy,
-        "events": arguments.events,
-        "repetitions": arguments.repeat,
-    }
-    _show(results, machine)
-    if arguments.json:
-        rows = [{"workload": w, "store": s, "runs": runs} for (w, s), runs in results.items()]
-        arguments.json.write_text(json.dumps({"machine": machine, "results": rows}, indent=2) + "\n")
+    sizes = QUICK if arguments.quick else Sizes()
+    if arguments.repeat:
+        sizes = dataclasses.replace(sizes, repeat=arguments.repeat)
+    chosen = cases(sizes, arguments.only, arguments.peers)
+    with Stage(backdrops(sizes)) as stage:
+        facts = machine.describe(stage.server.url) | {"repetitions": sizes.repeat}
+        progress.print(f"Other load: {facts['other_load_percent']} % of all cores, average {facts['load_average']}")
+        figures, refused = run_all(stage, chosen, sizes.repeat, _tell)
+    facts["load_average_after"] = round(os.getloadavg()[0], 2)
+    results = Results(
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        quick=arguments.quick,
+        machine=facts | _busiest(figures),
+        peers=dict(_peers()),
+        rows=tuple(_row(case, figures.get(case, []), refused.get(case)) for case in chosen),
+    )
+    whole = not (arguments.quick or arguments.only or arguments.peers or arguments.repeat)
+    if path := arguments.json or (report.RESULTS if whole else None):
+        results.write(path)
+        progress.print(f"Written: {path}")
+    for table in tables(results):
+        console.print(_for_terminal(table))
+    if whole:
+        report.main()
+    if any(case.peer == "duly" for case in refused):
+        raise SystemExit("a case of Duly's own failed")
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--events", type=int, default=50_000, help="how many to insert and to drain")
-    parser.add_argument("--rate", type=int, default=200, help="one-shots a second, for lateness")
-    parser.add_argument("--seconds", type=int, default=20, help="how long to measure lateness and idling")
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--only", nargs="*", choices=["insert", "drain", "lateness", "idle"])
+    parser.add_argument("--quick", action="store_true", help="a small version, in two minutes: to see that it works")
+    parser.add_argument("--only", nargs="+", choices=WORKLOADS, metavar="WORKLOAD", help=", ".join(WORKLOADS))
+    parser.add_argument("--peers", nargs="*", choices=OTHERS, metavar="PEER", help=", ".join(OTHERS))
+    parser.add_argument("--repeat", type=int, help="how often everything is measured")
     parser.add_argument("--json", type=Path, help="write every single figure to this file")
     return parser.parse_args()
 
 
-def _run(contender: str, workload: str, url: str, numbers: tuple[int, ...]) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.one", contender, workload, url, *map(str, numbers)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-    if done.returncode != 0:
-        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr}")
-    return dict(json.loads(done.stdout))
+def _tell(case: Case, found: dict[str, Any] | str) -> None:
+    if isinstance(found, str):
+        shown = found
+    else:
+        shown = ", ".join(
+            f"{name} {value:,.4g}" for name, value in found.items() if not isinstance(value, list) and name != "early"
+        )
+    progress.print(f"{case.workload} · {case.peer} · {case.label or '–'}: {shown}", highlight=False, soft_wrap=True)
 
 
-def _show(results: Results, machine: dict[str, object]) -> None:
-    table = Table(title="Duly, durable commits, history kept: " + ", ".join(f"{k} {v}" for k, v in machine.items()))
-    for column in ("workload", "store", "figure", "median", "spread"):
-        table.add_column(column, justify="right" if column in ("median", "spread") else "left")
-    for (workload, store), runs in results.items():
-        for figure in runs[0]:
-            values = [run[figure] for run in runs]
-            spread = f"{min(values):,.1f} … {max(values):,.1f}"
-            table.add_row(workload, store, figure, f"{statistics.median(values):,.1f}", spread)
-        table.add_section()
-    Console().print(table)
+def _peers() -> Any:
+    for name in HOMES:
+        try:
+            peer = find(name)
+        except Absent:
+            continue
+        yield (
+            name,
+            {"title": peer.title, "version": peer.version, "settings": peer.settings, "keeps": peer.keeps},
+        )
+
+
+def _row(case: Case, runs: list[dict[str, Any]], reason: str | None) -> Row:
+    try:
+        title = known(case.peer).title
+    except Absent:
+        title = case.peer.replace("_", "-")
+    return Row(
+        workload=case.workload,
+        peer=case.peer,
+        title=title,
+        label=case.label,
+        numbers=case.numbers,
+        runs=tuple(runs),
+        reason=reason,
+    )
+
+
+def _busiest(figures: dict[Case, list[dict[str, Any]]]) -> dict[str, float]:
+    """Other load, looked at before each case."""
+    loads = [run["other_load_percent"] for runs in figures.values() for run in runs]
+    return {"most_other_load_percent": max(loads, default=0.0)}
+
+
+def _for_terminal(table: Table) -> RichTable:
+    shown = RichTable(title=table.title, title_justify="left")
+    for n, column in enumerate(table.columns):
+        shown.add_column(column, justify="left" if n == 0 or table.name == "targets" else "right")
+    colours = {"met": "[green]met[/]", "missed": "[red]missed[/]"}
+    for row in table.rows:
+        shown.add_row(*[colours.get(cell, cell) for cell in row])
+    return shown
 
 
 if __name__ == "__main__":

@@ -1,18 +1,36 @@
-"""Runs one workload of one contender in this process and prints the result as JSON.
+"""Runs one workload of one peer and prints the figures as JSON.
 
-python -m benchmarks.one duly drain postgresql://… 50000
+python -m benchmarks.one duly drain postgresql://… 50000 2
 """
 
-import asyncio
 import importlib
 import json
 import sys
 
+from benchmarks.peers import Absent, find
+
+WORKLOADS = {
+    "insert": "workloads",
+    "drain": "workloads",
+    "lateness": "workloads",
+    "idle": "workloads",
+    "memory": "memory",
+    "claim": "claims",
+    "claimers": "claims",
+    "backdrop": "claims",
+    "finish_all": "claims",
+}
+"""Each with the module that it stands in; only that one is imported."""
+
 
 def main() -> None:
-    contender, workload, url, *numbers = sys.argv[1:]
-    module = importlib.import_module(f"benchmarks.contenders.{contender}")
-    print(json.dumps(asyncio.run(getattr(module, workload)(url, *map(int, numbers)))))
+    name, workload, url, *numbers = sys.argv[1:]
+    measure = getattr(importlib.import_module(f"benchmarks.{WORKLOADS[workload]}"), workload)
+    try:
+        figures = measure(find(name), url, *map(int, numbers))
+    except Absent as absent:
+        raise SystemExit(str(absent)) from None
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

@@ -1,1 +1,0 @@
-"""Whom to measure. Each file has the workloads as functions of a database URL: insert, drain, lateness, idle."""

@@ -1,0 +1,62 @@
+// A measured process's side of the talk with the one that measures, as in benchmarks/gate.py.
+import readline from "node:readline";
+
+const [OFTEN, SELDOM] = [5, 250]; // milliseconds between two words on how many were handled
+const lines = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+
+export const late = []; // seconds
+let handled = 0;
+
+export function count() {
+  handled += 1;
+}
+
+export function note(due) {
+  late.push((performance.timeOrigin + performance.now()) / 1e3 - due / 1e6);
+  handled += 1;
+}
+
+/** Say so, wait for "go", and from then on tell how far the work is; call stop on "stop". */
+export async function ready(stop) {
+  say("ready");
+  if ((await hear()) !== "go") process.exit(1);
+  let told = 0;
+  setInterval(() => {
+    if (handled !== told) {
+      told = handled;
+      say(`handled ${told}`);
+    }
+  }, process.argv[4] === "on-time" ? SELDOM : OFTEN);
+  hear().then(async (word) => {
+    if (word !== "stop") process.exit(1); // whoever measured is gone
+    say(`late ${JSON.stringify(late)}`);
+    await stop();
+    process.exit(0);
+  });
+}
+
+/** What to add, one order after the other: chunks of due times in µs. */
+export async function* orders(size) {
+  say("ready");
+  for (let word = await hear(); word && word !== "stop"; word = await hear()) {
+    const [events, first, step] = word.split(" ").map(Number);
+    for (let start = 0; start < events; start += size) {
+      const length = Math.min(size, events - start);
+      yield Array.from({ length }, (_, n) => first + (start + n) * step);
+    }
+    say("done");
+  }
+}
+
+export function instant(due) {
+  return new Date(due / 1000);
+}
+
+async function hear() {
+  const { value, done } = await lines.next();
+  return done ? "" : value.trim();
+}
+
+function say(words) {
+  process.stdout.write(`> ${words}\n`);
+}

@@ -1,0 +1,158 @@
+"""What ``make bench`` runs: which workload, for whom, with how many events."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from benchmarks.peers import OTHERS, Absent, Peer, find
+
+WORKLOADS = ("insert", "drain", "lateness", "idle", "growth", "claimers", "memory")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """How much of everything."""
+
+    events: int = 50_000
+    most: float = 1.0  # share of the most that a slow peer is given
+    rate: int = 200
+    seconds: int = 20
+    peers_seconds: int = 10  # peers' lateness is seconds, not milliseconds: it shows in half the time
+    idle: int = 8
+    future: tuple[int, int] = (1_000_000, 5_000_000)
+    finished: int = 1_000_000
+    foreign: int = 100_000
+    rounds: int = 300
+    claims: int = 100_000
+    memory: int = 1_000_000
+    repeat: int = 3
+    thorough: bool = True  # or leave out what peers use while idle, and slow ones with two processes
+
+
+QUICK = Sizes(
+    events=5000,
+    most=0.1,
+    seconds=1,
+    peers_seconds=1,
+    idle=1,
+    future=(20_000, 100_000),
+    finished=20_000,
+    foreign=10_000,
+    rounds=50,
+    claims=10_000,
+    memory=50_000,
+    repeat=1,
+    thorough=False,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One workload of one peer. With a backdrop, in a database that was prepared with it."""
+
+    workload: str
+    peer: str
+    numbers: tuple[int, ...]
+    label: str = ""
+    backdrop: str | None = None
+    once: bool = False  # too long to be repeated, and steady enough
+
+
+@dataclass(frozen=True, slots=True)
+class Backdrop:
+    """What a claim must find its way past."""
+
+    title: str
+    future: int = 0
+    foreign: int = 0
+    finished: int = 0
+
+
+def backdrops(sizes: Sizes) -> dict[str, Backdrop]:
+    some, many = sizes.future
+    return {
+        "none": Backdrop("nothing else"),
+        "some": Backdrop(f"{some:,} future events", future=some),
+        "many": Backdrop(f"{many:,} future events", future=many),
+        "held": Backdrop(f"{sizes.finished:,} finished behind an open transaction", finished=sizes.finished),
+        "foreign": Backdrop(f"{sizes.foreign:,} due in another lane", foreign=sizes.foreign),
+    }
+
+
+def cases(sizes: Sizes, only: list[str] | None, peers: list[str] | None) -> list[Case]:
+    others = [name for name in OTHERS if name in (peers or OTHERS)]
+    wanted = only or WORKLOADS
+    return [case for workload in wanted for case in _PLANS[workload](sizes, others)]
+
+
+def cap(name: str, workload: str, sizes: Sizes) -> int:
+    """How many events a peer is given, less where it is slow."""
+    try:
+        peer = find(name)
+    except Absent:
+        return sizes.events
+    most = peer.drains_at_most if workload == "drain" else peer.inserts_at_most
+    return min(sizes.events, int(most * sizes.most))
+
+
+def _insert(sizes: Sizes, others: list[str]) -> Iterator[Case]:
+    for name in ("duly", *others, "duly_in_asyncpg", "duly_in_psycopg", "duly_sqlite"):
+        yield Case("insert", name, (cap(name, "insert", sizes),))
+
+
+def _drain(sizes: Sizes, others: list[str]) -> Iterator[Case]:
+    for name in ("duly", *others, "duly_task", "duly_sqlite"):
+        yield Case("drain", name, (cap(name, "drain", sizes), 1), "1 process")
+    for name in ("duly", *others, "duly_task"):
+        events = cap(name, "drain", sizes)
+        if sizes.thorough or events == sizes.events:
+            yield Case("drain", name, (events, 2), "2 processes")
+
+
+def _lateness(sizes: Sizes, others: list[str]) -> Iterator[Case]:
+    for name in ("duly", "duly_lookahead", "duly_sqlite"):
+        yield Case("lateness", name, (sizes.rate, sizes.seconds))
+    for name in others:
+        yield Case("lateness", name, (sizes.rate, sizes.peers_seconds))
+
+
+def _idle(sizes: Sizes, others: list[str]) -> Iterator[Case]:
+    for name in ("duly", "duly_lookahead", *(others if sizes.thorough else ())):
+        yield Case("idle", name, (sizes.idle, 1), "1 worker")
+    for name in ("duly", "duly_lookahead"):
+        yield Case("idle", name, (sizes.idle, 10), "10 workers")
+
+
+def _growth(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
+    for name, backdrop in backdrops(sizes).items():
+        yield Case("claim", "duly", (sizes.rounds,), backdrop.title, name)
+
+
+def _claimers(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
+    for batch in (10, 100):
+        yield Case("claimers", "duly", (sizes.claims, batch), f"batches of {batch}")
+
+
+def _memory(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
+    yield Case("memory", "duly", (sizes.memory,), f"{sizes.memory:,} events", once=True)
+
+
+_PLANS = {
+    "insert": _insert,
+    "drain": _drain,
+    "lateness": _lateness,
+    "idle": _idle,
+    "growth": _growth,
+    "claimers": _claimers,
+    "memory": _memory,
+}
+
+
+def refusal(case: Case) -> str | None:
+    """Why a case cannot be run at all."""
+    try:
+        peer: Peer = find(case.peer)
+    except Absent as absent:
+        return str(absent)
+    if case.workload == "drain" and case.numbers[1] > 1 and not peer.several:
+        return "its processes cannot share the work"
+    return None

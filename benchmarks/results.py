@@ -1,0 +1,72 @@
+"""What a run of the benchmarks found, as it is kept in JSON."""
+
+import json
+import statistics
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """All repetitions of one workload of one peer; without figures, the reason."""
+
+    workload: str
+    peer: str
+    title: str
+    label: str = ""
+    numbers: tuple[int, ...] = ()
+    runs: tuple[dict[str, Any], ...] = ()
+    reason: str | None = None
+
+    def values(self, figure: str) -> list[float]:
+        return [run[figure] for run in self.runs]
+
+    def median(self, figure: str) -> float:
+        return statistics.median(self.values(figure))
+
+    def medians(self, figure: str) -> list[float]:
+        """Of a figure that is a list."""
+        return [statistics.median(values) for values in zip(*self.values(figure), strict=True)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """One run: when, on what, of whom, and the rows."""
+
+    made: str
+    quick: bool
+    machine: dict[str, Any]
+    peers: dict[str, dict[str, str]]
+    rows: tuple[Row, ...] = field(default_factory=tuple)
+
+    def of(self, workload: str, label: str | None = None) -> Iterator[Row]:
+        for row in self.rows:
+            if row.workload == workload and label in (None, row.label):
+                yield row
+
+    def find(self, workload: str, peer: str, label: str = "") -> Row | None:
+        """That row, if it has figures."""
+        return next((row for row in self.of(workload, label) if row.peer == peer and row.runs), None)
+
+    def write(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(_rounded(asdict(self)), indent=1) + "\n")
+
+
+def read(path: Path) -> Results:
+    found = json.loads(path.read_text())
+    rows = tuple(Row(**row | {"numbers": tuple(row["numbers"]), "runs": tuple(row["runs"])}) for row in found["rows"])
+    return Results(**found | {"rows": rows})
+
+
+def _rounded(value: Any) -> Any:
+    """Four figures are more than a measurement has."""
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    if isinstance(value, dict):
+        return {key: _rounded(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(one) for one in value]
+    return value

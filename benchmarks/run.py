@@ -1,0 +1,114 @@
+"""Runs the cases: each in a process and a database of its own, one after the other, all of them several times."""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from benchmarks import machine
+from benchmarks.claims import held_open
+from benchmarks.plan import Backdrop, Case, refusal
+from tests.servers import Postgres
+
+DURABLE = {"shared_buffers": "1GB", "max_wal_size": "4GB", "checkpoint_timeout": "30min"}
+"""Beside fsync, synchronous_commit and full_page_writes, which are on. A checkpoint comes between the cases, not
+in the middle of somebody's."""
+
+PATIENCE = 1800
+
+
+class Failed(Exception):
+    """Why a case gave no figures, in a line; the rest is printed."""
+
+
+class Stage:
+    """One PostgreSQL, and a folder for SQLite files. Use it as ``with Stage(backdrops) as stage:``."""
+
+    def __init__(self, backdrops: dict[str, Backdrop]) -> None:
+        self._backdrops = backdrops
+        self._prepared: dict[str, str] = {}
+        self._stack = ExitStack()
+        self._made = 0
+
+    def __enter__(self) -> "Stage":
+        self.server = self._stack.enter_context(Postgres(durable=True, settings=DURABLE))
+        self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def run(self, case: Case) -> dict[str, Any]:
+        """The figures of one case; Failed when there are none."""
+        if case.backdrop is not None:
+            return _one(case.peer, case.workload, self._with_backdrop(case.backdrop), case.numbers)
+        with self._fresh(case.peer) as url:
+            return _one(case.peer, case.workload, url, case.numbers)
+
+    @contextmanager
+    def _fresh(self, peer: str) -> Iterator[str]:
+        self._made += 1
+        name = f"bench_{self._made}"
+        if peer == "duly_sqlite":
+            yield f"sqlite:///{self._folder / name}.db"
+            return
+        yield self.server.create_database(name)
+        with psycopg.connect(self.server.url, autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+            connection.execute("CHECKPOINT")
+
+    def _with_backdrop(self, name: str) -> str:
+        """Made when it is first asked for, and kept: five million rows take a minute."""
+        if name not in self._prepared:
+            backdrop = self._backdrops[name]
+            url = self.server.create_database(f"bench_{name}")
+            _one("duly", "backdrop", url, (backdrop.future, backdrop.foreign, backdrop.finished))
+            if backdrop.finished:
+                self._stack.enter_context(held_open(url))
+                _one("duly", "finish_all", url, (backdrop.finished,))
+            self._prepared[name] = url
+        return self._prepared[name]
+
+
+def run_all(
+    stage: Stage, cases: list[Case], repeat: int, told: Callable[[Case, dict[str, Any] | str], None]
+) -> tuple[dict[Case, list[dict[str, Any]]], dict[Case, str]]:
+    """Every case so many times, interleaved; the figures of each, and why others have none."""
+    refused = {case: reason for case in cases if (reason := refusal(case)) is not None}
+    for case, reason in refused.items():
+        told(case, reason)
+    figures: dict[Case, list[dict[str, Any]]] = {case: [] for case in cases if case not in refused}
+    for repetition in range(repeat):
+        for case in figures:
+            if case in refused or (case.once and repetition):
+                continue
+            load, start = machine.busy(0.2), time.monotonic()
+            try:
+                found = stage.run(case)
+            except Failed as failure:
+                refused[case] = str(failure)
+                told(case, str(failure))
+                continue
+            found |= {"took_s": time.monotonic() - start, "other_load_percent": load}
+            figures[case].append(found)
+            told(case, found)
+    return {case: runs for case, runs in figures.items() if case not in refused}, refused
+
+
+def _one(peer: str, workload: str, url: str, numbers: tuple[int, ...]) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks.one", peer, workload, url, *map(str, numbers)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"took more than {PATIENCE} s") from None
+    if done.returncode != 0:
+        sys.stderr.write(done.stderr)
+        raise Failed(done.stderr.strip().rpartition("\n")[2].removeprefix("benchmarks.crew."))
+    return dict(json.loads(done.stdout))

@@ -1,0 +1,152 @@
+"""The figures as tables, for the terminal and for the page."""
+
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from benchmarks.results import Results, Row
+from benchmarks.targets import verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Cells are text; the first column is on the left, figures are on the right."""
+
+    name: str
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+
+
+def tables(results: Results) -> list[Table]:
+    made = [make(results) for make in (_insert, _drain, _lateness, _idle, _claim, _claimers, _memory, _targets)]
+    return [table for table in made if table.rows]
+
+
+def _targets(results: Results) -> Table:
+    words = {True: "met", False: "missed", None: "not measured"}
+    rows = [[one.what, one.target, one.found, words[one.met]] for one in verdicts(results)]
+    return Table("targets", "Targets", ["", "target", "found", ""], rows)
+
+
+def _insert(results: Results) -> Table:
+    return _table(results, "insert", "Bulk insert of future events", {"events/s": _rate, **_COSTS, "events": _events})
+
+
+def _drain(results: Results) -> Table:
+    title = "Drain: due events, a handler that does nothing"
+    return _table(results, "drain", title, {"events/s": _rate, **_COSTS, "events": _events})
+
+
+def _lateness(results: Results) -> Table:
+    rate = next((f", {row.numbers[0]} one-shots a second" for row in results.of("lateness") if row.numbers), "")
+    columns = {
+        "p50 ms": _ms("p50_ms"),
+        "p99 ms": _ms("p99_ms"),
+        "max ms": _ms("max_ms"),
+        "worker CPU %": _plain("client_cpu_percent"),
+        "seconds": lambda row: str(row.numbers[1]),
+    }
+    return _table(results, "lateness", f"Lateness{rate}", columns)
+
+
+def _idle(results: Results) -> Table:
+    columns = {
+        "worker CPU %": _plain("worker_cpu_percent", 2),
+        "its backends' CPU %": _plain("server_cpu_percent", 2),
+    }
+    return _table(results, "idle", "Idle, set up to be on time: CPU of each worker", columns)
+
+
+def _claim(results: Results) -> Table:
+    columns = {"p50 ms": _ms("p50_ms"), "p99 ms": _ms("p99_ms"), "max ms": _ms("max_ms")}
+    return _table(results, "claim", "Growth: a claim of 100 beside", columns, label_first=True)
+
+
+def _claimers(results: Results) -> Table:
+    columns = {"events claimed/s": _rate, "p50 ms": _ms("p50_ms"), "p99 ms": _ms("p99_ms")}
+    return _table(results, "claimers", "50 who claim at once", columns, label_first=True)
+
+
+def _memory(results: Results) -> Table:
+    columns = {
+        "MB after a tenth": _plain("before_mb"),
+        "MB at the end": _plain("after_mb"),
+        "most MB": _plain("most_mb"),
+        "growth %": _plain("growth_percent"),
+    }
+    return _table(results, "memory", "Memory of a worker", columns, label_first=True)
+
+
+# -- cells
+
+Cell = Callable[[Row], str]
+
+
+def _table(
+    results: Results, workload: str, title: str, columns: dict[str, Cell], *, label_first: bool = False
+) -> Table:
+    labels = list(dict.fromkeys(row.label for row in results.of(workload)))
+    several = len(labels) > 1 and not label_first
+    rows = []
+    for label in labels:
+        found = sorted(results.of(workload, label), key=_best_first)
+        for row in found:
+            name = row.label if label_first else row.title
+            lead = [name, row.label] if several else [name]
+            cells = [cell(row) for cell in columns.values()] if row.runs else [row.reason or "", *[""] * 9]
+            rows.append([*lead, *cells[: len(columns)]])
+    lead = ["", ""] if several else [""]
+    return Table(workload, title, [*lead, *columns], rows)
+
+
+def _best_first(row: Row) -> float:
+    """Peers by what counts in the workload, those without figures last; Duly's own workloads as they come."""
+    if not row.runs:
+        return float("inf")
+    if row.workload in ("insert", "drain"):
+        return -row.median("events_per_second")
+    by = {"lateness": "p99_ms", "idle": "cpu_percent"}
+    return row.median(by[row.workload]) if row.workload in by else 0
+
+
+def _rate(row: Row) -> str:
+    return _spread(row, "events_per_second", "{:,.0f}")
+
+
+def _ms(figure: str) -> Cell:
+    return lambda row: _spread(row, figure, "{:,.2f}" if row.median(figure) < 10 else "{:,.0f}")
+
+
+def _plain(figure: str, digits: int = 1) -> Cell:
+    return lambda row: _spread(row, figure, f"{{:,.{digits}f}}")
+
+
+def _spread(row: Row, figure: str, form: str) -> str:
+    values = row.values(figure)
+    middle = form.format(statistics.median(values))
+    if len(values) == 1:
+        return middle
+    return f"{middle} ({form.format(min(values))} – {form.format(max(values))})"
+
+
+def _events(row: Row) -> str:
+    return f"{row.numbers[0]:,}"
+
+
+def _cost(figure: str) -> Cell:
+    return lambda row: f"{row.median(figure):,.0f}" if row.median(figure) else "–"
+
+
+_COSTS: dict[str, Cell] = {
+    "client µs/event": _cost("client_us_per_event"),
+    "server µs/event": _cost("server_us_per_event"),
+}
+
+
+def as_markdown(table: Table) -> Iterator[str]:
+    """GitHub's kind of table."""
+    yield "| " + " | ".join(table.columns) + " |"
+    yield "|" + "|".join("---" if n == 0 else "---:" for n in range(len(table.columns))) + "|"
+    for row in table.rows:
+        yield "| " + " | ".join(row) + " |"
