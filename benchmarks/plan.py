@@ -116,7 +116,7 @@ def _lateness(sizes: Sizes, others: list[str]) -> Iterator[Case]:
 
 
 def _idle(sizes: Sizes, others: list[str]) -> Iterator[Case]:
-    for name in ("duly", "duly_lookahead", *(others if sizes.thorough else ())):
+    for name in ("duly", "duly_lookahead", "duly_sqlite", *(others if sizes.thorough else ())):
         yield Case("idle", name, (sizes.idle, 1), "1 worker")
     for name in ("duly", "duly_lookahead"):
         yield Case("idle", name, (sizes.idle, 10), "10 workers")
@@ -133,7 +133,8 @@ def _claimers(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
 
 
 def _memory(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
-    yield Case("memory", "duly", (sizes.memory,), f"{sizes.memory:,} events", once=True)
+    for name, store in (("duly", ""), ("duly_sqlite", ", SQLite")):
+        yield Case("memory", name, (sizes.memory,), f"{sizes.memory:,} events{store}", once=True)
 
 
 _PLANS = {

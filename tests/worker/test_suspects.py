@@ -57,21 +57,21 @@ async def test_a_suspect_is_delivered_with_nothing_beside_it(url: str) -> None:
 
 
 async def test_suspects_get_their_turn_under_a_backlog_that_never_ends(url: str) -> None:
-    duly = Duly(url, concurrency=2, batch_size=2, lease="1s")
+    duly = Duly(url, concurrency=4, batch_size=4, lease="1s")
     company = Company(duly)
     async with duly:
-        suspects = await interrupt(duly, 2)
-        added = 0
+        suspects = await interrupt(duly, 3)
+        added = len(await duly.add_many(Timer(NOW, "task") for _ in range(500)))
         async with working(duly):
 
             async def suspects_ran() -> bool:
                 nonlocal added
-                if added - len(company.ran) < 100:
-                    added += len(await duly.add_many(Timer(NOW, "task") for _ in range(100)))
+                if added - len(company.ran) < 300:
+                    added += len(await duly.add_many(Timer(NOW, "task") for _ in range(300)))
                 return suspects <= set(company.ran)
 
             await until(suspects_ran, "the suspects have had their turn")
-            assert [company.beside[id] for id in suspects] == [set(), set()], "alone, even so"
+            assert [company.beside[id] for id in suspects] == [set()] * 3, "alone, even so"
             assert await duly.events.find(InStatus(Status.PENDING)), "there was always more to do"
 
 
