@@ -70,7 +70,7 @@ WITH given AS MATERIALIZED (
     RETURNING old.*, old.xmax = 0 AS inserted
 ), audit AS (
     INSERT INTO duly.history (subject, at, act, worker, version, detail)
-    SELECT e.id, {now}, 'moved', :by, e.version, concat('due ', to_char(before.due AT TIME ZONE 'UTC', {iso}), ' → ', to_char(e.due AT TIME ZONE 'UTC', {iso}))
+    SELECT e.id, {now}, 'moved', :by, e.version, concat('due ', coalesce(to_char(before.due AT TIME ZONE 'UTC', {iso}), '?'), ' → ', to_char(e.due AT TIME ZONE 'UTC', {iso}))
     FROM e LEFT JOIN before USING (id) WHERE NOT inserted
 )
 SELECT {event}, inserted,
