@@ -3,6 +3,8 @@
 import asyncio
 from datetime import timedelta
 
+import pytest
+
 from duly import Duly, Event, InStatus, Status, Timer
 from duly.signals import Completed, Interrupted
 from tests.worker.watching import Told, Watched, until, working
@@ -118,6 +120,29 @@ async def test_a_suspect_does_not_keep_others_waiting_for_a_handler_that_takes_l
                 await until(lambda id=id: id in company.ran, f"the innocent {number} is done")
                 await asyncio.sleep(0.2)
             assert await duly.store.now() - now > timedelta(seconds=3)
+        finally:
+            released.set()
+
+
+async def test_a_pressing_suspect_no_longer_waits_for_a_handler_that_takes_hours(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duly.flow.worker.PRESSING", 1)  # leases, instead of ten of them
+    duly = Duly(url, lease="1s")
+    company = Company(duly)
+    under_way, released = asyncio.Event(), asyncio.Event()
+
+    @duly.on("long")
+    async def long(_event: Event) -> None:
+        under_way.set()
+        await released.wait()
+
+    async with duly, working(duly):
+        await duly.after(NOW, "long")
+        await under_way.wait()
+        suspects = await interrupt(duly, 1)
+        try:
+            await until(lambda: set(company.ran) == suspects, "it has had its turn, though not alone")
         finally:
             released.set()
 

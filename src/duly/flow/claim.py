@@ -34,17 +34,21 @@ async def claim_alone(
 ) -> Event | None:
     """One event that was under way when a worker vanished. It must be delivered with nothing beside it: if it
     is what ended that worker, it will end this one, and only it shall pay for that."""
-    while claimed := await store.claim_alone(worker, lanes, lease):
+    while True:
+        async with store.begin() as tx:  # or a store that fails between the two would leave it claimed and unstarted
+            claimed = await tx.claim_alone(worker, lanes, lease)
+            history = await tx.history(claimed[0].id) if claimed else []
+        if not claimed:
+            return None
         [event] = claimed
-        last = (await store.history(event.id))[-1 if event.status is not Status.FAILED else -2]
-        if last.act == "interrupted" and last.version == event.version - 1:
-            signals.emit(Interrupted(msgspec.structs.replace(event, worker=last.worker, claimed=last.claimed)))
+        for entry in history:
+            if entry.act == "interrupted" and entry.version == event.version - 1:
+                signals.emit(Interrupted(msgspec.structs.replace(event, worker=entry.worker, claimed=entry.claimed)))
         if event.status is Status.FAILED:
             signals.emit(DeadLettered(event, event.last_error or ""))
         else:
             signals.emit(Claimed(event, worker))
             return event
-    return None
 
 
 def share(lanes: Sequence[str], free: int, busy: frozenset[str]) -> dict[str, int]:

@@ -29,7 +29,8 @@ LOOK_ROUND = 1.0
 """Seconds of backlog after which a worker looks for interrupted events all the same."""
 
 MAKE_QUIET, PRESSING = 1.0, 10
-"""Seconds for which a worker tries to make a quiet moment; after so many leases it tries for as long as it takes."""
+"""Seconds for which a worker tries to make a quiet moment. After so many leases it tries for a whole one, and then does
+without: a handler that takes hours may keep an interrupted event waiting, but not for hours."""
 
 QUIET = timedelta(milliseconds=50)
 """How long to wait before looking again for a quiet moment."""
@@ -171,8 +172,9 @@ class Worker:
         now = time.monotonic()
         if not self._quiet() and (overdue < self._options.lease or now < self._force_after):
             return False
-        await self._finish_all(within=math.inf if overdue > PRESSING * self._options.lease else MAKE_QUIET)
-        delivered = self._quiet() and not self._stopping.is_set() and await self._one_alone()
+        pressing = overdue > PRESSING * self._options.lease
+        await self._finish_all(within=self._options.lease.total_seconds() if pressing else MAKE_QUIET)
+        delivered = (self._quiet() or pressing) and not self._stopping.is_set() and await self._one_alone()
         # A fifth of the time at most: what was interrupted must not keep all else waiting.
         self._force_after = time.monotonic() + 4 * (time.monotonic() - now)
         return delivered
