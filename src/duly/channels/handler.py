@@ -22,19 +22,15 @@ class AsyncHandler:
     def __init__(self, type: str, function: Callable[..., Any]) -> None:
         self.type, self.function = type, function
 
-    async def deliver(self, event: Event) -> Outcome:
-        return await self._outcome(event)
-
-    async def deliver_in(self, event: Event, tx: Transaction) -> Outcome:
-        return await self._outcome(event, tx)
-
-    async def _outcome(self, *args: Any) -> Outcome:
+    async def deliver(self, event: Event, *tx: Transaction) -> Outcome:
         try:
-            return outcome_of(await self.function(*args), self.type)
+            return outcome_of(await self.function(event, *tx), self.type)
         except asyncio.CancelledError:  # by the worker, which then knows what it means
             raise
         except BaseException as error:  # whatever it is, it ends this attempt and nothing else
             return Failed(describe(error))
+
+    deliver_in = deliver
 
 
 class ThreadHandler:

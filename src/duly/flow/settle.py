@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from duly.core.lifecycle import DELIVERED, judge
 from duly.core.model import Event, Outcome, Settlement, Status, Unreachable
@@ -49,9 +49,17 @@ def completed(event: Event, signals: Signals) -> None:
 
 
 def _all_well(settlements: Sequence[Settlement], late_after: timedelta) -> bool:
-    return all(
-        settlement.verdict is DELIVERED and lateness(settlement.event) <= late_after for settlement in settlements
+    return all(settlement.verdict is DELIVERED for settlement in settlements) and (
+        max(map(_claimed, settlements)) - min(map(_due, settlements)) <= late_after
     )
+
+
+def _claimed(settlement: Settlement) -> datetime:
+    return settlement.event.claimed or settlement.event.due
+
+
+def _due(settlement: Settlement) -> datetime:
+    return settlement.event.due
 
 
 def give_back(event: Event, reason: str) -> Settlement:
@@ -68,19 +76,23 @@ class Settler:
         self._store, self._worker, self._signals, self._outage = store, worker, signals, outage
         self._retrying = retrying  # called when an event will be ready again, so that nobody sleeps past it
         self._waiting: list[Settlement] = []
+        self._under_way: list[Settlement] = []
         self._arrived = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self.under_way: dict[str, Event] = {}
 
     def add(self, event: Event, outcome: Outcome) -> None:
         self.add_settlement(Settlement(event, judge(outcome, event, random.random())))
 
     def add_settlement(self, settlement: Settlement) -> None:
         self._waiting.append(settlement)
-        self.under_way[settlement.event.id] = settlement.event
-        self._arrived.set()
-        self._idle.clear()
+        if len(self._waiting) == 1:
+            self._arrived.set()
+            self._idle.clear()
+
+    def events(self) -> list[Event]:
+        """What was added and is not settled yet."""
+        return [settlement.event for settlement in [*self._under_way, *self._waiting]]
 
     async def idle(self) -> None:
         """Return when everything that was added is settled."""
@@ -93,12 +105,11 @@ class Settler:
     async def run(self) -> None:
         while True:
             await self._arrived.wait()
-            batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
-            await self._settle(batch)
-            for settlement in batch:
-                self.under_way.pop(settlement.event.id, None)
-            if any(settlement.verdict.wait is not None for settlement in batch):
+            self._under_way, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+            await self._settle(self._under_way)
+            if any(settlement.verdict.wait is not None for settlement in self._under_way):
                 self._retrying()
+            self._under_way = []
             if not self._waiting:
                 self._arrived.clear()
                 self._idle.set()

@@ -7,9 +7,9 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -261,10 +261,10 @@ class Worker:
 
     # -- one attempt
 
-    async def _attempt(self, event: Event, route: Route) -> Outcome | None:
+    def _attempt(self, event: Event, route: Route) -> Coroutine[Any, Any, Outcome | None]:
         if route.transactional:
-            return await deliver_and_settle(event, route, self._store, self.name, self._signals, self._lent)
-        return await deliver(event, route)
+            return deliver_and_settle(event, route, self._store, self.name, self._signals, self._lent)
+        return deliver(event, route)
 
     async def _finish_all(self, *, even_if_stopping: bool = False, within: float = math.inf) -> None:
         """Return when nothing is under way and everything is settled, or when it is time to drain instead."""
@@ -303,7 +303,7 @@ class Worker:
         every = self._options.lease.total_seconds() / 3
         while True:
             await asyncio.sleep(every)
-            held = {event.id: event for event in self._pool.events()} | self._settler.under_way
+            held = {event.id: event for event in [*self._pool.events(), *self._settler.events()]}
             if not held:
                 continue
             try:

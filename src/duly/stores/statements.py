@@ -3,7 +3,8 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Any
 
 from duly.core.lifecycle import DELIVERED, MAX_INTERRUPTIONS
@@ -19,6 +20,8 @@ EVENT_COLUMNS = "id tenant type lane due delay payload_json target_json retry_js
 HEAD_COLUMNS = "id tenant type lane due payload_json target_json retry_json series occurrence".split()
 
 Columns = dict[str, list[Any]]
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Statements(ABC):
@@ -59,6 +62,14 @@ class Statements(ABC):
 
     @abstractmethod
     def read_event(self, row: Any) -> Event: ...
+
+    @abstractmethod
+    def read_claimed(self, row: Any, claimed: datetime, until: datetime, worker: str) -> Event:
+        """An event as the claim tells it: without what is the same for all that were claimed together."""
+
+    @abstractmethod
+    def settled(self, ids: Sequence[str], rows: Sequence[Any]) -> set[str]:
+        """Which of these were completed, from what the query answered."""
 
     @abstractmethod
     def present(self) -> Any:
@@ -119,10 +130,16 @@ class Statements(ABC):
 
     async def claim(self, worker: str, room: Mapping[str, int], lease: timedelta) -> list[Event]:
         values: Columns = {"lane": list(room), "free": list(room.values())}
-        rows = await self.ask("claim", values, worker=worker, lease=self.span(lease))
-        claimed = [self.read_event(row) for row in rows]
-        claimed.sort(key=_by_due)
-        return claimed
+        return self.read_claims(await self.ask("claim", values, worker=worker, lease=self.span(lease)), worker, lease)
+
+    def read_claims(self, rows: Sequence[Any], worker: str, lease: timedelta) -> list[Event]:
+        if not rows:
+            return []
+        claimed = EPOCH + timedelta(microseconds=rows[0][-1])
+        until = claimed + lease
+        events = [self.read_claimed(row, claimed, until, worker) for row in rows]
+        events.sort(key=_by_due)
+        return events
 
     async def claim_alone(self, worker: str, lanes: Sequence[str], lease: timedelta) -> list[Event]:
         error = f"interrupted {MAX_INTERRUPTIONS} times: each time its worker vanished while it was under way"
@@ -154,8 +171,9 @@ class Statements(ABC):
         return settled | await self._settle(others, worker) if others else settled
 
     async def _complete(self, delivered: Sequence[Event], worker: str) -> set[str]:
-        pairs = self.pairs([event.id for event in delivered], [event.version for event in delivered])
-        return {row[0] for row in await self.ask("complete", worker=worker, **pairs)}
+        ids = [event.id for event in delivered]
+        pairs = self.pairs(ids, [event.version for event in delivered])
+        return self.settled(ids, await self.ask("complete", worker=worker, many=len(ids), **pairs))
 
     async def _settle(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
         values: Columns = {
@@ -311,12 +329,11 @@ class Autocommit(Statements):
             return set(await tx.settle(settlements, worker))
 
 
+_by_due = attrgetter("due")
+
+
 def _by_id(settlement: Settlement) -> str:
     return settlement.event.id
-
-
-def _by_due(event: Event) -> datetime:
-    return event.due
 
 
 def _schedule(row: Any) -> Schedule:

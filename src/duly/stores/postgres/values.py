@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from duly.core.model import Event
+from duly.core.model import Event, Status
 from duly.stores.specs import Dialect
 from duly.stores.statements import STATUSES, Columns, Statements
 
@@ -63,3 +63,14 @@ class PostgresStatements(Statements):
     def read_event(self, row: Any) -> Event:
         (id, tenant, type, lane, status, *rest) = row[:25]
         return Event(id, tenant, type, lane, STATUSES[status], *rest)
+
+    def read_claimed(self, row: Any, claimed: datetime, until: datetime, worker: str) -> Event:
+        (id, tenant, type, lane, due, version, attempts, stands_for, payload, target, retry, key, correlation_id,
+         series, occurrence, head, last_error, created, _) = row  # fmt: skip
+        return Event(
+            id, tenant, type, lane, Status.PROCESSING, due, until, version, attempts, 0, stands_for, payload, target,
+            retry, key, correlation_id, series, occurrence, head, None, last_error, created, claimed, None, worker,
+        )  # fmt: skip
+
+    def settled(self, ids: Sequence[str], rows: Sequence[Any]) -> set[str]:
+        return set(rows[0][0] or ()) if rows else set(ids)

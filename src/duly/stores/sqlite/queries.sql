@@ -8,6 +8,10 @@ id, tenant, type, lane, status, due, ready, version, attempts, unsettled - (stat
 payload, target, retry, key, correlation_id, series, occurrence, head, held, last_error, created, claimed,
 executed, worker
 
+-- fragment: claimed
+id, tenant, type, lane, due, version, attempts, stands_for, payload, target, retry, key, correlation_id, series,
+occurrence, head, last_error, created
+
 -- fragment: schedule
 id, tenant, name, type, rule, payload, target, retry, enabled, halted
 
@@ -27,7 +31,7 @@ SELECT 0
 
 -- name: put
 -- One that has started or ended is left alone, and so is one that would not change: no row comes back.
-INSERT INTO history (subject, at, act, worker, version, detail)
+INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT old.id, :now, 'moved', :by, old.version,
        'due ' || iso(old.due) || ' → ' || iso(coalesce(value ->> 4, :now + (value ->> 5)))
 FROM json_each(:rows) JOIN events AS old
@@ -66,16 +70,16 @@ SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worke
 WHERE id IN (
     SELECT id FROM events WHERE lane = :lane AND unsettled = 0 AND ready <= :now ORDER BY ready LIMIT :free
 )
-RETURNING {event}
+RETURNING {claimed}, :now
 
 -- name: claim_alone
 -- A lease in the past: its worker vanished. Five of those, and the event is taken for the cause.
-INSERT INTO history (subject, at, act, worker, version, claimed, detail)
+INSERT INTO journal (subject, at, act, worker, version, claimed, detail)
 SELECT id, :now, 'interrupted', worker, version, claimed, 'its worker vanished and the lease expired'
 FROM (SELECT * FROM events WHERE lane IN (SELECT value FROM json_each(:lanes)) AND unsettled > 0 AND ready <= :now
       ORDER BY ready, id LIMIT 1)
 WHERE status = 'PROCESSING';
-INSERT INTO history (subject, at, act, worker, version, detail)
+INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT id, :now, 'failed', :worker, version + 1, :error
 FROM (SELECT * FROM events WHERE lane IN (SELECT value FROM json_each(:lanes)) AND unsettled > 0 AND ready <= :now
       ORDER BY ready, id LIMIT 1)
@@ -106,9 +110,9 @@ WHERE events.id = held.id AND events.version = held.version AND events.status = 
 RETURNING id
 
 -- name: settle
--- No row back: the claim was lost, so the verdict is dropped. What is given back unspent keeps its place. An
--- event was executed when the attempt that succeeded began.
-INSERT INTO history (subject, at, act, worker, version, attempt, claimed, detail)
+-- No row back: the claim was lost, so the verdict is dropped. What is given back unspent keeps its place. (What
+-- was delivered is for `complete`.)
+INSERT INTO journal (subject, at, act, worker, version, attempt, claimed, detail)
 SELECT e.id, :now, value ->> 3, :worker, e.version, iif(value ->> 6, e.attempts + 1, NULL), e.claimed, value ->> 4
 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0
 WHERE e.version = value ->> 1 AND e.status = 'PROCESSING';
@@ -117,22 +121,17 @@ SET status = verdict.status,
     ready = iif(verdict.wait = 0 AND verdict.counts = 0 AND attempts = 0, due, :now + verdict.wait),
     attempts = attempts + verdict.counts,
     unsettled = unsettled - 1,
-    last_error = coalesce(verdict.error, last_error),
-    executed = iif(verdict.status = 'COMPLETED', max(claimed, due), NULL)
+    last_error = coalesce(verdict.error, last_error)
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 2 AS status, value ->> 4 AS error,
              value ->> 5 AS wait, value ->> 6 AS counts FROM json_each(:rows)) AS verdict
 WHERE events.id = verdict.id AND events.version = verdict.version AND events.status = 'PROCESSING'
 RETURNING id
 
 -- name: complete
--- What `settle` does, for the one verdict that nearly all get.
-INSERT INTO history (subject, at, act, worker, version, attempt, claimed)
-SELECT e.id, :now, 'delivered', :worker, e.version, e.attempts + 1, e.claimed
-FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0
-WHERE e.version = value ->> 1 AND e.status = 'PROCESSING';
+-- What `settle` does, for the one verdict that nearly all get; the event itself is what the history tells of it.
 UPDATE events
 SET status = 'COMPLETED', ready = NULL, attempts = attempts + 1, unsettled = unsettled - 1,
-    executed = max(claimed, due)
+    executed = max(claimed, due), settled = :now, worker = :worker
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS version FROM json_each(:rows)) AS done
 WHERE events.id = done.id AND events.version = done.version AND events.status = 'PROCESSING'
 RETURNING id
@@ -187,7 +186,7 @@ UPDATE events
 SET type = :type, lane = :lane, due = :due, ready = :due, payload = :payload, target = :target, retry = :retry,
     occurrence = :occurrence
 WHERE id = :id;
-INSERT INTO history (subject, at, act, worker, version, detail)
+INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT id, :now, 'moved', 'schedule', version, 'due ' || iso(due)
 FROM events WHERE id = :id
 
@@ -198,7 +197,7 @@ SELECT {event} FROM events WHERE id = :id
 SELECT {event} FROM events WHERE id = :id
 
 -- name: change
-INSERT INTO history (subject, at, act, worker, version, detail)
+INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT id, :now, :act, :by, version, :detail FROM events WHERE id = :id;
 UPDATE events
 SET status = :status, due = :due, attempts = :attempts, unsettled = :interruptions,
@@ -210,7 +209,7 @@ RETURNING id
 SELECT {event} FROM events AS e WHERE ({where}) ORDER BY e.id DESC LIMIT :limit
 
 -- name: history (read)
-SELECT at, act, worker, version, attempt, claimed, detail FROM history WHERE subject = :subject ORDER BY id
+SELECT at, act, worker, version, attempt, claimed, detail FROM history WHERE subject = :subject ORDER BY id NULLS LAST
 
 -- name: overview (read)
 SELECT lane, status, count(*), min(due) FROM events WHERE ready IS NOT NULL OR held IS NOT NULL OR status = 'FAILED'

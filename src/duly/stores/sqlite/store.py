@@ -9,14 +9,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import apsw
 import msgspec
 
-from duly.core.model import Event
+from duly.core.model import Event, Status
 from duly.core.rules import instant_name
 from duly.errors import Misuse, StoreError, StoreUnavailable
 from duly.ports import Clock
@@ -24,11 +24,10 @@ from duly.stores.migrations import migrations, pending, require_current
 from duly.stores.queries import Query
 from duly.stores.specs import Dialect
 from duly.stores.sqlite.waker import SqliteWaker
-from duly.stores.statements import STATUSES, Autocommit, Columns, Statements
+from duly.stores.statements import EPOCH, STATUSES, Autocommit, Columns, Statements
 
 T = TypeVar("T")
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 BUSY_TIMEOUT = timedelta(seconds=10)
 
@@ -104,13 +103,24 @@ class SqliteStatements(Statements):
             worker,
         )  # fmt: skip
 
+    def read_claimed(self, row: Any, claimed: datetime, until: datetime, worker: str) -> Event:
+        (id, tenant, type, lane, due, version, attempts, stands_for, payload, target, retry, key, correlation_id,
+         series, occurrence, head, last_error, created, _) = row  # fmt: skip
+        return Event(
+            id, tenant, type, lane, Status.PROCESSING, from_micros(due), until, version, attempts, 0, stands_for,
+            payload, target, retry, key, correlation_id, series, occurrence, bool(head), None, last_error,
+            from_micros(created), claimed, None, worker,
+        )  # fmt: skip
+
+    def settled(self, ids: Sequence[str], rows: Sequence[Any]) -> set[str]:
+        return {row[0] for row in rows}
+
     async def claim(self, worker: str, room: Any, lease: timedelta) -> list[Event]:
         # No LATERAL here: `execute` runs the query once for each lane of this list.
         each = [{"lane": lane, "free": free} for lane, free in room.items()]
-        rows = await self.ask("claim", each=each, worker=worker, lease=self.span(lease))
-        claimed = [self.read_event(row) for row in rows]
-        claimed.sort(key=lambda event: event.due)
-        return claimed
+        return self.read_claims(
+            await self.ask("claim", each=each, worker=worker, lease=self.span(lease)), worker, lease
+        )
 
 
 class SqliteStore(SqliteStatements, Autocommit):
