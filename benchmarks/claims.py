@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 
 from benchmarks.crew import Broken, Crew
-from benchmarks.engine import claim_some, multiply, settle_all
+from benchmarks.engine import Claimer, multiply, settle_all
 from benchmarks.peers import Peer
 from benchmarks.workloads import PATIENCE, Figures, quantile, tidy, wait_until_none
 from duly import Duly, Event, Timer
@@ -86,9 +86,10 @@ async def _claim(url: str, rounds: int) -> list[float]:
     spans = []
     async with _opened(url) as duly:
         await _add_due(duly, (rounds + WARM_UP) * BATCH)
+        claimer = Claimer(duly, "bench")
         for _ in range(rounds + WARM_UP):
             start = time.perf_counter()
-            events = await claim_some(duly, "bench", BATCH)
+            events = await claimer.claim(BATCH)
             spans.append(1000 * (time.perf_counter() - start))
             if len(events) != BATCH or any(event.type != "bench" for event in events):
                 raise Broken(f"claimed {len(events)} instead of {BATCH}")
@@ -106,23 +107,24 @@ def claimers(_peer: Peer, url: str, events: int, batch: int) -> Figures:
 
 async def _claimers(url: str, events: int, batch: int) -> Figures:
     everybody = [_opened(url) for _ in range(CLAIMERS)]
-    for duly in everybody:
+    claimers = [Claimer(duly, f"bench-{n}") for n, duly in enumerate(everybody)]
+    for duly, claimer in zip(everybody, claimers, strict=True):
         await duly.__aenter__()
-        await claim_some(duly, "bench", batch)  # nothing yet: connected and prepared, as workers are that have run
+        await claimer.claim(batch)  # nothing yet: connected and prepared, as workers are that have run
     await _add_due(everybody[0], events)
     tidy(url)
     spans: list[float] = []
     claimed: list[str] = []
 
-    async def take(duly: Duly, name: str) -> None:
+    async def take(claimer: Claimer) -> None:
         while len(claimed) < events:
             start = time.perf_counter()
-            found = await claim_some(duly, name, batch)
+            found = await claimer.claim(batch)
             spans.append(1000 * (time.perf_counter() - start))
             claimed.extend(event.id for event in found)
 
     start = time.perf_counter()
-    await asyncio.gather(*(take(duly, f"bench-{n}") for n, duly in enumerate(everybody)))
+    await asyncio.gather(*map(take, claimers))
     wall = time.perf_counter() - start
     for duly in everybody:
         await duly.__aexit__()

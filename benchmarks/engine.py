@@ -9,7 +9,7 @@ from psycopg import sql
 from duly import Duly, Event
 from duly.core.lifecycle import DELIVERED
 from duly.core.model import Settlement
-from duly.flow.claim import claim
+from duly.flow.claim import Frontier, claim
 from duly.flow.settle import settle
 from duly.signals import Signals
 
@@ -17,10 +17,15 @@ LEASE = timedelta(minutes=5)
 SILENT = Signals()
 
 
-async def claim_some(duly: Duly, worker: str, limit: int) -> list[Event]:
+class Claimer:
     """What a worker does when it has room: the same call, on the same connections."""
-    room = dict.fromkeys(duly.routes(), limit)
-    return await claim(duly.store, worker, room, LEASE, SILENT)
+
+    def __init__(self, duly: Duly, name: str) -> None:
+        self._duly, self._name, self._frontier = duly, name, Frontier()
+
+    async def claim(self, limit: int) -> list[Event]:
+        room = dict.fromkeys(self._duly.routes(), limit)
+        return await claim(self._duly.store, self._name, room, LEASE, SILENT, self._frontier)
 
 
 async def settle_all(duly: Duly, worker: str, events: Sequence[Event]) -> None:
@@ -30,44 +35,29 @@ async def settle_all(duly: Duly, worker: str, events: Sequence[Event]) -> None:
 def multiply(url: str, id: str, copies: int) -> None:
     """Copy an event that nobody has claimed, so many times, each due 10 ms after the one before.
 
-    The tables are asked for their columns, so that a new column needs nothing new here.
+    The table is asked for its columns, so that a new column needs nothing new here.
     """
     with psycopg.connect(url, autocommit=True) as connection:
-        for table, columns in _tables(connection).items():
-            named = sql.Identifier("id" if "id" in columns else "subject")
-            connection.execute(_copying(table, columns, named), {"id": id, "copies": copies})
+        rows = connection.execute(
+            "SELECT column_name FROM information_schema.columns WHERE table_schema = 'duly' AND table_name = 'events' "
+            "ORDER BY ordinal_position"
+        ).fetchall()
+        columns = [column for (column,) in rows]
+        copying = sql.SQL(
+            "INSERT INTO duly.events ({columns}) SELECT {values} FROM duly.events AS original, "
+            "generate_series(1, %(copies)s) AS n WHERE original.id = %(id)s"
+        ).format(
+            columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
+            values=sql.SQL(", ").join(map(_value, columns)),
+        )
+        connection.execute(copying, {"id": id, "copies": copies})
         connection.execute("VACUUM ANALYZE")
         connection.execute("CHECKPOINT")
 
 
-def _tables(connection: psycopg.Connection) -> dict[str, list[str]]:
-    """The tables that tell of events, and their columns that can be written."""
-    rows = connection.execute(
-        "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'duly' "
-        "AND table_name IN ('events', 'history') AND is_generated = 'NEVER' AND is_identity = 'NO' "
-        "ORDER BY table_name, ordinal_position"
-    ).fetchall()
-    tables: dict[str, list[str]] = {}
-    for table, column in rows:
-        tables.setdefault(table, []).append(column)
-    return tables
-
-
-def _copying(table: str, columns: list[str], named: sql.Identifier) -> sql.Composed:
-    return sql.SQL(
-        "INSERT INTO {place} ({columns}) SELECT {values} FROM {place} AS original, generate_series(1, %(copies)s) AS n "
-        "WHERE original.{named} = %(id)s"
-    ).format(
-        place=sql.Identifier("duly", table),
-        columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
-        values=sql.SQL(", ").join(map(_value, columns)),
-        named=named,
-    )
-
-
 def _value(column: str) -> sql.Composable:
     own = sql.Identifier("original", column)
-    if column in ("id", "subject"):  # in the order of their numbers, as Duly's own are in the order of time
+    if column == "id":  # in the order of their numbers, as Duly's own are in the order of time
         return sql.SQL("(left({}::text, 24) || lpad(to_hex(n), 12, '0'))::uuid").format(own)
     if column in ("due", "ready"):
         return sql.SQL("{} + n * interval '10 milliseconds'").format(own)

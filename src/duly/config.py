@@ -18,6 +18,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     database_url: str = "sqlite:///duly.db"
     app: str | None = None
     poll_interval: timedelta = timedelta(seconds=5)
+    lookahead: timedelta = timedelta()
     batch_size: int = 1000
     concurrency: int = 100
     lease: timedelta = timedelta(seconds=30)
@@ -28,6 +29,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 _SPANS = {  # the least and the most of each
     "poll_interval": (timedelta(milliseconds=10), timedelta(hours=1)),
+    "lookahead": (timedelta(), timedelta(milliseconds=500)),
     "lease": (timedelta(seconds=1), timedelta(hours=24)),
     "shutdown_grace": (timedelta(), timedelta(hours=24)),
     "late_after": (timedelta(), timedelta(days=365)),

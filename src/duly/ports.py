@@ -48,7 +48,29 @@ class Horizon(NamedTuple):
     """How far away the next work is, by the store's clock; None where there is none."""
 
     fresh: timedelta | None
+    heads: timedelta | None  # of schedules, whose successors are planned as they are claimed
     alone: timedelta | None  # work that a crash interrupted, to be delivered alone
+
+
+class Seen(NamedTuple):
+    """What the last whole look has shown, so that the next one need not start from the beginning: where the fresh work
+    of each lane begins, and where the leases do. Empty where that is not known."""
+
+    fresh: Mapping[str, datetime] = {}
+    leased: datetime | None = None
+
+
+class Reserved(NamedTuple):
+    """An event that is due in a moment. Nobody else takes it before *until*."""
+
+    id: str
+    version: int
+    lane: str
+    head: bool
+    until: datetime
+
+
+NOTHING_SEEN = Seen()
 
 
 class Statements(Protocol):
@@ -63,15 +85,34 @@ class Statements(Protocol):
     async def put(self, events: Sequence[NewEvent]) -> list[Added]:
         """Insert or move events by (tenant, key): one that has started or ended is left alone."""
 
-    async def claim(self, worker: str, room: Mapping[str, int], lease: timedelta) -> list[Event]:
-        """Take ready events, oldest first, at most so many of each lane. ``head`` says what each was."""
+    async def claim(
+        self, worker: str, room: Mapping[str, int], lease: timedelta, seen: Seen = NOTHING_SEEN
+    ) -> list[Event]:
+        """Take ready events that are no heads, oldest first, at most so many of each lane. What has become ready before
+        what was *seen* may be overlooked."""
+
+    async def claim_heads(self, worker: str, room: Mapping[str, int], lease: timedelta) -> list[Event]:
+        """Take ready heads. In the same transaction they must be retired, and their successors planted."""
 
     async def claim_alone(self, worker: str, lanes: Sequence[str], lease: timedelta) -> list[Event]:
         """Take one event that a crash interrupted, recording the interruption. One that was interrupted
         too often comes back FAILED instead of claimed."""
 
-    async def horizon(self, lanes: Sequence[str]) -> Horizon:
-        """When the next event of these lanes becomes ready."""
+    async def horizon(self, lanes: Sequence[str], seen: Seen = NOTHING_SEEN) -> tuple[Horizon, Seen]:
+        """When the next event of these lanes becomes ready, and what that look has shown."""
+
+    async def reserve(
+        self, worker: str, room: Mapping[str, int], ahead: timedelta, patience: timedelta
+    ) -> tuple[list[Reserved], datetime]:
+        """Take events and heads that become ready within *ahead*, without starting them. They stay PENDING: a person
+        may cancel or move them, and then they are no longer reserved. If they are not started, others may have them
+        *patience* after their instant. With the store's clock as it answered."""
+
+    async def start(self, reserved: Sequence[Reserved], lease: timedelta, worker: str) -> tuple[list[Event], datetime]:
+        """Claim those that are still reserved, as they now are. With the store's clock as it answered."""
+
+    async def release(self, reserved: Sequence[Reserved], patience: timedelta) -> None:
+        """Give up reservations, so that others may have the events at their instant."""
 
     async def renew(self, claims: Sequence[Claim], lease: timedelta) -> set[str]:
         """Push the leases on; the ids that are still held."""

@@ -299,6 +299,7 @@ class Duly:
             observe_with_logs(self._signals)
         options = Options(
             poll_interval=self.settings.poll_interval,
+            lookahead=self.settings.lookahead,
             batch_size=self.settings.batch_size,
             concurrency=self.settings.concurrency,
             lease=self.settings.lease,

@@ -88,9 +88,18 @@ class DoomedTransaction:
         return getattr(self._transaction, name)
 
     async def claim(self, *args: Any) -> list[Event]:
-        self.claimed = await self._transaction.claim(*args)
-        self._doom.at("claiming", self.claimed)
-        return self.claimed
+        return self._claiming(await self._transaction.claim(*args))
+
+    async def claim_heads(self, *args: Any) -> list[Event]:
+        return self._claiming(await self._transaction.claim_heads(*args))
+
+    async def claim_alone(self, *args: Any) -> list[Event]:
+        return self._claiming(await self._transaction.claim_alone(*args))
+
+    def _claiming(self, events: list[Event]) -> list[Event]:
+        self.claimed = events
+        self._doom.at("claiming", events)
+        return events
 
     async def settle(self, settlements: Any, worker: str) -> Any:
         events = [settlement.event for settlement in settlements]
@@ -124,10 +133,19 @@ class DoomedStore:
         self._doom.at("claimed", doomed.claimed)
         self._doom.at("settled", doomed.settled)
 
-    async def claim_alone(self, *args: Any) -> list[Event]:
-        events = await self._store.claim_alone(*args)
-        self._doom.at("claimed", events)
-        return events
+    async def claim(self, *args: Any) -> list[Event]:
+        async with self.begin() as transaction:  # the same statement, but with a place to die before it is committed
+            return await transaction.claim(*args)
+
+    async def reserve(self, *args: Any) -> Any:
+        reserved, now = await self._store.reserve(*args)
+        self._doom.at("reserved", [await self._store.get(one.id) for one in reserved])
+        return reserved, now
+
+    async def start(self, *args: Any) -> Any:
+        events, now = await self._store.start(*args)
+        self._doom.at("started", events)
+        return events, now
 
     async def settle(self, settlements: Any, worker: str) -> Any:
         events = [settlement.event for settlement in settlements]

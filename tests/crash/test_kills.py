@@ -56,6 +56,29 @@ async def test_kills_lose_nothing_and_repeat_only_what_was_delivered_and_not_set
 
 
 @pytest.mark.timeout(300)
+async def test_kills_lose_nothing_that_was_reserved_ahead_of_time(app: Duly, supervise: Any) -> None:
+    async def feed() -> None:
+        delays = [timedelta(milliseconds=random.uniform(100, 700)) for _ in range(20)]
+        await app.add_many(Timer(delay, random.choice(("awaited", "threaded"))) for delay in delays)
+
+    supervisor = supervise(**OPTIONS, lookahead="500ms")
+    await supervisor.kill_many(
+        iter(kills(("reserved", "started", "delivered", "settled"), times=5, at_random=20)), feed
+    )
+    await supervisor.finish()
+
+    ledger = await Ledger.of(app)
+    told = f"after {len(supervisor.killed)} kills among {len(ledger.events)} events"
+    assert len(supervisor.killed) >= 40, told
+    assert len(ledger.in_status(Status.COMPLETED)) == len(ledger.events), told
+    written = [Claimed(effect["event"], effect["version"]) for effect in supervisor.journal.of("effect")]
+    assert len(set(written)) == len(written), f"one claim was delivered twice {told}"
+    ends = {claim: end.act for claim, end in ledger.ends().items()}
+    assert {claim for claim, act in ends.items() if act == "delivered"} <= set(written), f"an effect is missing {told}"
+    assert {ends[claim] for claim in written} <= {"delivered", "interrupted"}, f"repeated without a kill {told}"
+
+
+@pytest.mark.timeout(300)
 async def test_effects_in_the_events_own_transaction_equal_the_events_after_all_kills(
     app: Duly, supervise: Any
 ) -> None:

@@ -67,7 +67,7 @@ async def test_a_retired_head_fires_as_the_occurrence_it_is_told(store: Any) -> 
     schedule = make_schedule()
     head = make_head(schedule, due=START)
     await store.plant([head])
-    [claimed] = await store.claim("w1", {LANE: 1}, LEASE)
+    [claimed] = await store.claim_heads("w1", {LANE: 1}, LEASE)
     assert claimed.head
     await store.retire({head.id: (Occurrence("later", START + 3 * HOUR), 4)})
     fired = await store.get(head.id)
@@ -143,8 +143,9 @@ async def test_why_no_head_follows_is_kept_on_each_schedule_and_can_be_cleared(s
     assert found == broken
 
 
-async def test_a_head_and_a_timer_do_not_meet(store: Any) -> None:
-    schedule = make_schedule()
-    await store.plant([make_head(schedule)])
-    await store.add([make_new()])
-    assert len(await store.claim("w1", {LANE: 5}, LEASE)) == 2
+async def test_heads_and_timers_are_claimed_apart(store: Any) -> None:
+    head, timer = make_head(make_schedule()), make_new()
+    await store.plant([head])
+    await store.add([timer])
+    assert [event.id for event in await store.claim("w1", {LANE: 5}, LEASE)] == [timer.id]
+    assert [event.id for event in await store.claim_heads("w1", {LANE: 5}, LEASE)] == [head.id]

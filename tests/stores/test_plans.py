@@ -152,7 +152,7 @@ async def test_postgres_reads_no_table_of_a_million_finished_events_to_the_end(
 async def the_path(tx: Any) -> AsyncIterator[tuple[str, set[str], int]]:
     """Does one statement after another; each with the index that it must use and the number of rows it is about."""
     await tx.horizon([LANE, "handler:other"])
-    yield "horizon", {"events_fresh", "events_leased"}, 2
+    yield "horizon", {"events_fresh", "events_leased"}, 3
     assert len(await tx.claim_alone("w2", [LANE, "handler:other"], LEASE)) == 1
     yield "claim_alone", {"events_leased"}, 1
     for many, verdict in product((10, 1000), (completed, failed)):
@@ -217,7 +217,11 @@ async def test_sqlite_steps_through_no_table_of_200_000_finished_events(
 INDEXES = {
     "claim": {"events_fresh"},
     "claim_alone": {"events_leased"},
-    "horizon": {"events_fresh", "events_leased"},
+    "horizon": {"events_fresh", "events_heads", "events_leased"},
+    "claim_heads": {"events_heads"},
+    "reserve": {"events_fresh", "events_heads", "sqlite_autoindex_events_1"},
+    "start": {"sqlite_autoindex_events_1"},
+    "release": {"sqlite_autoindex_events_1"},
     "renew": {"sqlite_autoindex_events_1"},
     "settle": {"sqlite_autoindex_events_1"},
     "complete": {"sqlite_autoindex_events_1"},

@@ -100,36 +100,23 @@ class Watched:
         return getattr(self._store, name)
 
     @asynccontextmanager
-    async def begin(self) -> AsyncIterator[Any]:
-        async with self._store.begin() as transaction:
-            yield WatchedTransaction(transaction, self)
-
-    @asynccontextmanager
     async def listen(self, lanes: Sequence[str]) -> AsyncIterator[Any]:
         async with self._store.listen(lanes) as waker:
             yield WatchedWaker(waker, self)
 
-    async def horizon(self, lanes: Sequence[str]) -> Any:
+    async def horizon(self, *args: Any) -> Any:
         self.looks += 1
-        return await self._store.horizon(lanes)
+        return await self._store.horizon(*args)
+
+    async def claim(self, worker: str, room: Any, *args: Any) -> Any:
+        self.asked.append(sum(room.values()))
+        return await self._store.claim(worker, room, *args)
 
     async def settle(self, settlements: Sequence[Any], worker: str) -> Any:
         self.settled.append(len(settlements))
         self.settled_at.append(time.perf_counter())
         await self.may_settle.wait()
         return await self._store.settle(settlements, worker)
-
-
-class WatchedTransaction:
-    def __init__(self, transaction: Any, watched: Watched) -> None:
-        self._transaction, self._watched = transaction, watched
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transaction, name)
-
-    async def claim(self, worker: str, room: Any, lease: Any) -> Any:
-        self._watched.asked.append(sum(room.values()))
-        return await self._transaction.claim(worker, room, lease)
 
 
 class WatchedWaker:

@@ -7,6 +7,7 @@ import os
 import secrets
 import socket
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -15,7 +16,8 @@ import msgspec
 
 from duly.core.model import Claim, Event, Outcome
 from duly.errors import StoreUnavailable
-from duly.flow.claim import claim, claim_alone, share
+from duly.flow.ahead import Ahead
+from duly.flow.claim import Frontier, claim, claim_alone, claim_heads, share
 from duly.flow.deliver import deliver, deliver_and_settle
 from duly.flow.outage import Outage
 from duly.flow.pool import Pool
@@ -49,6 +51,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker can be told; the defaults are the settings'."""
 
     poll_interval: timedelta = timedelta(seconds=5)
+    lookahead: timedelta = NOW
     batch_size: int = 1000
     concurrency: int = 100
     lease: timedelta = timedelta(seconds=30)
@@ -80,7 +83,9 @@ class Worker:
         self._outage = Outage(signals)
         self._stopping = asyncio.Event()
         self._roomier = asyncio.Event()
+        self._frontier = Frontier()
         self._busy: frozenset[str] = frozenset()
+        self._heads_at = 0.0  # when a head may be ready
         self._ahead = 0  # how many to claim beyond those that can run at once
         self._enough = 0  # the load at which there is room again
         self._last = Claimed(0.0, 1, 0)
@@ -127,7 +132,9 @@ class Worker:
     async def _at_work(self) -> AsyncIterator[None]:
         self._settler = Settler(self._store, self.name, self._signals, self._outage, self._wake)
         self._pool = Pool(self._routes, self._options.concurrency, self._attempt, self._finished, self._signals)
-        helpers = [asyncio.create_task(work) for work in (self._settler.run(), self._beat(), self._sweep())]
+        self._soon = Ahead(self._store, self.name, self._options.lease, self._pool.start, self._signals, self._outage)
+        works = self._settler.run(), self._beat(), self._sweep(), self._soon.run()
+        helpers = [asyncio.create_task(work) for work in works]
         for helper in helpers:
             helper.add_done_callback(self._helper_ended)
         try:
@@ -150,21 +157,38 @@ class Worker:
             if self._free() < self._worth():
                 await self._wait_for_room()
                 return
+            no_heads = time.monotonic() < self._heads_at
             events = await self._claim()
             if events and self._busy and time.monotonic() - self._looked < LOOK_ROUND:
                 await asyncio.sleep(0)
                 return
-            horizon = await self._store.horizon(self._lanes) if self._lanes else Horizon(None, None)
-            self._looked = time.monotonic()
+            horizon = await self._look()
             self._outage.over()
+            if no_heads and self._heads_at <= self._looked:
+                return  # a head that nobody knew of
             if horizon.alone is not None and horizon.alone <= NOW:
                 if await self._interrupted_first(overdue=-horizon.alone):
                     return
                 horizon = horizon._replace(alone=QUIET)
             if not self._busy and self._waker is not None and not self._stopping.is_set():
-                await self._waker.wait(self._until(horizon, found=bool(events)))
+                reserved = await self._reserve(horizon)
+                await self._waker.wait(self._until(horizon, found=bool(events), reserved=reserved))
         except StoreUnavailable as error:
             await self.pause(self._outage.failed(error))
+
+    async def _look(self) -> Horizon:
+        horizon = await self._frontier.horizon(self._store, self._lanes) if self._lanes else Horizon(None, None, None)
+        self._looked = time.monotonic()
+        self._heads_at = math.inf if horizon.heads is None else self._looked + horizon.heads.total_seconds()
+        return horizon
+
+    async def _reserve(self, horizon: Horizon) -> bool:
+        """Reserve what is due in a moment; whether there was any."""
+        soon = min(span for span in (horizon.fresh, horizon.heads, FOREVER) if span is not None)
+        free = self._options.batch_size - self._soon.load
+        if not NOW < soon <= self._options.lookahead or free < len(self._lanes):
+            return False
+        return await self._soon.reserve(share(self._lanes, free, self._busy), self._options.lookahead) > 0
 
     async def _interrupted_first(self, overdue: timedelta) -> bool:
         """Deliver an event that a crash interrupted, if there is a quiet moment for it. Waiting for one is kinder
@@ -173,18 +197,24 @@ class Worker:
         if not self._quiet() and (overdue < self._options.lease or now < self._force_after):
             return False
         pressing = overdue > PRESSING * self._options.lease
-        await self._finish_all(within=self._options.lease.total_seconds() if pressing else MAKE_QUIET)
-        delivered = (self._quiet() or pressing) and not self._stopping.is_set() and await self._one_alone()
+        with self._soon.quiet():
+            await self._finish_all(within=self._options.lease.total_seconds() if pressing else MAKE_QUIET)
+            delivered = (self._quiet() or pressing) and not self._stopping.is_set() and await self._one_alone()
         # A fifth of the time at most: what was interrupted must not keep all else waiting.
         self._force_after = time.monotonic() + 4 * (time.monotonic() - now)
         return delivered
 
     def _quiet(self) -> bool:
-        return self._pool.load == 0 and self._settler.is_idle
+        return self._pool.load == 0 and self._soon.under_way == 0 and self._settler.is_idle
 
-    def _until(self, horizon: Horizon, *, found: bool) -> float:
-        """Seconds to sleep: until the next event is ready, and not past the poll interval."""
-        ahead = min(self._options.poll_interval, *(span for span in horizon if span is not None), FOREVER)
+    def _until(self, horizon: Horizon, *, found: bool, reserved: bool) -> float:
+        """Seconds to sleep: until the next event is ready or to be reserved, and not past the poll interval."""
+        lookahead = self._options.lookahead
+        if reserved:  # all that is due within the look-ahead, so half of it can pass before the next look
+            return (lookahead / 2).total_seconds()
+        early = (span - lookahead if span is not None and span > lookahead else span for span in horizon[:2])
+        spans = [span for span in (*early, horizon.alone) if span is not None]
+        ahead = min(self._options.poll_interval, *spans, FOREVER)
         if found or ahead > NOW:
             self._blocked = 0.001
             return max(0.0, ahead.total_seconds())
@@ -199,7 +229,10 @@ class Worker:
         if not self._lanes or free < 1:
             return []
         room = share(self._lanes, free, self._busy) if len(self._lanes) <= free else self._in_turn(free)
-        events = await claim(self._store, self.name, room, self._options.lease, self._signals)
+        if time.monotonic() < self._heads_at:
+            events = await claim(self._store, self.name, room, self._options.lease, self._signals, self._frontier)
+        else:
+            events = await self._claim_with_heads(room)
         taken: dict[str, int] = {}
         for event in events:
             taken[event.lane] = taken.get(event.lane, 0) + 1
@@ -210,6 +243,18 @@ class Worker:
             self._last = Claimed(time.monotonic(), len(events), self._pool.finished)
             self._pool.start(events)
         return events
+
+    async def _claim_with_heads(self, room: Mapping[str, int]) -> list[Event]:
+        """Both, so that neither keeps the other waiting: heads in half of the room, and all else in what is left."""
+        half = {lane: (free + 1) // 2 for lane, free in room.items()}
+        heads = await claim_heads(self._store, self.name, half, self._options.lease, self._signals)
+        taken = Counter(event.lane for event in heads)
+        if not taken and len(room) == len(self._lanes):
+            self._heads_at = time.monotonic() + LOOK_ROUND  # at the latest; the next look knows better
+        rest = {lane: free - taken[lane] for lane, free in room.items() if free > taken[lane]}
+        if not rest:
+            return heads
+        return heads + await claim(self._store, self.name, rest, self._options.lease, self._signals, self._frontier)
 
     def _in_turn(self, free: int) -> dict[str, int]:
         """With more lanes than room: those with a backlog, and every other time the next few of all."""
@@ -231,7 +276,7 @@ class Worker:
 
     def _free(self) -> int:
         """How many more can be started soon: those that can run at once, and those read ahead."""
-        return self._options.concurrency + self._ahead - self._pool.load
+        return self._options.concurrency + self._ahead - self._pool.load - self._soon.under_way
 
     def _worth(self) -> int:
         """The least room worth a claim: a slow handler's place is filled at once, quick ones are fetched in bulk."""
@@ -326,7 +371,9 @@ class Worker:
             self._pool.expire()
 
     async def _drain(self, grace: timedelta) -> None:
-        unstarted = self._pool.take_waiting()
+        unstarted = self._pool.take_waiting() + self._soon.take_poised()
+        with contextlib.suppress(StoreUnavailable):
+            await self._soon.release()
         for event in unstarted:
             self._settler.add_settlement(give_back(event, "the worker stopped before starting it"))
         with contextlib.suppress(TimeoutError):

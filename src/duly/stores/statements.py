@@ -12,7 +12,7 @@ from duly.core.model import Claim, Entry, Event, NewEvent, Schedule, Settlement,
 from duly.core.rules import Occurrence
 from duly.core.specs import Compare, Spec
 from duly.errors import NotFound
-from duly.ports import Added, Clock, Horizon
+from duly.ports import NOTHING_SEEN, Added, Clock, Horizon, Reserved, Seen
 from duly.stores.queries import Query, load
 from duly.stores.specs import Dialect, compile_spec
 
@@ -128,9 +128,20 @@ class Statements(ABC):
             raise NotFound(f"timer {event.key!r} was cancelled while it was being put: put it again")
         return added
 
-    async def claim(self, worker: str, room: Mapping[str, int], lease: timedelta) -> list[Event]:
+    def room(self, room: Mapping[str, int], since: Mapping[str, datetime] | None = None) -> Columns:
+        """A row for each lane."""
         values: Columns = {"lane": list(room), "free": list(room.values())}
-        return self.read_claims(await self.ask("claim", values, worker=worker, lease=self.span(lease)), worker, lease)
+        return values if since is None else values | {"since": [since.get(lane) for lane in room]}
+
+    async def claim(
+        self, worker: str, room: Mapping[str, int], lease: timedelta, seen: Seen = NOTHING_SEEN
+    ) -> list[Event]:
+        rows = await self.ask("claim", self.room(room, seen.fresh), worker=worker, lease=self.span(lease))
+        return self.read_claims(rows, worker, lease)
+
+    async def claim_heads(self, worker: str, room: Mapping[str, int], lease: timedelta) -> list[Event]:
+        rows = await self.ask("claim_heads", self.room(room), worker=worker, lease=self.span(lease))
+        return self.read_claims(rows, worker, lease)
 
     def read_claims(self, rows: Sequence[Any], worker: str, lease: timedelta) -> list[Event]:
         if not rows:
@@ -153,9 +164,43 @@ class Statements(ABC):
         )
         return [self.read_event(row) for row in rows]
 
-    async def horizon(self, lanes: Sequence[str]) -> Horizon:
-        [row] = await self.ask("horizon", lanes=self.listed(lanes))
-        return Horizon(*(None if ahead is None else self.read_span(ahead) for ahead in row))
+    async def reserve(
+        self, worker: str, room: Mapping[str, int], ahead: timedelta, patience: timedelta
+    ) -> tuple[list[Reserved], datetime]:
+        rows = await self.ask(
+            "reserve", self.room(room), worker=worker, ahead=self.span(ahead), patience=self.span(patience)
+        )
+        reserved = [
+            Reserved(id, version, lane, bool(head), self.read_instant(until))
+            for id, version, lane, head, until, _ in rows
+        ]
+        return reserved, _latest(rows)
+
+    async def start(self, reserved: Sequence[Reserved], lease: timedelta, worker: str) -> tuple[list[Event], datetime]:
+        rows = await self.ask("start", self._reservations(reserved), lease=self.span(lease))
+        return self.read_claims([tuple(row)[:-1] for row in rows], worker, lease), _latest(rows)
+
+    async def release(self, reserved: Sequence[Reserved], patience: timedelta) -> None:
+        lanes = self.listed(sorted({one.lane for one in reserved}))
+        await self.ask("release", self._reservations(reserved), patience=self.span(patience), lanes=lanes)
+
+    def _reservations(self, reserved: Sequence[Reserved]) -> Columns:
+        ordered = sorted(reserved)
+        return {
+            "id": [one.id for one in ordered],
+            "version": [one.version for one in ordered],
+            "until": [self.instant(one.until) for one in ordered],
+        }
+
+    async def horizon(self, lanes: Sequence[str], seen: Seen = NOTHING_SEEN) -> tuple[Horizon, Seen]:
+        [row] = await self.ask("horizon", **self.horizon_parameters(lanes, seen))
+        now, fresh, heads, leased = (None if instant is None else self.read_instant(instant) for instant in row)
+        assert now is not None
+        horizon = Horizon(*(None if ready is None else ready - now for ready in (fresh, heads, leased)))
+        return horizon, Seen(dict.fromkeys(lanes, fresh or now), leased or now)
+
+    @abstractmethod
+    def horizon_parameters(self, lanes: Sequence[str], seen: Seen) -> dict[str, Any]: ...
 
     async def renew(self, claims: Sequence[Claim], lease: timedelta) -> set[str]:
         claims = sorted(claims, key=lambda claim: claim.id)
@@ -327,6 +372,11 @@ class Autocommit(Statements):
             return await super().settle(settlements, worker)
         async with self.begin() as tx:  # two queries, one commit
             return set(await tx.settle(settlements, worker))
+
+
+def _latest(rows: Sequence[Any]) -> datetime:
+    """The store's clock, which each row has in its last column."""
+    return EPOCH + timedelta(microseconds=max((row[-1] for row in rows), default=0))
 
 
 _by_due = attrgetter("due")

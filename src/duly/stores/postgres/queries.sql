@@ -8,6 +8,12 @@ coalesce(:now::timestamptz, statement_timestamp())
 interval '1 microsecond'
 -- (Spans travel as microseconds: an interval of days would be added by the calendar of the session's zone.)
 
+-- fragment: micros
+(extract(epoch FROM {now}) * 1000000)::bigint
+
+-- fragment: clock
+(extract(epoch FROM coalesce(:now::timestamptz, clock_timestamp())) * 1000000)::bigint
+
 -- fragment: event
 e.id::text, e.tenant, e.type, e.lane, e.status, e.due, e.ready, e.version, e.attempts,
 e.unsettled - (e.status = 'PROCESSING')::int AS interruptions, e.stands_for, e.payload::text, e.target::text,
@@ -91,25 +97,91 @@ WHERE e.status <> 'CANCELLED'
 -- name: by_key (read)
 SELECT {event} FROM duly.events AS e WHERE tenant = :tenant AND key = :key AND status <> 'CANCELLED'
 
+-- fragment: take
+UPDATE duly.events AS e
+SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = {now},
+    ready = {now} + :lease::bigint * {us}
+WHERE id = ANY (ARRAY(SELECT id FROM picked))
+RETURNING {claimed}, (SELECT {micros})
+-- The rows are picked by their ids alone, so that no estimate of how many there are can turn the update into a scan.
+-- What is the same for all is not sent with each as an instant: a driver takes 1 µs to read one.
+
 -- name: claim
--- Oldest first in each lane. The rows are picked by their ids alone, so that no estimate of how many there are can turn
--- the update into a scan. What is the same for all is not sent with each: a driver takes 1 µs to read an instant.
+-- Oldest first in each lane, from where the last claim ended on: behind a transaction that somebody holds open, the
+-- index still has all that was claimed since.
+WITH picked AS MATERIALIZED (
+    SELECT found.id
+    FROM unnest(:lane::text[], :free::int[], :since::timestamptz[]) AS room (lane, free, since)
+    CROSS JOIN LATERAL (
+        SELECT id FROM duly.events
+        WHERE lane = room.lane AND unsettled = 0 AND NOT head AND ready <= {now}
+          AND ready >= coalesce(room.since, '-infinity')
+        ORDER BY ready
+        LIMIT room.free
+        FOR UPDATE SKIP LOCKED
+    ) AS found
+)
+{take}
+
+-- name: claim_heads
 WITH picked AS MATERIALIZED (
     SELECT found.id
     FROM unnest(:lane::text[], :free::int[]) AS room (lane, free)
     CROSS JOIN LATERAL (
         SELECT id FROM duly.events
-        WHERE lane = room.lane AND unsettled = 0 AND ready <= {now}
+        WHERE lane = room.lane AND head AND ready <= {now}
+        ORDER BY ready
+        LIMIT room.free
+        FOR UPDATE SKIP LOCKED
+    ) AS found
+)
+{take}
+
+-- name: reserve
+-- What is due in a moment, for a worker that will start each at its instant. Nothing is started yet, so all that
+-- changes is the version, and until when nobody else may have it.
+WITH picked AS MATERIALIZED (
+    SELECT found.id
+    FROM unnest(:lane::text[], :free::int[]) AS room (lane, free)
+    CROSS JOIN LATERAL (
+        SELECT id FROM duly.events
+        WHERE lane = room.lane AND unsettled = 0 AND NOT head AND ready > {now} AND ready <= {now} + :ahead::bigint * {us}
+        ORDER BY ready
+        LIMIT room.free
+        FOR UPDATE SKIP LOCKED
+    ) AS found
+), heads AS MATERIALIZED (
+    SELECT found.id
+    FROM unnest(:lane::text[], :free::int[]) AS room (lane, free)
+    CROSS JOIN LATERAL (
+        SELECT id FROM duly.events
+        WHERE lane = room.lane AND head AND ready > {now} AND ready <= {now} + :ahead::bigint * {us}
         ORDER BY ready
         LIMIT room.free
         FOR UPDATE SKIP LOCKED
     ) AS found
 )
 UPDATE duly.events AS e
-SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = {now},
-    ready = {now} + :lease::bigint * {us}
-WHERE id = ANY (ARRAY(SELECT id FROM picked))
-RETURNING {claimed}, (SELECT (extract(epoch FROM {now}) * 1000000)::bigint)
+SET version = version + 1, worker = :worker, ready = ready + :patience::bigint * {us}
+WHERE id = ANY (ARRAY(SELECT id FROM picked UNION ALL SELECT id FROM heads))
+RETURNING e.id::text, e.version, e.lane, e.head, e.ready, {clock}
+
+-- name: start
+-- What was reserved and has not been cancelled, moved or taken since. The reservation is on disk and fences already, so
+-- nobody waits for the disk here: if the server forgets this, what was reserved is simply there again.
+WITH at_once AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS done)
+UPDATE duly.events AS e
+SET status = 'PROCESSING', unsettled = 1, claimed = {now}, ready = {now} + :lease::bigint * {us}
+FROM unnest(:id::uuid[], :version::int[], :until::timestamptz[]) AS mine (id, version, until)
+WHERE e.id = mine.id AND e.version = mine.version AND e.ready = mine.until AND e.unsettled = 0
+  AND (SELECT done FROM at_once) = 'off'
+RETURNING {claimed}, (SELECT {micros}), {clock}
+
+-- name: release
+UPDATE duly.events AS e SET ready = e.ready - :patience::bigint * {us}
+FROM unnest(:id::uuid[], :version::int[], :until::timestamptz[]) AS mine (id, version, until)
+WHERE e.id = mine.id AND e.version = mine.version AND e.ready = mine.until AND e.unsettled = 0
+RETURNING e.lane, (SELECT count(pg_notify('duly', lane)::text) FROM unnest(:lanes::text[]) AS told (lane))
 
 -- name: claim_alone
 -- A lease in the past: its worker vanished. Five of those, and the event is taken for the cause.
@@ -138,11 +210,14 @@ FROM picked WHERE e.id = picked.id
 RETURNING {event}
 
 -- name: horizon (read)
-SELECT min((SELECT ready FROM duly.events WHERE lane = wanted.lane AND unsettled = 0 AND ready IS NOT NULL
-            ORDER BY ready LIMIT 1)) - {now},
+SELECT {now},
+       min((SELECT ready FROM duly.events WHERE lane = wanted.lane AND unsettled = 0 AND NOT head AND ready IS NOT NULL
+            AND ready >= coalesce(wanted.since, '-infinity') ORDER BY ready LIMIT 1)),
+       min((SELECT ready FROM duly.events WHERE lane = wanted.lane AND head AND ready IS NOT NULL
+            ORDER BY ready LIMIT 1)),
        min((SELECT ready FROM duly.events WHERE lane = wanted.lane AND unsettled > 0 AND ready IS NOT NULL
-            ORDER BY ready LIMIT 1)) - {now}
-FROM unnest(:lanes::text[]) AS wanted (lane)
+            AND ready >= coalesce(:leased::timestamptz, '-infinity') ORDER BY ready LIMIT 1))
+FROM unnest(:lane::text[], :since::timestamptz[]) AS wanted (lane, since)
 
 -- name: renew
 -- (Here and below, the status is compared with an expression over the given rows. Compared with a constant, the

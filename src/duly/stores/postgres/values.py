@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duly.core.model import Event, Status
+from duly.ports import Seen
 from duly.stores.specs import Dialect
 from duly.stores.statements import STATUSES, Columns, Statements
 
@@ -71,6 +72,9 @@ class PostgresStatements(Statements):
             id, tenant, type, lane, Status.PROCESSING, due, until, version, attempts, 0, stands_for, payload, target,
             retry, key, correlation_id, series, occurrence, head, None, last_error, created, claimed, None, worker,
         )  # fmt: skip
+
+    def horizon_parameters(self, lanes: Sequence[str], seen: Seen) -> dict[str, Any]:
+        return {"lane": list(lanes), "since": [seen.fresh.get(lane) for lane in lanes], "leased": seen.leased}
 
     def settled(self, ids: Sequence[str], rows: Sequence[Any]) -> set[str]:
         return set(rows[0][0] or ()) if rows else set(ids)

@@ -63,14 +63,50 @@ WHERE (tenant, key) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:rows)) A
 SELECT {event} FROM events WHERE tenant = :tenant AND key = :key AND status <> 'CANCELLED'
 
 -- name: claim
--- Oldest first. SQLite has no LATERAL: the store runs this once for each lane, in one transaction.
+-- Oldest first. SQLite has no LATERAL: the store runs this once for each lane, in one transaction. And it leaves nothing
+-- behind in the index, so where the last claim ended (:since) need not be known.
 UPDATE events
 SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = :now,
     ready = :now + :lease
 WHERE id IN (
-    SELECT id FROM events WHERE lane = :lane AND unsettled = 0 AND ready <= :now ORDER BY ready LIMIT :free
+    SELECT id FROM events WHERE lane = :lane AND unsettled = 0 AND NOT head AND ready <= :now ORDER BY ready LIMIT :free
 )
 RETURNING {claimed}, :now
+
+-- name: claim_heads
+UPDATE events
+SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = :now,
+    ready = :now + :lease
+WHERE id IN (
+    SELECT id FROM events WHERE lane = :lane AND head AND ready IS NOT NULL AND ready <= :now ORDER BY ready LIMIT :free
+)
+RETURNING {claimed}, :now
+
+-- name: reserve
+-- What is due in a moment, for a worker that will start each at its instant. Nothing is started yet, so all that
+-- changes is the version, and until when nobody else may have it.
+UPDATE events SET version = version + 1, worker = :worker, ready = ready + :patience
+WHERE id IN (
+    SELECT id FROM (SELECT id FROM events WHERE lane = :lane AND unsettled = 0 AND NOT head
+                    AND ready > :now AND ready <= :now + :ahead ORDER BY ready LIMIT :free)
+    UNION ALL
+    SELECT id FROM (SELECT id FROM events WHERE lane = :lane AND head AND ready IS NOT NULL
+                    AND ready > :now AND ready <= :now + :ahead ORDER BY ready LIMIT :free)
+)
+RETURNING id, version, lane, head, ready, :now
+
+-- name: start
+-- What was reserved and has not been cancelled, moved or taken since.
+UPDATE events SET status = 'PROCESSING', unsettled = 1, claimed = :now, ready = :now + :lease
+FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 2 AS until FROM json_each(:rows)) AS mine
+WHERE events.id = mine.id AND events.version = mine.version AND events.ready = mine.until AND events.unsettled = 0
+RETURNING {claimed}, :now, :now
+
+-- name: release
+UPDATE events SET ready = ready - :patience
+FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 2 AS until FROM json_each(:rows)) AS mine
+WHERE events.id = mine.id AND events.version = mine.version AND events.ready = mine.until AND events.unsettled = 0
+RETURNING lane
 
 -- name: claim_alone
 -- A lease in the past: its worker vanished. Five of those, and the event is taken for the cause.
@@ -97,10 +133,13 @@ WHERE id IN (
 RETURNING {event}
 
 -- name: horizon (read)
-SELECT min((SELECT ready FROM events WHERE lane = wanted.value AND unsettled = 0 AND ready IS NOT NULL
-            ORDER BY ready LIMIT 1)) - :now,
+SELECT :now,
+       min((SELECT ready FROM events WHERE lane = wanted.value AND unsettled = 0 AND NOT head AND ready IS NOT NULL
+            ORDER BY ready LIMIT 1)),
+       min((SELECT ready FROM events WHERE lane = wanted.value AND head AND ready IS NOT NULL
+            ORDER BY ready LIMIT 1)),
        min((SELECT ready FROM events WHERE lane = wanted.value AND unsettled > 0 AND ready IS NOT NULL
-            ORDER BY ready LIMIT 1)) - :now
+            ORDER BY ready LIMIT 1))
 FROM json_each(:lanes) AS wanted
 
 -- name: renew

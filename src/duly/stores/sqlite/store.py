@@ -5,7 +5,7 @@ Two SQLite libraries in one process break each other's locks on one file, so no 
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
@@ -19,7 +19,7 @@ import msgspec
 from duly.core.model import Event, Status
 from duly.core.rules import instant_name
 from duly.errors import Misuse, StoreError, StoreUnavailable
-from duly.ports import Clock
+from duly.ports import Clock, Seen
 from duly.stores.migrations import migrations, pending, require_current
 from duly.stores.queries import Query
 from duly.stores.specs import Dialect
@@ -40,7 +40,8 @@ CREATE TABLE IF NOT EXISTS migrations (
 """
 
 _TRANSIENT = (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError, apsw.NoMemError)
-_WAKING = frozenset({"add", "put", "plant", "change", "reshape"})
+_WAKING = frozenset({"add", "put", "plant", "change", "reshape", "release"})
+_AT_ONCE = "start"  # need not be on disk: what it starts is reserved there, and the next commit brings both
 _encode = msgspec.json.Encoder().encode
 
 _open_transaction: ContextVar["SqliteTransaction | None"] = ContextVar("duly_sqlite_transaction", default=None)
@@ -68,6 +69,8 @@ class SqliteStatements(Statements):
     specs = SPECS
 
     def columns(self, values: Columns) -> dict[str, Any]:
+        if "each" in values:
+            return values
         return {"rows": _encode(list(zip(*values.values(), strict=True))).decode()}
 
     def pairs(self, ids: Sequence[str], versions: Sequence[int]) -> dict[str, Any]:
@@ -115,12 +118,12 @@ class SqliteStatements(Statements):
     def settled(self, ids: Sequence[str], rows: Sequence[Any]) -> set[str]:
         return {row[0] for row in rows}
 
-    async def claim(self, worker: str, room: Any, lease: timedelta) -> list[Event]:
+    def horizon_parameters(self, lanes: Sequence[str], seen: Seen) -> dict[str, Any]:
+        return {"lanes": self.listed(lanes)}
+
+    def room(self, room: Mapping[str, int], since: Mapping[str, datetime] | None = None) -> Columns:
         # No LATERAL here: `execute` runs the query once for each lane of this list.
-        each = [{"lane": lane, "free": free} for lane, free in room.items()]
-        return self.read_claims(
-            await self.ask("claim", each=each, worker=worker, lease=self.span(lease)), worker, lease
-        )
+        return {"each": [{"lane": lane, "free": free} for lane, free in room.items()]}
 
 
 class SqliteStore(SqliteStatements, Autocommit):
@@ -403,13 +406,18 @@ def _execute_plain(connection: apsw.Connection, sql: str, args: Sequence[Any] = 
 
 
 def _in_transaction(connection: apsw.Connection, query: Query, parameters: dict[str, Any]) -> list[Any]:
-    connection.execute("BEGIN IMMEDIATE")
     try:
+        if query.name == _AT_ONCE:
+            connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("BEGIN IMMEDIATE")
         rows = execute(connection, query, parameters)
         connection.execute("COMMIT")
     except BaseException:
         _rollback(connection)
         raise
+    finally:
+        if query.name == _AT_ONCE:
+            connection.execute("PRAGMA synchronous = FULL")
     return rows
 
 

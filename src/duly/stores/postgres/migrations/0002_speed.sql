@@ -14,3 +14,9 @@ SELECT subject, id, at, act, worker, version, attempt, claimed, detail FROM duly
 UNION ALL
 SELECT id, NULL, settled, 'delivered', worker, version, attempts, claimed, NULL FROM duly.events
 WHERE settled IS NOT NULL;
+
+-- Heads have an index of their own: claiming one plans its successor in the same transaction, and all else is claimed
+-- by one statement.
+DROP INDEX duly.events_fresh;
+CREATE INDEX events_fresh ON duly.events (lane, ready) WHERE unsettled = 0 AND NOT head AND ready IS NOT NULL;
+CREATE INDEX events_heads ON duly.events (lane, ready) WHERE head AND ready IS NOT NULL;

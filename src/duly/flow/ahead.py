@@ -1,0 +1,158 @@
+"""Start events at their instant. What is due in a moment is reserved, held here, and claimed just before.
+
+A claim takes as long as the disk does, so an event that is claimed at its instant starts a few milliseconds after it.
+Here the slow part comes earlier: the reservation is on disk, and it fences. What remains to be done at the last moment
+is a statement that waits for no disk. Until then the event is PENDING, and whoever cancels or moves it has done so.
+"""
+
+import asyncio
+import contextlib
+import heapq
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from duly.core.model import Event
+from duly.errors import StoreUnavailable
+from duly.flow.alarm import Alarm
+from duly.flow.claim import tell_heads
+from duly.flow.heads import succeed_heads
+from duly.flow.outage import Outage
+from duly.ports import Reserved, Store
+from duly.signals import Claimed, Signals
+
+PATIENCE = timedelta(seconds=2)
+"""If its worker vanishes, a reserved event is anybody's so long after its instant."""
+
+BEFORE = 0.008
+"""Seconds before its instant at which an event is claimed; it takes one, and now and then five. From then on it can no
+longer be cancelled."""
+
+NEVER_EARLY = 1e-6
+"""Seconds, more than any rounding of an instant on its way here."""
+
+
+class Ahead:
+    def __init__(
+        self,
+        store: Store,
+        worker: str,
+        lease: timedelta,
+        fire: Callable[[list[Event]], None],
+        signals: Signals,
+        outage: Outage,
+    ) -> None:
+        self._store, self._worker, self._lease = store, worker, lease
+        self._fire, self._signals, self._outage = fire, signals, outage
+        self._held: list[tuple[float, Reserved]] = []  # with the time at which each is due, by time.monotonic
+        self._starting: list[Reserved] = []
+        self._poised: list[tuple[float, str, Event]] = []  # claimed, and to be fired in a moment
+        self._alarm = Alarm(self._fire_due)
+        self._changed = asyncio.Event()
+        self._may_start = asyncio.Event()
+        self._may_start.set()
+
+    @property
+    def load(self) -> int:
+        return len(self._held) + self.under_way
+
+    @property
+    def under_way(self) -> int:
+        """Those that can no longer be left alone."""
+        return len(self._starting) + len(self._poised)
+
+    async def reserve(self, room: Mapping[str, int], ahead: timedelta) -> int:
+        """Reserve what is due within *ahead*; how many."""
+        reserved, now = await self._store.reserve(self._worker, room, ahead, PATIENCE)
+        at = time.monotonic()
+        for one in reserved:
+            heapq.heappush(self._held, (at + (one.until - PATIENCE - now).total_seconds(), one))
+        self._changed.set()
+        return len(reserved)
+
+    async def run(self) -> None:
+        try:
+            await self._run()
+        finally:
+            self._alarm.close()
+
+    async def _run(self) -> None:
+        while True:
+            self._changed.clear()
+            if not self._held:
+                await self._changed.wait()
+            elif (wait := self._held[0][0] - BEFORE - time.monotonic()) > 0:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(wait):
+                        await self._changed.wait()
+            else:
+                await self._may_start.wait()
+                await self._start_due()
+
+    @contextlib.contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Nothing is started meanwhile."""
+        self._may_start.clear()
+        try:
+            yield
+        finally:
+            self._may_start.set()
+
+    async def _start_due(self) -> None:
+        latest = time.monotonic() + BEFORE
+        while self._held and self._held[0][0] <= latest:
+            self._starting.append(heapq.heappop(self._held)[1])
+        try:
+            if plain := [one for one in self._starting if not one.head]:
+                self._poise(plain, *await self._start(plain))
+            if heads := [one for one in self._starting if one.head]:
+                self._poise(heads, *await self._start_heads(heads))
+        except StoreUnavailable as error:  # whatever was not started will be anybody's
+            self._outage.failed(error)
+        finally:
+            self._starting = []
+
+    async def _start(self, reserved: Sequence[Reserved]) -> tuple[list[Event], datetime]:
+        events, now = await self._store.start(reserved, self._lease, self._worker)
+        if self._signals.wanted(Claimed):
+            for event in events:
+                self._signals.emit(Claimed(event, self._worker))
+        return events, now
+
+    async def _start_heads(self, heads: Sequence[Reserved]) -> tuple[list[Event], datetime]:
+        async with self._store.begin() as tx:
+            started, now = await tx.start(heads, self._lease, self._worker)
+            latest = max((event.due for event in started), default=now)
+            fired, halted = await succeed_heads(tx, started, latest) if started else ([], {})
+        tell_heads(fired, halted, self._worker, self._signals)
+        return fired, now
+
+    def _poise(self, reserved: Sequence[Reserved], events: Sequence[Event], now: datetime) -> None:
+        """Fire each at its instant. The store's clock has gone on since it answered, so this is never early."""
+        at = time.monotonic()
+        instants = {one.id: one.until - PATIENCE for one in reserved}
+        for event in events:
+            wait = (instants[event.id] - now).total_seconds()
+            heapq.heappush(self._poised, (at + wait + NEVER_EARLY, event.id, event))
+        self._fire_due()
+
+    def _fire_due(self) -> None:
+        due = []
+        while self._poised and self._poised[0][0] <= time.monotonic():
+            due.append(heapq.heappop(self._poised)[2])
+        if due:
+            self._fire(due)
+        if self._poised:
+            self._alarm.set(self._poised[0][0])
+
+    def take_poised(self) -> list[Event]:
+        """What was claimed and has not been fired, for giving back."""
+        poised, self._poised = self._poised, []
+        return [event for _, _, event in poised]
+
+    async def release(self) -> None:
+        """Let others have what is held."""
+        reserved = [one for _, one in self._held] + self._starting
+        self._held.clear()
+        if reserved:
+            await self._store.release(reserved, PATIENCE)

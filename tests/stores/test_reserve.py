@@ -1,0 +1,124 @@
+"""Reservations: what a worker takes ahead of time, and what may still happen to it."""
+
+from typing import Any
+
+import pytest
+
+from duly.core.model import Status
+from duly.flow.admin import Events
+from duly.ports import Seen
+from duly.testing import ManualClock
+from tests.make import HOUR, LANE, LEASE, MICROSECOND, SECOND, START, completed, make_head, make_new, make_schedule
+
+AHEAD, PATIENCE = SECOND / 2, 2 * SECOND
+
+
+async def reserve(store: Any, worker: str = "w1", free: int = 5) -> list[Any]:
+    reserved, _ = await store.reserve(worker, {LANE: free}, AHEAD, PATIENCE)
+    return list(reserved)
+
+
+async def start(store: Any, reserved: Any, worker: str = "w1") -> list[Any]:
+    events, _ = await store.start(reserved, LEASE, worker)
+    return list(events)
+
+
+async def test_what_is_due_within_the_look_ahead_is_reserved_soonest_first(store: Any) -> None:
+    now, later, soon, soonest = (make_new(due=START + n * AHEAD) for n in (0, 1.001, 1, 0.5))
+    await store.add([now, later, soon, soonest])
+    assert [one.id for one in await reserve(store, free=1)] == [soonest.id]
+    assert [one.id for one in await reserve(store)] == [soon.id]
+
+
+async def test_a_reserved_event_is_pending_and_nobody_elses(store: Any, clock: ManualClock) -> None:
+    await store.add([make_new(due=START + AHEAD)])
+    [one] = await reserve(store)
+    event = await store.get(one.id)
+    assert (event.status, event.version, event.worker, event.attempts, event.interruptions) == (
+        Status.PENDING, 2, "w1", 0, 0,
+    )  # fmt: skip
+    assert event.ready == one.until == event.due + PATIENCE
+    assert await reserve(store, "w2") == []
+    clock.advance(AHEAD + PATIENCE - MICROSECOND)
+    assert await store.claim("w2", {LANE: 5}, LEASE) == []
+
+
+async def test_a_reserved_event_is_started_and_settled(store: Any, clock: ManualClock) -> None:
+    await store.add([make_new(due=START + AHEAD, payload={"n": 7})])
+    reserved = await reserve(store)
+    clock.advance(AHEAD - MICROSECOND)
+    events, now = await store.start(reserved, LEASE, "w1")
+    assert now == clock.now()
+    [event] = events
+    assert event == await store.get(event.id)
+    assert (event.status, event.version, event.payload, event.claimed) == (Status.PROCESSING, 2, {"n": 7}, clock.now())
+    assert event.ready == clock.now() + LEASE
+    assert await start(store, reserved) == [], "once"
+    assert await store.settle([completed(event)], "w1") == {event.id}
+    event = await store.get(event.id)
+    assert (event.status, event.executed) == (Status.COMPLETED, START + AHEAD), "not before it was due"
+
+
+async def test_if_its_worker_vanishes_anybody_has_it_uninterrupted(store: Any, clock: ManualClock) -> None:
+    await store.add([make_new(due=START + AHEAD)])
+    reserved = await reserve(store)
+    clock.advance(AHEAD + PATIENCE)
+    [event] = await store.claim("w2", {LANE: 5}, LEASE)
+    assert (event.version, event.interruptions) == (3, 0)
+    assert await start(store, reserved) == [], "too late"
+    assert await store.history(event.id) == []
+
+
+async def test_whoever_cancels_a_reserved_event_has_cancelled_it(store: Any) -> None:
+    await store.add([make_new(due=START + AHEAD)])
+    reserved = await reserve(store)
+    await Events(store).cancel(reserved[0].id)
+    assert await start(store, reserved) == []
+    assert (await store.get(reserved[0].id)).status is Status.CANCELLED
+
+
+@pytest.mark.parametrize("change", [{"due": START + HOUR}, {"payload": {"n": 8}}])
+async def test_a_reserved_timer_that_is_put_again_is_reserved_no_longer(store: Any, change: dict[str, Any]) -> None:
+    first = {"key": "k", "due": START + AHEAD, "payload": {"n": 7}}
+    await store.put([make_new(**first)])
+    reserved = await reserve(store)
+    [added] = await store.put([make_new(**(first | change))])
+    assert added.change == "moved"
+    assert await start(store, reserved) == []
+    assert (await store.get(added.event.id)).ready == added.event.due
+    assert len(await reserve(store, "w2")) == (added.event.due == START + AHEAD), "as it now is, by whoever comes first"
+
+
+async def test_what_is_released_is_there_at_its_instant(store: Any, clock: ManualClock) -> None:
+    await store.add([make_new(due=START + AHEAD) for _ in range(3)])
+    reserved = await reserve(store)
+    [started] = await start(store, reserved[:1])
+    await store.release(reserved, PATIENCE)
+    assert (await store.get(started.id)).ready == START + LEASE, "what was started is not given back by this"
+    clock.advance(AHEAD)
+    assert {event.id for event in await store.claim("w2", {LANE: 5}, LEASE)} == {one.id for one in reserved[1:]}
+
+
+async def test_heads_are_reserved_too(store: Any, clock: ManualClock) -> None:
+    head = make_head(make_schedule(), due=START + AHEAD)
+    await store.plant([head])
+    reserved = await reserve(store)
+    assert [(one.id, one.head) for one in reserved] == [(head.id, True)]
+    clock.advance(AHEAD)
+    assert await store.claim_heads("w2", {LANE: 5}, LEASE) == []
+    [event] = await start(store, reserved)
+    assert event.head, "it is for the caller to retire it"
+
+
+async def test_a_claim_may_begin_where_the_last_look_ended(store: Any, clock: ManualClock) -> None:
+    old, new = make_new(due=START - HOUR), make_new(due=START)
+    await store.add([old, new])
+    horizon, seen = await store.horizon([LANE])
+    assert (horizon.fresh, seen) == (-HOUR, Seen({LANE: START - HOUR}, START))
+    assert len(await store.claim("w1", {LANE: 1}, LEASE, seen)) == 1
+    horizon, seen = await store.horizon([LANE], seen)
+    assert (horizon.fresh, horizon.alone) == (START - START, LEASE)
+    assert seen == Seen({LANE: START}, START + LEASE)
+    assert [event.id for event in await store.claim("w1", {LANE: 5}, LEASE, seen)] == [new.id]
+    _, seen = await store.horizon([LANE])
+    assert seen.fresh == {LANE: START}, "nothing is left, so what comes will not be ready before now"

@@ -1,0 +1,160 @@
+"""Look-ahead: events are reserved before they are due, and started at their instant."""
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from duly import Conflict, Duly, Event, Status, Timer, every
+from duly.errors import BadSetting
+from duly.signals import Claimed, Completed
+from tests.worker.watching import Told, until, working
+
+NOW, SOON = timedelta(), timedelta(milliseconds=300)
+
+
+class Punctual:
+    """Notes at which instant each event was fired, by the clock on the wall."""
+
+    def __init__(self, duly: Duly) -> None:
+        self.fired: dict[str, datetime] = {}
+        self.events: list[Event] = []
+        duly.on("task")(self)
+
+    async def __call__(self, event: Event) -> None:
+        assert event.id not in self.fired, "once"
+        self.fired[event.id] = datetime.now(UTC)
+        self.events.append(event)
+
+
+async def reserved(duly: Duly, *ids: str) -> bool:
+    events = [await duly.events.get(id) for id in ids]
+    return all(event.status is Status.PENDING and event.worker is not None for event in events)
+
+
+async def test_nothing_is_early_and_all_is_done_once(url: str) -> None:
+    duly = Duly(url, lookahead="500ms")
+    punctual, told = Punctual(duly), Told(duly)
+    async with duly, working(duly):
+        start = datetime.now(UTC) + timedelta(seconds=1)
+        dues = [start + timedelta(milliseconds=5 * n, microseconds=n) for n in range(200)]
+        ids = await duly.add_many(Timer(due, "task") for due in dues)
+        await until(lambda: len(told.of(Completed)) == 200, "all are done")
+    early = {due - punctual.fired[id] for id, due in zip(ids, dues, strict=True) if punctual.fired[id] < due}
+    assert not early
+    assert len(told.of(Claimed)) == 200
+    assert any(event.claimed and event.claimed < event.due for event in punctual.events), "none was claimed ahead"
+
+
+async def test_a_schedule_goes_on_and_is_punctual_too(url: str) -> None:
+    duly = Duly(url, lookahead="500ms")
+    punctual = Punctual(duly)
+    async with duly, working(duly):
+        await duly.every("often", every("1s"), "task")
+        await until(lambda: len(punctual.events) >= 3, "it has fired three times")
+    for event, next in zip(punctual.events, punctual.events[1:], strict=False):
+        assert next.due - event.due == timedelta(seconds=1)
+        assert event.stands_for == 1
+    assert all(punctual.fired[event.id] >= event.due for event in punctual.events)
+
+
+async def test_what_is_cancelled_while_it_is_held_is_not_fired(url: str) -> None:
+    duly = Duly(url, lookahead="500ms")
+    punctual = Punctual(duly)
+    async with duly, working(duly):
+        kept, gone = [(await duly.after(2 * SOON, "task")).id for _ in range(2)]
+        await until(lambda: reserved(duly, kept, gone), "both are held")
+        await duly.events.cancel(gone)
+        await until(lambda: kept in punctual.fired, "the other is fired")
+        await asyncio.sleep(0.05)
+    assert list(punctual.fired) == [kept]
+
+
+async def test_what_can_no_longer_be_cancelled_is_fired(url: str) -> None:
+    """Whatever the moment: either it was cancelled, or it is fired. Never both, never neither."""
+    duly = Duly(url, lookahead="500ms")
+    punctual = Punctual(duly)
+    async with duly, working(duly):
+        ids = [event.id for event in await asyncio.gather(*(duly.after(SOON, "task") for _ in range(40)))]
+        due = (await duly.events.get(ids[-1])).due
+        outcomes: dict[str, bool] = {}
+        for n, id in enumerate(ids):
+            await asyncio.sleep(max(0.0, (due - datetime.now(UTC)).total_seconds() - 0.030 + n * 0.001))
+            try:
+                await duly.events.cancel(id)
+                outcomes[id] = True
+            except Conflict:
+                outcomes[id] = False
+        await until(lambda: all(outcomes[id] or id in punctual.fired for id in ids), "the others are fired")
+        await asyncio.sleep(0.05)
+    assert {id for id, cancelled in outcomes.items() if not cancelled} == set(punctual.fired)
+
+
+async def test_a_timer_that_is_moved_while_it_is_held_fires_at_its_new_time(url: str) -> None:
+    duly = Duly(url, lookahead="500ms")
+    punctual = Punctual(duly)
+    async with duly, working(duly):
+        event = (await duly.put(2 * SOON, "task", {"n": 1}, key="k")).event
+        await until(lambda: reserved(duly, event.id), "it is held")
+        moved = (await duly.put(3 * SOON, "task", {"n": 2}, key="k")).event
+        assert moved.id == event.id
+        await until(lambda: punctual.events, "it is fired")
+    [fired] = punctual.events
+    assert (fired.due, fired.payload) == (moved.due, {"n": 2})
+    assert punctual.fired[fired.id] >= moved.due
+
+
+async def test_a_worker_that_stops_gives_up_what_it_holds(url: str) -> None:
+    first, second = Duly(url, lookahead="500ms"), Duly(url)
+    Punctual(first)
+    punctual = Punctual(second)
+    async with first, second:
+        async with working(first):
+            event = await first.after(2 * SOON, "task")
+            await until(lambda: reserved(first, event.id), "it is held")
+        assert (await first.events.get(event.id)).ready == event.due
+        async with working(second):
+            await until(lambda: event.id in punctual.fired, "the other worker fires it")
+    assert punctual.fired[event.id] - event.due < timedelta(seconds=1), "without waiting for the reservation to end"
+
+
+async def test_what_a_vanished_worker_held_is_fired_by_another(url: str) -> None:
+    duly = Duly(url, poll_interval="200ms")
+    punctual = Punctual(duly)
+    async with duly:
+        event = await duly.after(SOON, "task")
+        [one], _ = await duly.store.reserve("vanished", {"handler:task": 1}, 2 * SOON, timedelta(milliseconds=500))
+        async with working(duly):
+            await until(lambda: event.id in punctual.fired, "it is fired")
+    assert punctual.fired[event.id] >= one.until
+    assert punctual.events[0].interruptions == 0
+
+
+async def test_two_workers_that_look_ahead_share_the_work(url: str) -> None:
+    workers = [Duly(url, lookahead="500ms") for _ in range(2)]
+    punctual = [Punctual(duly) for duly in workers]
+    async with workers[0], workers[1], working(workers[0]), working(workers[1]):
+        start = datetime.now(UTC) + timedelta(milliseconds=700)
+        ids = await workers[0].add_many(Timer(start + timedelta(milliseconds=n), "task") for n in range(300))
+        await until(lambda: sum(len(one.fired) for one in punctual) == 300, "all are fired")
+    assert set(ids) == punctual[0].fired.keys() | punctual[1].fired.keys()
+
+
+@pytest.mark.parametrize("written", ["501ms", "-1s", "soon"])
+def test_a_look_ahead_beyond_half_a_second_is_refused(written: str) -> None:
+    with pytest.raises(BadSetting, match="DULY_LOOKAHEAD"):
+        Duly("sqlite://", lookahead=written)
+
+
+async def test_an_idle_worker_that_looks_ahead_sleeps(url: str) -> None:
+    duly: Any = Duly(url, lookahead="500ms", poll_interval="60s")
+    punctual = Punctual(duly)
+    async with duly:
+        await duly.after(timedelta(hours=1), "task")
+        async with working(duly):
+            began = time.process_time()
+            await asyncio.sleep(1)
+            assert time.process_time() - began < 0.2, "it was at work"
+    assert not punctual.fired
