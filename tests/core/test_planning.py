@@ -1,4 +1,5 @@
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -119,6 +120,46 @@ def test_one_bad_timer_refuses_them_all_and_says_where() -> None:
     with pytest.raises(Invalid) as refused:
         plan(timers, (), new_id)
     assert [problem.path for problem in refused.value.problems] == ["[1].type", "[2].due", "[2].payload"]
+
+
+def test_what_is_wrong_with_one_timer_is_found_beside_others_of_its_kind() -> None:
+    fine, other = {"due": START, "type": "greet"}, Retry(max_attempts=0)
+    wrong: list[dict[str, Any]] = [
+        {"due": None},
+        {"payload": {1}},
+        {"key": " k"},
+        {"correlation_id": ""},
+        {"tenant": "a\n"},
+        {"type": 7},
+        {"type": ["greet"]},
+        {"target": {"pigeon": "post"}},
+        {"retry": other},
+    ]
+    timers = [timer for one in wrong for timer in (Timer(**fine), Timer(**(fine | one)))]
+    with pytest.raises(Invalid) as refused:
+        plan(timers, (), new_id)
+    assert [problem.path for problem in refused.value.problems] == [
+        f"[{2 * n + 1}].{'retry.max_attempts' if field == 'retry' else field}"
+        for n, one in enumerate(wrong)
+        for field in one
+    ]
+
+
+def test_timers_of_one_kind_share_nothing_else() -> None:
+    timers = [
+        Timer(START, "greet", 1, target={"webhook": "a"}),
+        Timer(HOUR, "greet", 2, target={"webhook": "a"}, key="k"),
+        Timer(START, "greet", 3, target={"nats": "a"}, correlation_id="c"),
+        Timer(START, "greet", 4, retry=Retry(max_attempts=9)),
+        Timer(START, "greet", 5, retry=Retry()),
+    ]
+    events = plan(timers, ("webhook", "nats"), new_id)
+    assert [event.lane for event in events] == ["webhook", "webhook", "nats", "handler:greet", "handler:greet"]
+    assert [event.target_json for event in events] == ['{"webhook":"a"}', '{"webhook":"a"}', '{"nats":"a"}', None, None]
+    assert [event.payload_json for event in events] == ["1", "2", "3", "4", "5"]
+    assert [(event.due, event.delay) for event in events] == [(START, None), (None, HOUR), *[(START, None)] * 3]
+    assert [(event.key, event.correlation_id) for event in events][:3] == [(None, None), ("k", None), (None, "c")]
+    assert [event.retry_json is None for event in events] == [True, True, True, False, True]
 
 
 def test_the_head_of_a_schedule_carries_what_the_schedule_says() -> None:

@@ -20,77 +20,83 @@ MAX_PAYLOAD = 1024 * 1024
 MAX_DEPTH = 100
 LONGEST = {"type": 200, "key": 500, "tenant": 100, "name": 200, "correlation_id": 500}
 MAX_ATTEMPTS = 1000
+MAX_DELAY = timedelta(days=365_000)
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
-def timer_problems(timer: Timer, channels: Collection[str], at: str = "") -> Iterator[Problem]:
-    """All that is wrong with a timer, but for its due time and payload, which no two share."""
-    yield from name_problems("type", timer.type, at)
-    yield from name_problems("tenant", timer.tenant, at)
+def timer_problems(timer: Timer, channels: Collection[str]) -> Iterator[Problem]:
+    """All that is wrong with a timer, but for what is found when its JSON is written."""
+    yield from due_problems(timer.due)
+    yield from name_problems("type", timer.type)
+    yield from name_problems("tenant", timer.tenant)
     if timer.key is not None:
-        yield from name_problems("key", timer.key, at)
+        yield from name_problems("key", timer.key)
     if timer.correlation_id is not None:
-        yield from name_problems("correlation_id", timer.correlation_id, at)
-    yield from target_problems(timer.target, channels, at)
-    yield from retry_problems(timer.retry, at)
+        yield from name_problems("correlation_id", timer.correlation_id)
+    yield from target_problems(timer.target, channels)
+    yield from retry_problems(timer.retry)
 
 
-def due_problems(due: Any, at: str = "") -> Iterator[Problem]:
+# The next two return what they find instead of yielding it: they are asked about every timer of a batch, and to start a
+# generator takes longer than to look.
+
+
+def due_problems(due: Any) -> tuple[Problem, ...]:
     if isinstance(due, datetime):
         if due.utcoffset() is None:
-            yield Problem(
-                f"{at}due",
-                f"{due.isoformat()} has no time zone: use an aware datetime, such as datetime.now(UTC)",
-            )
+            message = f"{due.isoformat()} has no time zone: use an aware datetime, such as datetime.now(UTC)"
         elif not 2 <= due.year <= 9998:
-            yield Problem(f"{at}due", f"{due.isoformat()} is out of range")
+            message = f"{due.isoformat()} is out of range"
+        else:
+            return ()
     elif isinstance(due, timedelta):
-        if abs(due) > timedelta(days=365_000):
-            yield Problem(f"{at}due", f"a delay of {due.days} days is out of range")
+        if abs(due) <= MAX_DELAY:
+            return ()
+        message = f"a delay of {due.days} days is out of range"
     else:
-        yield Problem(f"{at}due", f"expected a datetime or a timedelta, not {type(due).__name__}")
+        message = f"expected a datetime or a timedelta, not {type(due).__name__}"
+    return (Problem("due", message),)
 
 
-def name_problems(field: str, value: Any, at: str = "") -> Iterator[Problem]:
+def name_problems(field: str, value: Any) -> tuple[Problem, ...]:
     """A type, key, tenant or name: text that every store, log line and header can carry."""
-    path = at + field
     if not isinstance(value, str):
-        yield Problem(path, f"expected text, not {type(value).__name__}")
-        return
-    if not 0 < len(value) <= LONGEST[field]:
-        yield Problem(path, f"must have 1 to {LONGEST[field]} characters, has {len(value)}")
+        message = f"expected text, not {type(value).__name__}"
+    elif not 0 < len(value) <= LONGEST[field]:
+        message = f"must have 1 to {LONGEST[field]} characters, has {len(value)}"
     elif not value.isprintable():
         bad = next(c for c in value if not c.isprintable())
-        yield Problem(path, f"has a character that cannot be printed: U+{ord(bad):04X}")
+        message = f"has a character that cannot be printed: U+{ord(bad):04X}"
     elif value != value.strip():
-        yield Problem(path, "begins or ends with a space")
+        message = "begins or ends with a space"
+    else:
+        return ()
+    return (Problem(field, message),)
 
 
-def target_problems(target: Any, channels: Collection[str], at: str = "") -> Iterator[Problem]:
+def target_problems(target: Any, channels: Collection[str]) -> Iterator[Problem]:
     if target is None:
         return
-    path = f"{at}target"
     if not isinstance(target, dict) or len(target) != 1:
-        yield Problem(path, 'expected an object with one channel, such as {"webhook": "https://…"}')
+        yield Problem("target", 'expected an object with one channel, such as {"webhook": "https://…"}')
     elif (channel := next(iter(target))) not in channels:
         known = ", ".join(sorted(channels)) or "none but Python handlers, which need no target"
-        yield Problem(path, f"unknown channel {channel!r:.50}; known: {known}")
+        yield Problem("target", f"unknown channel {channel!r:.50}; known: {known}")
 
 
-def retry_problems(retry: Any, at: str = "") -> Iterator[Problem]:
-    path = f"{at}retry"
+def retry_problems(retry: Any) -> Iterator[Problem]:
     if not isinstance(retry, Retry):
-        yield Problem(path, f"expected a Retry, not {type(retry).__name__}")
+        yield Problem("retry", f"expected a Retry, not {type(retry).__name__}")
         return
     if type(retry.max_attempts) is not int or not 1 <= retry.max_attempts <= MAX_ATTEMPTS:
-        yield Problem(f"{path}.max_attempts", f"must be 1 to {MAX_ATTEMPTS}, not {retry.max_attempts!r:.50}")
+        yield Problem("retry.max_attempts", f"must be 1 to {MAX_ATTEMPTS}, not {retry.max_attempts!r:.50}")
     for name, span in (("base", retry.base), ("max", retry.cap)):
         if not isinstance(span, timedelta) or not timedelta() <= span <= timedelta(days=365):
-            yield Problem(f"{path}.{name}", f"must be a timedelta from 0s to 365d, not {span!r:.50}")
+            yield Problem(f"retry.{name}", f"must be a timedelta from 0s to 365d, not {span!r:.50}")
     if type(retry.factor) not in (int, float) or not 1 <= retry.factor <= 100:
-        yield Problem(f"{path}.factor", f"must be 1 to 100, not {retry.factor!r:.50}")
+        yield Problem("retry.factor", f"must be 1 to 100, not {retry.factor!r:.50}")
 
 
 def write_json(value: Any, path: str, most: int = MAX_PAYLOAD) -> str | Problem:
@@ -108,12 +114,16 @@ def write_json(value: Any, path: str, most: int = MAX_PAYLOAD) -> str | Problem:
         return Problem(path, "has text with a lone surrogate, which no JSON in UTF-8 can carry")
     except (TypeError, ValueError, OverflowError) as error:
         return Problem(path, f"cannot be written as JSON: {error}")
-    # Looking closer takes Python, so it happens only where there is something to find.
-    if written.count(b"[") + written.count(b"{") > MAX_DEPTH and _depth(again) > MAX_DEPTH:
+    if len(written) > 2 * MAX_DEPTH and _too_deep(written, again):
         return Problem(path, f"is nested deeper than {MAX_DEPTH} levels")
     if again != value and (message := _lost_in_json(value)):
         return Problem(path, message)
     return written.decode()
+
+
+def _too_deep(written: bytes, value: Any) -> bool:
+    """Looking closer takes Python, so it happens only where there is something to find."""
+    return written.count(b"[") + written.count(b"{") > MAX_DEPTH and _depth(value) > MAX_DEPTH
 
 
 def _lost_in_json(value: Any) -> str | None:

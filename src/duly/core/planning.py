@@ -1,12 +1,12 @@
 """Where events are made: from a timer, from a schedule's rule, and as the successor of a head."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 import msgspec
 
-from duly.core.checks import due_problems, timer_problems, write_json
+from duly.core.checks import due_problems, name_problems, timer_problems, write_json
 from duly.core.model import Event, NewEvent, Schedule, Timer, lane_of
 from duly.core.retry import retry_text
 from duly.core.rules import Occurrence, Rule, parse_rule
@@ -14,56 +14,72 @@ from duly.errors import Invalid, Problem
 
 NewId = Callable[[], str]
 
+Kinds = dict[tuple[object, ...], tuple[str, str | None]]
+"""What a batch repeats is checked and written once: for timers of one kind, their lane and retry policy."""
 
-def plan(timers: Iterable[object], channels: Collection[str], new_id: NewId) -> list[NewEvent]:
+
+def plan(timers: Sequence[object], channels: Collection[str], new_id: NewId) -> list[NewEvent]:
     """Events for one-shot timers; Invalid with every problem of every one of them."""
     planned: list[NewEvent] = []
     problems: list[Problem] = []
-    single = isinstance(timers, tuple) and len(timers) == 1
-    sound: set[tuple[object, ...]] = set()  # what a batch repeats is checked once
+    kinds: Kinds = {}
     for index, timer in enumerate(timers):
-        at = "" if single else f"[{index}]."
-        if not isinstance(timer, Timer):
-            problems.append(Problem(at.rstrip("."), f"expected a Timer, not {type(timer).__name__}"))
-            continue
-        found = list(due_problems(timer.due, at))
-        payload = write_json(timer.payload, f"{at}payload")
-        target = None if timer.target is None else write_json(timer.target, f"{at}target")
-        repeated = (timer.type, timer.tenant, timer.key, timer.correlation_id, target, id(timer.retry))
-        if not _among(repeated, sound):
-            found += timer_problems(timer, channels, at)
-        found += [written for written in (payload, target) if isinstance(written, Problem)]
-        if found:
-            problems += found
+        made = _made(timer, new_id, channels, kinds)
+        if isinstance(made, NewEvent):
+            planned.append(made)
+        elif isinstance(timers, tuple) and len(timers) == 1:
+            problems += made
         else:
-            sound.add(repeated)
-            planned.append(_from_timer(timer, str(payload), target and str(target), new_id()))
+            problems += [Problem(f"[{index}].{path}".rstrip("."), message) for path, message in made]
     if problems:
         raise Invalid(problems)
     return planned
 
 
-def _among(repeated: tuple[object, ...], sound: set[tuple[object, ...]]) -> bool:
-    try:
-        return repeated in sound
-    except TypeError:  # a field that cannot even be looked up is certainly not sound
-        return False
-
-
-def _from_timer(timer: Timer, payload_json: str, target_json: str | None, id: str) -> NewEvent:
+def _made(timer: object, new_id: NewId, channels: Collection[str], kinds: Kinds) -> NewEvent | list[Problem]:
+    if not isinstance(timer, Timer):
+        return [Problem("", f"expected a Timer, not {type(timer).__name__}")]
+    payload = write_json(timer.payload, "payload")
+    target = None if timer.target is None else write_json(timer.target, "target")
+    if isinstance(payload, Problem) or isinstance(target, Problem) or _own_problems(timer):
+        unwritten = [written for written in (payload, target) if isinstance(written, Problem)]
+        return [*timer_problems(timer, channels), *unwritten]
+    kind = (timer.type, timer.tenant, target, id(timer.retry))
+    common = _known(kind, kinds)
+    if common is None:
+        if found := list(timer_problems(timer, channels)):
+            return found
+        common = kinds[kind] = lane_of(timer.type, timer.target), retry_text(timer.retry)
+    lane, retry = common
     due = timer.due
     return NewEvent(
-        id=id,
+        id=new_id(),
         tenant=timer.tenant,
         type=timer.type,
-        lane=lane_of(timer.type, timer.target),
+        lane=lane,
         due=due.astimezone(UTC) if isinstance(due, datetime) else None,
         delay=due if isinstance(due, timedelta) else None,
-        payload_json=payload_json,
+        payload_json=payload,
         key=timer.key,
-        target_json=target_json,
-        retry_json=retry_text(timer.retry),
+        target_json=target,
+        retry_json=retry,
         correlation_id=timer.correlation_id,
+    )
+
+
+def _known(kind: tuple[object, ...], kinds: Kinds) -> tuple[str, str | None] | None:
+    try:
+        return kinds.get(kind)
+    except TypeError:  # a field that cannot even be looked up is certainly not sound
+        return None
+
+
+def _own_problems(timer: Timer) -> bool:
+    """Whether there are any with what timers of one kind do not share."""
+    return bool(
+        due_problems(timer.due)
+        or (timer.key is not None and name_problems("key", timer.key))
+        or (timer.correlation_id is not None and name_problems("correlation_id", timer.correlation_id))
     )
 
 
