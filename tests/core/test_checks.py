@@ -19,7 +19,7 @@ from duly.core.checks import (
 from duly.core.model import Timer
 from duly.core.planning import plan
 from duly.errors import Invalid, Problem
-from duly.flow.ids import new_id
+from duly.flow.ids import new_ids
 from tests.make import START
 
 CHANNELS = ("webhook", "nats")
@@ -54,7 +54,7 @@ def test_all_problems_are_told_at_once() -> None:
         correlation_id="a\nb",
     )
     with pytest.raises(Invalid) as refused:
-        plan((timer,), CHANNELS, new_id)
+        plan((timer,), CHANNELS, new_ids)
     paths = [problem.path for problem in refused.value.problems]
     assert sorted(paths) == ["correlation_id", "due", "key", "payload", "retry", "target", "tenant", "type"]
     for problem in refused.value.problems:
@@ -63,7 +63,7 @@ def test_all_problems_are_told_at_once() -> None:
 
 def test_a_message_about_many_problems_stays_short() -> None:
     with pytest.raises(Invalid) as refused:
-        plan([Timer(START, "") for _ in range(1000)], CHANNELS, new_id)
+        plan([Timer(START, "") for _ in range(1000)], CHANNELS, new_ids)
     assert len(refused.value.problems) == 1000
     assert str(refused.value).endswith("; and 980 more")
 
@@ -79,14 +79,14 @@ def test_a_wrong_type_of_any_field_is_a_problem_and_no_traceback(field: str) -> 
             continue
         timer = Timer(**({"due": START, "type": "greet"} | {field: wrong}))
         with pytest.raises(Invalid) as refused:
-            plan((timer,), CHANNELS, new_id)
+            plan((timer,), CHANNELS, new_ids)
         assert {problem.path for problem in refused.value.problems} == {field}, wrong
 
 
 def test_something_else_than_a_timer_is_a_problem_and_no_traceback() -> None:
     for other in ({"due": START, "type": "greet"}, None, (START, "greet"), "greet"):
         with pytest.raises(Invalid, match=r"\[0\]"):
-            plan([other], CHANNELS, new_id)  # type: ignore[list-item]
+            plan([other], CHANNELS, new_ids)  # type: ignore[list-item]
 
 
 # -- due
@@ -194,7 +194,7 @@ def test_where_there_are_no_channels_the_problem_says_so() -> None:
 
 def test_a_target_that_is_not_json_is_a_problem() -> None:
     with pytest.raises(Invalid) as refused:
-        plan((Timer(START, "greet", target={"webhook": object()}),), CHANNELS, new_id)
+        plan((Timer(START, "greet", target={"webhook": object()}),), CHANNELS, new_ids)
     assert [problem.path for problem in refused.value.problems] == ["target"]
 
 

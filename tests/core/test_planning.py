@@ -10,7 +10,7 @@ from duly.core.planning import Succession, head_of, plan, rule_of, succeed
 from duly.core.retry import Retry
 from duly.core.rules import Occurrence, Rule, every, instant_name, once
 from duly.errors import Invalid
-from duly.flow.ids import new_id
+from duly.flow.ids import new_id, new_ids
 from tests.make import DAY, HOUR, MICROSECOND, MINUTE, START, make_event, make_schedule
 
 
@@ -77,7 +77,7 @@ def test_a_head_that_was_moved_fires_as_itself_and_the_rule_goes_on() -> None:
 
 
 def planned(timer: Timer, channels: tuple[str, ...] = ()) -> dict[str, object]:
-    [event] = plan((timer,), channels, lambda: "the id")
+    [event] = plan((timer,), channels, lambda _: ["the id"])
     return {name: getattr(event, name) for name in event.__struct_fields__}
 
 
@@ -118,7 +118,7 @@ def test_a_delay_is_left_for_the_store_to_add() -> None:
 def test_one_bad_timer_refuses_them_all_and_says_where() -> None:
     timers = [Timer(START, "fine"), Timer(START, ""), Timer(None, "greet", object())]  # type: ignore[arg-type]
     with pytest.raises(Invalid) as refused:
-        plan(timers, (), new_id)
+        plan(timers, (), new_ids)
     assert [problem.path for problem in refused.value.problems] == ["[1].type", "[2].due", "[2].payload"]
 
 
@@ -137,7 +137,7 @@ def test_what_is_wrong_with_one_timer_is_found_beside_others_of_its_kind() -> No
     ]
     timers = [timer for one in wrong for timer in (Timer(**fine), Timer(**(fine | one)))]
     with pytest.raises(Invalid) as refused:
-        plan(timers, (), new_id)
+        plan(timers, (), new_ids)
     assert [problem.path for problem in refused.value.problems] == [
         f"[{2 * n + 1}].{'retry.max_attempts' if field == 'retry' else field}"
         for n, one in enumerate(wrong)
@@ -153,7 +153,7 @@ def test_timers_of_one_kind_share_nothing_else() -> None:
         Timer(START, "greet", 4, retry=Retry(max_attempts=9)),
         Timer(START, "greet", 5, retry=Retry()),
     ]
-    events = plan(timers, ("webhook", "nats"), new_id)
+    events = plan(timers, ("webhook", "nats"), new_ids)
     assert [event.lane for event in events] == ["webhook", "webhook", "nats", "handler:greet", "handler:greet"]
     assert [event.target_json for event in events] == ['{"webhook":"a"}', '{"webhook":"a"}', '{"nats":"a"}', None, None]
     assert [event.payload_json for event in events] == ["1", "2", "3", "4", "5"]

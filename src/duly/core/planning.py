@@ -13,17 +13,18 @@ from duly.core.rules import Occurrence, Rule, parse_rule
 from duly.errors import Invalid, Problem
 
 NewId = Callable[[], str]
+NewIds = Callable[[int], Sequence[str]]
 
 Kinds = dict[tuple[object, ...], tuple[str, str | None]]
 """What a batch repeats is checked and written once: for timers of one kind, their lane and retry policy."""
 
 
-def plan(timers: Sequence[object], channels: Collection[str], new_id: NewId) -> list[NewEvent]:
+def plan(timers: Sequence[object], channels: Collection[str], new_ids: NewIds) -> list[NewEvent]:
     """Events for one-shot timers; Invalid with every problem of every one of them."""
     planned: list[NewEvent] = []
     problems: list[Problem] = []
     kinds: Kinds = {}
-    for index, timer in enumerate(timers):
+    for index, (timer, new_id) in enumerate(zip(timers, new_ids(len(timers)), strict=True)):
         made = _made(timer, new_id, channels, kinds)
         if isinstance(made, NewEvent):
             planned.append(made)
@@ -36,7 +37,7 @@ def plan(timers: Sequence[object], channels: Collection[str], new_id: NewId) -> 
     return planned
 
 
-def _made(timer: object, new_id: NewId, channels: Collection[str], kinds: Kinds) -> NewEvent | list[Problem]:
+def _made(timer: object, new_id: str, channels: Collection[str], kinds: Kinds) -> NewEvent | list[Problem]:
     if not isinstance(timer, Timer):
         return [Problem("", f"expected a Timer, not {type(timer).__name__}")]
     payload = write_json(timer.payload, "payload")
@@ -53,7 +54,7 @@ def _made(timer: object, new_id: NewId, channels: Collection[str], kinds: Kinds)
     lane, retry = common
     due = timer.due
     return NewEvent(
-        id=new_id(),
+        id=new_id,
         tenant=timer.tenant,
         type=timer.type,
         lane=lane,

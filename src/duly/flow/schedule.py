@@ -12,7 +12,7 @@ from duly.core.retry import DEFAULT, Retry, retry_text
 from duly.core.rules import Occurrence, Rule
 from duly.errors import Conflict, Invalid, Problem
 from duly.flow.heads import ENDED, ERROR, PAUSED, Next, plant
-from duly.flow.ids import new_id
+from duly.flow.ids import new_id, new_ids
 from duly.ports import Added, Statements, Store
 from duly.signals import Created, Signals
 
@@ -21,7 +21,7 @@ CHUNK = 5000
 
 async def put_timer(store: Statements, timer: Timer, channels: Collection[str]) -> Added:
     """Schedule one timer, or move the one that has its key."""
-    [added] = await store.put(plan((timer,), channels, new_id))
+    [added] = await store.put(plan((timer,), channels, new_ids))
     return added
 
 
@@ -29,7 +29,7 @@ async def add_timers(
     store: Store, timers: Iterable[Timer], channels: Collection[str], tx: Statements | None, signals: Signals
 ) -> list[str]:
     """All of them or, when one is invalid, none; the ids in order."""
-    events = plan(list(timers), channels, new_id)
+    events = plan(list(timers), channels, new_ids)
     if tx is not None:
         return (await _add(tx, events))[0]
     if len(events) <= CHUNK and not any(event.key for event in events):
