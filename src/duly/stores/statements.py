@@ -88,7 +88,7 @@ class Statements(ABC):
 
     async def now(self) -> datetime:
         [row] = await self.ask("now")
-        return self.read_instant(row[0])
+        return EPOCH + timedelta(microseconds=row[0])
 
     async def add(self, events: Sequence[NewEvent]) -> list[str]:
         await self.run(*self.add_statement(events))

@@ -31,7 +31,8 @@ e.retry::text, e.key, e.correlation_id, e.series, e.occurrence, e.head, e.last_e
 s.id::text, s.tenant, s.name, s.type, s.rule::text, s.payload::text, s.target::text, s.retry::text, s.enabled, s.halted
 
 -- name: now (read)
-SELECT {now}
+-- In microseconds: whatever a caller's connection makes of instants, it leaves a number alone.
+SELECT (extract(epoch FROM {now}) * 1000000)::bigint
 
 -- name: add
 -- Sleeping workers are told of what becomes ready before their next poll, once for each lane.

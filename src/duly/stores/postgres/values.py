@@ -9,6 +9,8 @@ from duly.ports import Seen
 from duly.stores.specs import Dialect
 from duly.stores.statements import STATUSES, Columns, Statements
 
+MICROSECOND = timedelta(microseconds=1)
+
 
 def _typed(field: str, placeholder: str, value: Any) -> str:
     if isinstance(value, datetime):
@@ -25,7 +27,7 @@ def _same(value: Any) -> Any:
 
 
 def micros(span: timedelta) -> int:
-    return span // timedelta(microseconds=1)
+    return span // MICROSECOND
 
 
 SPECS = Dialect(now="coalesce(:now::timestamptz, statement_timestamp())", instant=_same, span=micros, typed=_typed)
