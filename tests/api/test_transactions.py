@@ -16,11 +16,15 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from duly import Duly, Misuse, StoreError, Timer, every
+from duly.stores.postgres.copying import WORTH_COPYING
 from duly.testing import ManualClock
-from tests.make import HOUR, START
+from tests.make import HOUR, SECOND, START
 
 EFFECTS = "CREATE TABLE effects (name text)"
 EFFECT = "INSERT INTO effects VALUES ('sent')"
+
+MANY = [Timer(START + n * SECOND, "greet", {"é\x00": n}, tenant="ключ") for n in range(WORTH_COPYING)]
+"""So many that they are copied, where the caller's connection can."""
 
 
 class Oops(Exception):
@@ -212,6 +216,45 @@ async def test_a_rollback_leaves_nothing(on_postgres: Duly, clean_postgres: str,
     assert await effects(app) == 0
 
 
+@pytest.mark.parametrize("kind", ASYNC)
+async def test_many_events_commit_and_roll_back_with_the_callers_writes(
+    on_postgres: Duly, clean_postgres: str, kind: str
+) -> None:
+    app = on_postgres
+    with suppress(Oops):
+        async with ASYNC[kind](clean_postgres) as (connection, execute):
+            await execute(EFFECT)
+            await app.add_many(MANY, transaction=connection)
+            raise Oops
+    assert (await app.events.find(), await effects(app)) == ([], 0)
+    async with ASYNC[kind](clean_postgres) as (connection, execute):
+        await execute(EFFECT)
+        ids = await app.add_many(MANY, transaction=connection)
+        await execute(EFFECT)
+        assert await app.events.find() == [], "nobody else sees them before the commit"
+    assert [told(await app.events.get(id)) for id in ids] == [told(timer) for timer in MANY]
+    assert await effects(app) == 2
+
+
+def told(one: Any) -> tuple[Any, ...]:
+    return one.due, one.type, one.payload, one.tenant
+
+
+async def test_many_events_are_a_plain_insert_where_the_connection_cannot_copy(
+    on_postgres: Duly, clean_postgres: str
+) -> None:
+    async with with_psycopg(clean_postgres) as (connection, _), connection.pipeline():
+        await on_postgres.add_many(MANY, transaction=connection)
+    async with with_psycopg(clean_postgres) as (connection, execute):
+        await execute("SET client_encoding = 'KOI8R'")
+        await on_postgres.add_many([Timer(START, "ключ") for _ in MANY], transaction=connection)
+    async with with_asyncpg(clean_postgres) as (connection, execute):
+        await execute("SET client_encoding = 'LATIN1'")
+        await on_postgres.add_many([Timer(START, "é") for _ in MANY], transaction=connection)
+    types = [event.type for event in await on_postgres.events.find(limit=1000)]
+    assert [types.count(type) for type in ("greet", "ключ", "é")] == [len(MANY)] * 3
+
+
 async def test_one_transaction_may_hold_many_calls_and_see_its_own(on_postgres: Duly, clean_postgres: str) -> None:
     async with with_asyncpg(clean_postgres) as (connection, _):
         first = await on_postgres.put(START, "greet", 1, key="k", transaction=connection)
@@ -235,11 +278,15 @@ async def test_a_connection_without_a_transaction_is_refused(on_postgres: Duly, 
     try:
         with pytest.raises(Misuse, match="no transaction open"):
             await on_postgres.at(START, "greet", transaction=connection)
+        with pytest.raises(Misuse, match="no transaction open"):
+            await on_postgres.add_many(MANY, transaction=connection)
     finally:
         await connection.close()
     async with await psycopg.AsyncConnection.connect(clean_postgres, autocommit=True) as psycopg_connection:
         with pytest.raises(Misuse, match="no transaction open"):
             await on_postgres.at(START, "greet", transaction=psycopg_connection)
+        with pytest.raises(Misuse, match="no transaction open"):
+            await on_postgres.add_many(MANY, transaction=psycopg_connection)
 
 
 @pytest.mark.parametrize("stranger", [object(), "postgresql://", 7, asyncio], ids=lambda s: type(s).__name__)
@@ -267,6 +314,9 @@ async def test_a_database_without_dulys_tables_says_what_to_do(on_postgres: Duly
         with pytest.raises(StoreError, match="duly migrate"):
             async with ASYNC[kind](elsewhere) as (connection, _):
                 await on_postgres.at(START, "greet", transaction=connection)
+        with pytest.raises(StoreError, match="duly migrate"):
+            async with ASYNC[kind](elsewhere) as (connection, _):
+                await on_postgres.add_many(MANY, transaction=connection)
 
 
 # -- synchronous connections
@@ -302,12 +352,34 @@ def test_a_rollback_leaves_nothing_of_synchronous_code(sync_on_postgres: Duly, c
         assert tx.fetchval("SELECT count(*) FROM effects") == 0
 
 
+@pytest.mark.parametrize("kind", SYNC)
+def test_many_events_commit_and_roll_back_with_the_writes_of_synchronous_code(
+    sync_on_postgres: Duly, clean_postgres: str, kind: str
+) -> None:
+    sync = sync_on_postgres.sync
+    with suppress(Oops), SYNC[kind](clean_postgres) as (connection, execute):
+        execute(EFFECT)
+        sync.add_many(MANY, transaction=connection)
+        raise Oops
+    assert sync.events.find() == []
+    with SYNC[kind](clean_postgres) as (connection, execute):
+        ids = sync.add_many(MANY, transaction=connection)
+        execute(EFFECT)
+        assert sync.events.find() == []
+    assert [told(sync.events.get(id)) for id in ids] == [told(timer) for timer in MANY]
+    with sync.transaction() as tx:
+        assert tx.fetchval("SELECT count(*) FROM effects") == 1
+
+
 async def refuse_in_a_thread(app: Duly, connection: Any) -> str:
     """What duly.sync says to a connection, asked from a thread as synchronous code would be."""
 
     def ask() -> str:
         with pytest.raises(Misuse) as refused:
             app.sync.at(START, "greet", transaction=connection)
+        with pytest.raises(Misuse) as refused_too:
+            app.sync.add_many(MANY, transaction=connection)
+        assert str(refused_too.value) == str(refused.value)
         return str(refused.value)
 
     return await asyncio.to_thread(ask)

@@ -17,6 +17,7 @@ WORTH_COPYING = 200
 """So many events are inserted by COPY, which takes half of the time for each, but up to three more round trips."""
 
 COLUMNS = "tenant type lane target retry created id due ready correlation_id payload".split()
+COPY = f"COPY duly.events ({', '.join(COLUMNS)}) FROM STDIN (FORMAT binary)"
 
 BLOCK = 1000
 """Rows that are sent together: while the server reads them, the next ones are written."""

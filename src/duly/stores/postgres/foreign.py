@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from duly.errors import Misuse, SchemaMismatch
-from duly.stores.postgres.values import PostgresStatements
+from duly.stores.postgres.copying import COPY, UTF8, CopyingStatements, asyncpg_copies, asyncpg_copy
 from duly.stores.queries import Query
 from duly.stores.statements import Statements
 
 SUPPORTED = "asyncpg, psycopg (3), SQLAlchemy (Core or ORM, sync or async) on PostgreSQL, or duly.transaction()"
 
 
-class ForeignTransaction(PostgresStatements):
+class ForeignTransaction(CopyingStatements):
     """The statements of a store, run on a caller's connection."""
 
     def __init__(self, store: Statements, connection: Any) -> None:
@@ -25,6 +25,13 @@ class ForeignTransaction(PostgresStatements):
         with _told_of_missing_tables():
             return await run_on(self.connection, query, parameters)
 
+    def copies(self) -> bool:
+        return copies_on(self.connection)
+
+    async def copy(self, blocks: Iterator[bytes]) -> None:
+        with _told_of_missing_tables():
+            await copy_on(self.connection, blocks)
+
 
 class SyncForeignTransaction(ForeignTransaction):
     """The same on a synchronous connection. It never waits, so it needs no event loop."""
@@ -32,6 +39,10 @@ class SyncForeignTransaction(ForeignTransaction):
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
         with _told_of_missing_tables():
             return run_on_sync(self.connection, query, parameters)
+
+    async def copy(self, blocks: Iterator[bytes]) -> None:
+        with _told_of_missing_tables():
+            copy_on_sync(self.connection, blocks)
 
 
 def family(connection: Any) -> str:
@@ -88,6 +99,32 @@ def run_on_sync(connection: Any, query: Query, parameters: dict[str, Any]) -> li
             cursor.execute(query.named(), _used(query, parameters))
             rows = cursor.fetchall()
     return [_in_utc(row) for row in rows]
+
+
+def copies_on(connection: Any) -> bool:
+    """Whether many events may travel by COPY: not where a layer above the driver keeps track of what it sends."""
+    kind = family(connection)
+    if kind == "asyncpg":
+        return asyncpg_copies(connection)
+    if kind == "psycopg":
+        info = connection.info  # in a pipeline there is no COPY
+        return bool(info.parameter_status("client_encoding") == UTF8 and info.pipeline_status.name == "OFF")
+    return False
+
+
+async def copy_on(connection: Any, blocks: Iterator[bytes]) -> None:
+    if family(connection) == "asyncpg":
+        await asyncpg_copy(connection, blocks)
+    else:
+        async with connection.cursor() as cursor, cursor.copy(COPY) as copy:
+            for block in blocks:
+                await copy.write(block)
+
+
+def copy_on_sync(connection: Any, blocks: Iterator[bytes]) -> None:
+    with connection.cursor() as cursor, cursor.copy(COPY) as copy:
+        for block in blocks:
+            copy.write(block)
 
 
 def _commits_at_once(connection: Any) -> bool:
