@@ -19,11 +19,12 @@ id, tenant, name, type, rule, payload, target, retry, enabled, halted
 SELECT :now
 
 -- name: add
+-- (jsonb_each: a row of json_each is text, which each `->>` would have to read again.)
 INSERT INTO events (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, created)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3,
        coalesce(value ->> 4, :now + (value ->> 5)), coalesce(value ->> 4, :now + (value ->> 5)),
        value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, :now
-FROM json_each(:rows)
+FROM jsonb_each(:rows)
 
 -- name: notify (read)
 -- Nothing to do: whoever sleeps looks at the file's version.
@@ -34,7 +35,7 @@ SELECT 0
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT old.id, :now, 'moved', :by, old.version,
        'due ' || iso(old.due) || ' → ' || iso(coalesce(value ->> 4, :now + (value ->> 5)))
-FROM json_each(:rows) JOIN events AS old
+FROM jsonb_each(:rows) JOIN events AS old
   ON old.tenant = value ->> 1 AND old.key = value ->> 9 AND old.key IS NOT NULL AND old.status <> 'CANCELLED'
 WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0
   AND (old.type, old.due, old.payload, coalesce(old.target, ''), coalesce(old.retry, ''), coalesce(old.correlation_id, ''))
@@ -44,7 +45,7 @@ INSERT INTO events AS old (id, tenant, type, lane, due, ready, payload, target, 
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3,
        coalesce(value ->> 4, :now + (value ->> 5)), coalesce(value ->> 4, :now + (value ->> 5)),
        value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, :now
-FROM json_each(:rows) WHERE true
+FROM jsonb_each(:rows) WHERE true
 ON CONFLICT (tenant, key) WHERE key IS NOT NULL AND status <> 'CANCELLED' DO UPDATE
 SET type = excluded.type, lane = excluded.lane, due = excluded.due, ready = excluded.ready,
     payload = excluded.payload, target = excluded.target, retry = excluded.retry,
