@@ -51,6 +51,7 @@ class Ahead:
         self._changed = asyncio.Event()
         self._may_start = asyncio.Event()
         self._may_start.set()
+        self._at_it = asyncio.Lock()
 
     @property
     def load(self) -> int:
@@ -87,7 +88,8 @@ class Ahead:
                         await self._changed.wait()
             else:
                 await self._may_start.wait()
-                await self._start_due()
+                async with self._at_it:
+                    await self._start_due()
 
     @contextlib.contextmanager
     def quiet(self) -> Iterator[None]:
@@ -145,14 +147,13 @@ class Ahead:
         if self._poised:
             self._alarm.set(self._poised[0][0])
 
-    def take_poised(self) -> list[Event]:
-        """What was claimed and has not been fired, for giving back."""
-        poised, self._poised = self._poised, []
+    async def stop(self) -> list[Event]:
+        """Start nothing any more, and let others have what is held; what was claimed and not fired, for giving back."""
+        self._may_start.clear()
+        async with self._at_it:
+            poised, self._poised = self._poised, []
+            held, self._held = self._held, []
+        if held:
+            with contextlib.suppress(StoreUnavailable):  # then others have it a little later
+                await self._store.release([one for _, one in held], PATIENCE)
         return [event for _, _, event in poised]
-
-    async def release(self) -> None:
-        """Let others have what is held."""
-        reserved = [one for _, one in self._held] + self._starting
-        self._held.clear()
-        if reserved:
-            await self._store.release(reserved, PATIENCE)

@@ -371,9 +371,7 @@ class Worker:
             self._pool.expire()
 
     async def _drain(self, grace: timedelta) -> None:
-        unstarted = self._pool.take_waiting() + self._soon.take_poised()
-        with contextlib.suppress(StoreUnavailable):
-            await self._soon.release()
+        unstarted = await self._soon.stop() + self._pool.take_waiting()
         for event in unstarted:
             self._settler.add_settlement(give_back(event, "the worker stopped before starting it"))
         with contextlib.suppress(TimeoutError):
