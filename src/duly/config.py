@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from duly.core.durations import EXAMPLES, parse_duration
+from duly.core.durations import EXAMPLES, format_duration, parse_duration
 from duly.errors import BadSetting
 
 
@@ -76,7 +76,7 @@ def _span(variable: str, written: Any, least: timedelta, most: timedelta) -> tim
     except ValueError:
         raise BadSetting(variable, written, EXAMPLES) from None
     if not least <= span <= most:
-        raise BadSetting(variable, written, f"{EXAMPLES}, from {least} to {most}")
+        raise BadSetting(variable, written, f"{EXAMPLES}, from {format_duration(least)} to {format_duration(most)}")
     return span
 
 

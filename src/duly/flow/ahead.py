@@ -11,6 +11,7 @@ import heapq
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from duly.core.model import Event
 from duly.errors import StoreUnavailable
@@ -24,12 +25,20 @@ from duly.signals import Claimed, Signals
 PATIENCE = timedelta(seconds=2)
 """If its worker vanishes, a reserved event is anybody's so long after its instant."""
 
-BEFORE = 0.008
-"""Seconds before its instant at which an event is claimed; it takes one, and now and then five. From then on it can no
-longer be cancelled."""
+BEFORE, HEADS_BEFORE = 0.008, 0.025
+"""Seconds before its instant at which an event is claimed; it takes one, and now and then five. A head takes several,
+for its successor is planned with it. From then on it can no longer be cancelled."""
 
 NEVER_EARLY = 1e-6
 """Seconds, more than any rounding of an instant on its way here."""
+
+
+class Started(NamedTuple):
+    """What was claimed; the store's clock as it answered; and when that answer came, by time.monotonic."""
+
+    events: list[Event]
+    now: datetime
+    at: float
 
 
 class Ahead:
@@ -44,7 +53,7 @@ class Ahead:
     ) -> None:
         self._store, self._worker, self._lease = store, worker, lease
         self._fire, self._signals, self._outage = fire, signals, outage
-        self._held: list[tuple[float, Reserved]] = []  # with the time at which each is due, by time.monotonic
+        self._held: list[tuple[float, Reserved]] = []  # with the time at which to claim each, by time.monotonic
         self._starting: list[Reserved] = []
         self._poised: list[tuple[float, str, Event]] = []  # claimed, and to be fired in a moment
         self._alarm = Alarm(self._fire_due)
@@ -67,7 +76,8 @@ class Ahead:
         reserved, now = await self._store.reserve(self._worker, room, ahead, PATIENCE)
         at = time.monotonic()
         for one in reserved:
-            heapq.heappush(self._held, (at + (one.until - PATIENCE - now).total_seconds(), one))
+            wait = (one.until - PATIENCE - now).total_seconds() - (HEADS_BEFORE if one.head else BEFORE)
+            heapq.heappush(self._held, (at + wait, one))
         self._changed.set()
         return len(reserved)
 
@@ -82,7 +92,7 @@ class Ahead:
             self._changed.clear()
             if not self._held:
                 await self._changed.wait()
-            elif (wait := self._held[0][0] - BEFORE - time.monotonic()) > 0:
+            elif (wait := self._held[0][0] - time.monotonic()) > 0:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(wait):
                         await self._changed.wait()
@@ -101,41 +111,42 @@ class Ahead:
             self._may_start.set()
 
     async def _start_due(self) -> None:
-        latest = time.monotonic() + BEFORE
-        while self._held and self._held[0][0] <= latest:
+        now = time.monotonic()
+        while self._held and self._held[0][0] <= now:
             self._starting.append(heapq.heappop(self._held)[1])
         try:
             if plain := [one for one in self._starting if not one.head]:
-                self._poise(plain, *await self._start(plain))
+                self._poise(plain, await self._start(plain))
             if heads := [one for one in self._starting if one.head]:
-                self._poise(heads, *await self._start_heads(heads))
+                self._poise(heads, await self._start_heads(heads))
         except StoreUnavailable as error:  # whatever was not started will be anybody's
             self._outage.failed(error)
         finally:
             self._starting = []
 
-    async def _start(self, reserved: Sequence[Reserved]) -> tuple[list[Event], datetime]:
+    async def _start(self, reserved: Sequence[Reserved]) -> Started:
         events, now = await self._store.start(reserved, self._lease, self._worker)
+        at = time.monotonic()
         if self._signals.wanted(Claimed):
             for event in events:
                 self._signals.emit(Claimed(event, self._worker))
-        return events, now
+        return Started(events, now, at)
 
-    async def _start_heads(self, heads: Sequence[Reserved]) -> tuple[list[Event], datetime]:
+    async def _start_heads(self, heads: Sequence[Reserved]) -> Started:
         async with self._store.begin() as tx:
             started, now = await tx.start(heads, self._lease, self._worker)
+            at = time.monotonic()
             latest = max((event.due for event in started), default=now)
             fired, halted = await succeed_heads(tx, started, latest) if started else ([], {})
         tell_heads(fired, halted, self._worker, self._signals)
-        return fired, now
+        return Started(fired, now, at)
 
-    def _poise(self, reserved: Sequence[Reserved], events: Sequence[Event], now: datetime) -> None:
+    def _poise(self, reserved: Sequence[Reserved], started: Started) -> None:
         """Fire each at its instant. The store's clock has gone on since it answered, so this is never early."""
-        at = time.monotonic()
         instants = {one.id: one.until - PATIENCE for one in reserved}
-        for event in events:
-            wait = (instants[event.id] - now).total_seconds()
-            heapq.heappush(self._poised, (at + wait + NEVER_EARLY, event.id, event))
+        for event in started.events:
+            wait = (instants[event.id] - started.now).total_seconds()
+            heapq.heappush(self._poised, (started.at + wait + NEVER_EARLY, event.id, event))
         self._fire_due()
 
     def _fire_due(self) -> None:
