@@ -152,3 +152,35 @@ async def test_a_migration_that_fails_leaves_the_database_as_it_was(
             await store_on(empty_url).open(migrate=True)
     async with Duly(empty_url) as again:
         assert await tables_and_indexes(again.store) == before
+
+
+async def test_what_version_1_had_delivered_is_still_told_in_the_history(
+    empty_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Version 1 wrote a row of history beside each completed event; since version 2 the event is that row."""
+    store = store_on(empty_url)
+    first = migrations(store.dialect)[:1]
+    with monkeypatch.context() as then:
+        for module in ("duly.stores.migrations", f"duly.stores.{store.dialect}.store"):
+            then.setattr(f"{module}.migrations", lambda _dialect: first, raising=False)
+        await store.open(migrate=True)
+        event = make_new()
+        await store.add([event])
+        async with store.begin() as tx:
+            completing = "SET status = 'COMPLETED', ready = NULL, worker = 'w1', version = 2, attempts = 1"
+            await tx.execute(spelled(store, f"UPDATE duly.events {completing}"))
+            telling = (
+                "INSERT INTO duly.history (subject, at, act, worker, version, attempt) "
+                "SELECT id, created, '{}', 'w1', 2, 1 FROM duly.events"
+            )
+            for act in ("moved", "delivered"):
+                await tx.execute(spelled(store, telling.format(act)))
+        await store.close()
+    await store.open(migrate=True)
+    entries = await store.history(event.id)
+    created = (await store.get(event.id)).created
+    await store.close()
+    assert [(entry.act, entry.worker, entry.version, entry.attempt, entry.at) for entry in entries] == [
+        ("moved", "w1", 2, 1, created),
+        ("delivered", "w1", 2, 1, created),
+    ]
