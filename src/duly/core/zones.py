@@ -1,0 +1,157 @@
+"""Zones, from the files of the ``tzdata`` package alone: the system's own are often older, and would win.
+
+The only module that knows how far a zone is from UTC. It tells that in pieces: stretches of time in which the offset
+stays the same. Instants and offsets are whole seconds here; a reading of a clock on the wall is an instant plus its
+offset.
+"""
+
+import difflib
+import importlib.resources
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+import tzdata  # type: ignore[import-untyped]
+
+VERSION: str = tzdata.IANA_VERSION
+"""Which edition of the zone data every local time is computed with, such as 2026f."""
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+WALL_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a clock on the wall has no zone
+SECOND = timedelta(seconds=1)
+
+BLOCK = 2**25  # seconds, a little more than a year
+PROBE = BLOCK // 64  # six days; since 1970 no zone has changed its offset twice in less than nearly seven
+LAST = (datetime(9999, 12, 1, tzinfo=UTC) - EPOCH) // SECOND
+
+
+class Piece(NamedTuple):
+    """A stretch of time with one offset. Its ends are where the offset changes, or too far away to matter."""
+
+    start: int
+    end: int
+    offset: int
+    before: int  # the offset that ended at the start
+    after: int  # the offset that begins at the end
+
+
+class Zone:
+    """A place's offsets from UTC, past and to come, as far as the law is known."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._info = _load(name)
+        self._pieces: dict[int, tuple[Piece, ...]] = {}
+        self._changes: dict[int, tuple[tuple[int, int], ...]] = {}
+
+    def piece(self, instant: int) -> Piece:
+        """The piece that an instant lies in."""
+        block = instant // BLOCK
+        pieces = self._pieces.get(block)
+        if pieces is None:
+            pieces = self._pieces[block] = self._pieces_of(block)
+        for piece in pieces:
+            if instant < piece.end:
+                return piece
+        raise ValueError(f"{instant} is not in its own block")  # cannot be: the last piece ends past the block
+
+    def offset(self, instant: int) -> int:
+        return self.piece(instant).offset
+
+    def _pieces_of(self, block: int) -> tuple[Piece, ...]:
+        """Those that reach into a block. One that does not end here ends at the next change, if that is within the
+        next block: wherever an instant lies, the changes up to a year away from it are known."""
+        start, end = (block - 1) * BLOCK, (block + 2) * BLOCK
+        changes = [change for each in (block - 1, block, block + 1) for change in self._changes_of(each)]
+        offset = self._probe(start)
+        bounds = [(start, offset), *changes, (end, changes[-1][1] if changes else offset)]
+        pieces = []
+        before = offset
+        for (begins, offset), (ends, after) in pairwise(bounds):
+            pieces.append(Piece(begins, ends, offset, before, after))
+            before = offset
+        return tuple(piece for piece in pieces if piece.end > block * BLOCK)
+
+    def _changes_of(self, block: int) -> tuple[tuple[int, int], ...]:
+        """When the offset changes within a block, and to what."""
+        found = self._changes.get(block)
+        if found is None:
+            changes = []
+            offset = self._probe(block * BLOCK)
+            for low in range(block * BLOCK, (block + 1) * BLOCK, PROBE):
+                later = self._probe(low + PROBE)
+                if later != offset:
+                    changes.append((self._change_between(low, low + PROBE, offset), later))
+                    offset = later
+            found = self._changes[block] = tuple(changes)
+        return found
+
+    def _change_between(self, low: int, high: int, offset: int) -> int:
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._probe(middle) == offset:
+                low = middle
+            else:
+                high = middle
+        return high
+
+    def _probe(self, instant: int) -> int:
+        utc = EPOCH + timedelta(seconds=min(instant, LAST))
+        return (self._info.fromutc(utc.replace(tzinfo=self._info)).replace(tzinfo=UTC) - utc) // SECOND
+
+
+@lru_cache(maxsize=1024)
+def zone(name: str) -> Zone:
+    """A zone by its IANA name; ValueError, with what was probably meant, for any other."""
+    if not isinstance(name, str) or name not in names():
+        raise ValueError(f"{name!r:.60} is not a time zone{_meant(name)}")
+    return Zone(name)
+
+
+@lru_cache(maxsize=1)
+def names() -> frozenset[str]:
+    return frozenset((importlib.resources.files(tzdata) / "zones").read_text().split())
+
+
+def is_newer(version: str, than: str) -> bool:
+    """Whether one edition of the zone data is later than another; they are named 2026a, 2026b, …"""
+    return (version[:4], len(version), version) > (than[:4], len(than), than)
+
+
+def seconds_of(instant: datetime) -> int:
+    """Whole seconds since 1970, what is smaller left away."""
+    return (instant - EPOCH) // SECOND
+
+
+def instant_of(seconds: int) -> datetime:
+    return EPOCH + timedelta(seconds=seconds)
+
+
+def reading_of(wall: datetime) -> int:
+    """What a clock on the wall shows, as seconds since it showed 1970-01-01T00:00:00."""
+    return (wall - WALL_EPOCH) // SECOND
+
+
+def wall_of(reading: int) -> datetime:
+    return WALL_EPOCH + timedelta(seconds=reading)
+
+
+def to_wall(instant: datetime, name: str) -> datetime:
+    """The date and time that clocks in a zone show at an instant."""
+    return instant.astimezone(UTC).replace(tzinfo=None) + timedelta(seconds=zone(name).offset(seconds_of(instant)))
+
+
+def _load(name: str) -> ZoneInfo:
+    with (importlib.resources.files(tzdata) / "zoneinfo" / name).open("rb") as file:
+        return ZoneInfo.from_file(file, key=name)
+
+
+def _meant(name: object) -> str:
+    known = {known.lower(): known for known in names()}
+    by_city = {known.rpartition("/")[2]: known for known in known}
+    asked = str(name).strip().lower().replace(" ", "_")[:60]
+    close = [known[asked]] if asked in known else [known[by_city[asked]]] if asked in by_city else []
+    close = close or [known[each] for each in difflib.get_close_matches(asked, known, 2)]
+    return f": did you mean {' or '.join(close)}?" if close else ": write its IANA name, such as Europe/Brussels"
