@@ -11,9 +11,10 @@ import msgspec
 
 from duly.core.lifecycle import DELIVERED, judge
 from duly.core.model import Event, Failed, NewEvent, Rejected, Schedule, Settlement, Status, Unreachable, lane_of
-from duly.core.planning import head_of
+from duly.core.recurrence import Occurrence, Rule, instant_name
 from duly.core.retry import DEFAULT, Retry, retry_text
-from duly.core.rules import Occurrence, Rule, every, instant_name
+from duly.core.rules import every
+from duly.core.succession import head_of
 from duly.flow.ids import new_id
 from duly.testing import ManualClock
 
@@ -73,6 +74,9 @@ def make_event(
         "claimed": due if processing or completed else None,
         "executed": due if completed else None,
         "worker": "w1" if processing or completed else None,
+        "scheduled": due if fields.get("series") else None,
+        "timezone": "UTC" if fields.get("series") else None,
+        "gated": False,
     }
     empty = dict.fromkeys(Event.__struct_fields__)
     return Event(**(empty | defaults | fields | {"type": type, "status": status, "due": due}))

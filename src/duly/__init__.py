@@ -1,8 +1,10 @@
 """Duly, the durable scheduler for time-based events: on time, once, even after a crash."""
 
 from duly.core.model import Delivered, Event, Failed, Rejected, Schedule, Status, Timer, Unreachable
+from duly.core.policies import DependsOn, Misfire
+from duly.core.recurrence import Dst
 from duly.core.retry import Retry
-from duly.core.rules import every, once
+from duly.core.rules import cron, every, once, template, yearly
 from duly.core.specs import (
     DueBetween,
     ExecutedLate,
@@ -24,6 +26,8 @@ __version__ = "0.1.0"
 __all__ = [
     "Conflict",
     "Delivered",
+    "DependsOn",
+    "Dst",
     "DueBetween",
     "Duly",
     "DulyError",
@@ -32,6 +36,7 @@ __all__ = [
     "Failed",
     "InStatus",
     "Invalid",
+    "Misfire",
     "Misuse",
     "NotFound",
     "OfSeries",
@@ -50,6 +55,9 @@ __all__ = [
     "Transaction",
     "Unreachable",
     "WithKey",
+    "cron",
     "every",
     "once",
+    "template",
+    "yearly",
 ]

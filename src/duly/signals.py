@@ -78,11 +78,31 @@ class Lost(msgspec.Struct, frozen=True):
     act: str
 
 
+class Skipped(msgspec.Struct, frozen=True):
+    """An occurrence of a schedule did not fire, and why."""
+
+    event: Event
+    reason: str
+
+
 class Halted(msgspec.Struct, frozen=True):
     """A schedule has no next event, and why."""
 
     schedule: str  # its id
     reason: str
+
+
+class Orphaned(msgspec.Struct, frozen=True):
+    """Schedules that a function of this program once declared, and none does any more."""
+
+    schedules: Sequence[str]  # their names
+
+
+class Replanned(msgspec.Struct, frozen=True):
+    """Newer zone data has moved so many events."""
+
+    events: int
+    zone_data: str
 
 
 class StoreDown(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 its Duly is open, or in one of its own; on a caller's own connection it runs right here, in the caller's thread."""
 
 import asyncio
+import builtins
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
@@ -9,9 +10,12 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from duly.core.model import Entry, Event, Schedule, Timer
-from duly.core.rules import Rule
+from duly.core.preview import Preview
+from duly.core.recurrence import Rule
 from duly.core.specs import Spec
 from duly.errors import Misuse
+from duly.flow.replan import Replanned
+from duly.flow.schedules import Backfilled, Resumed, Schedules
 
 if TYPE_CHECKING:
     from duly.wiring import Duly
@@ -24,11 +28,12 @@ class Sync:
     handler it is open already: the worker's own Duly is."""
 
     def __init__(self, duly: "Duly") -> None:
-        self._duly = duly
+        self.duly = duly
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opened = 0
         self._holding = threading.local()  # whether this thread has a transaction open
         self.events = SyncEvents(self)
+        self.schedules = SyncSchedules(self)
 
     def __enter__(self) -> Self:
         if self._home() is None:
@@ -36,7 +41,7 @@ class Sync:
             self._thread = threading.Thread(target=self._loop.run_forever, name="duly-sync", daemon=True)
             self._thread.start()
         try:
-            self.wait_for(self._duly.__aenter__())
+            self.wait_for(self.duly.__aenter__())
         except BaseException:
             self._close()
             raise
@@ -44,29 +49,29 @@ class Sync:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.wait_for(self._duly.__aexit__())
+        self.wait_for(self.duly.__aexit__())
         self._opened -= 1
         self._close()
 
     def at(self, due: datetime, type: str, payload: Any = None, **options: Any) -> Event:
-        return self._call(self._duly.at, due, type, payload, **options)
+        return self.call(self.duly.at, due, type, payload, **options)
 
     def after(self, delay: timedelta, type: str, payload: Any = None, **options: Any) -> Event:
-        return self._call(self._duly.after, delay, type, payload, **options)
+        return self.call(self.duly.after, delay, type, payload, **options)
 
     def add_many(self, timers: Iterable[Timer], *, transaction: Any = None) -> list[str]:
-        return self._call(self._duly.add_many, timers, transaction=transaction)
+        return self.call(self.duly.add_many, timers, transaction=transaction)
 
     def every(self, name: str, rule: Rule, type: str, payload: Any = None, **options: Any) -> Schedule:
-        return self._call(self._duly.every, name, rule, type, payload, **options)
+        return self.call(self.duly.every, name, rule, type, payload, **options)
 
     def tick(self) -> None:
-        self._call(self._duly.tick)
+        self.call(self.duly.tick)
 
     @contextmanager
     def transaction(self) -> Iterator["SyncTransaction"]:
         self.refuse_own_deadlock()
-        manager = self._duly.store.lend()
+        manager = self.duly.store.lend()
         tx = self.wait_for(manager.__aenter__())
         self._holding.transaction = True
         try:
@@ -89,14 +94,14 @@ class Sync:
         return asyncio.run_coroutine_threadsafe(work, loop).result()
 
     def refuse_own_deadlock(self) -> None:
-        if getattr(self._holding, "transaction", False) and self._duly.one_writer:
+        if getattr(self._holding, "transaction", False) and self.duly.one_writer:
             raise Misuse("a transaction is open here already, and SQLite has only one writer: pass transaction=tx")
 
     def _home(self) -> asyncio.AbstractEventLoop | None:
         """The loop that this Duly is open in."""
-        return self._loop or self._duly.loop
+        return self._loop or self.duly.loop
 
-    def _call(
+    def call(
         self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, transaction: Any = None, **options: Any
     ) -> T:
         if transaction is None:
@@ -104,10 +109,10 @@ class Sync:
             return self.wait_for(function(*args, **options))
         if isinstance(transaction, SyncTransaction):
             return self.wait_for(function(*args, transaction=transaction.inner, **options))
-        self._duly.refuse_foreign_on_sqlite(transaction)
+        self.duly.refuse_foreign_on_sqlite(transaction)
         from duly.stores.postgres.foreign import SyncForeignTransaction
 
-        foreign = SyncForeignTransaction(self._duly.store, transaction)
+        foreign = SyncForeignTransaction(self.duly.store, transaction)
         return _run_here(function(*args, transaction=foreign, **options))
 
     def _close(self) -> None:
@@ -125,32 +130,82 @@ class SyncEvents:
         self._sync = sync
 
     def get(self, id: str, *, tenant: str | None = None) -> Event:
-        return self._sync.wait_for(self._sync._duly.events.get(id, tenant=tenant))
+        return self._sync.wait_for(self._sync.duly.events.get(id, tenant=tenant))
 
     def by_key(self, key: str, *, tenant: str = "default") -> Event:
-        return self._sync.wait_for(self._sync._duly.events.by_key(key, tenant=tenant))
+        return self._sync.wait_for(self._sync.duly.events.by_key(key, tenant=tenant))
 
     def find(self, spec: Spec | None = None, **options: Any) -> list[Event]:
-        return self._sync.wait_for(self._sync._duly.events.find(spec, **options))
+        return self._sync.wait_for(self._sync.duly.events.find(spec, **options))
 
     def history(self, id: str, *, tenant: str | None = None) -> list[Entry]:
-        return self._sync.wait_for(self._sync._duly.events.history(id, tenant=tenant))
+        return self._sync.wait_for(self._sync.duly.events.history(id, tenant=tenant))
 
     def cancel(self, id: str, **options: Any) -> Event:
-        return self._change(self._sync._duly.events.cancel, id, **options)
+        return self._change(self._sync.duly.events.cancel, id, **options)
 
     def reschedule(self, id: str, due: datetime, **options: Any) -> Event:
-        return self._change(self._sync._duly.events.reschedule, id, due, **options)
+        return self._change(self._sync.duly.events.reschedule, id, due, **options)
 
     def replay(self, id: str, **options: Any) -> Event:
-        return self._change(self._sync._duly.events.replay, id, **options)
+        return self._change(self._sync.duly.events.replay, id, **options)
 
     def discard(self, id: str, **options: Any) -> Event:
-        return self._change(self._sync._duly.events.discard, id, **options)
+        return self._change(self._sync.duly.events.discard, id, **options)
 
     def _change(self, act: Callable[..., Coroutine[Any, Any, Event]], *args: Any, **options: Any) -> Event:
         self._sync.refuse_own_deadlock()
         return self._sync.wait_for(act(*args, **options))
+
+
+class SyncSchedules:
+    """``duly.sync.schedules``: every verb of ``duly.schedules``, with the same arguments."""
+
+    def __init__(self, sync: Sync) -> None:
+        self._sync = sync
+
+    def put(self, name: str, rule: Any, type: str, payload: Any = None, **options: Any) -> Schedule:
+        return self._sync.call(self._verbs.put, name, rule, type, payload, **options)
+
+    def get(self, name: str, **options: Any) -> Schedule:
+        return self._sync.wait_for(self._verbs.get(name, **options))
+
+    def list(self, **options: Any) -> "builtins.list[Schedule]":
+        return self._sync.wait_for(self._verbs.list(**options))
+
+    def history(self, name: str, **options: Any) -> "builtins.list[Entry]":
+        return self._sync.wait_for(self._verbs.history(name, **options))
+
+    def preview(self, what: Any, **options: Any) -> "builtins.list[Preview]":
+        return self._sync.wait_for(self._verbs.preview(what, **options))
+
+    def pause(self, name: str, **options: Any) -> Schedule:
+        return self._sync.call(self._verbs.pause, name, **options)
+
+    def resume(self, name: str, **options: Any) -> Resumed:
+        return self._sync.call(self._verbs.resume, name, **options)
+
+    def trigger(self, name: str, **options: Any) -> Event:
+        return self._sync.call(self._verbs.trigger, name, **options)
+
+    def reschedule(self, name: str, due: datetime, **options: Any) -> Schedule:
+        return self._sync.call(self._verbs.reschedule, name, due, **options)
+
+    def skip(self, name: str, **options: Any) -> Schedule:
+        return self._sync.call(self._verbs.skip, name, **options)
+
+    def backfill(self, name: str, start: datetime, end: datetime, **options: Any) -> Backfilled:
+        return self._sync.call(self._verbs.backfill, name, start, end, **options)
+
+    def delete(self, name: str, **options: Any) -> int:
+        return self._sync.call(self._verbs.delete, name, **options)
+
+    def replan(self, **options: Any) -> "builtins.list[Replanned]":
+        return self._sync.call(self._verbs.replan, **options)
+
+    @property
+    def _verbs(self) -> Schedules:
+        return self._sync.duly.schedules
 
 
 class SyncTransaction:

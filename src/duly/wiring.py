@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from duly.channels.handler import DEADLINE, Handlers
 from duly.config import Settings, read_settings, redacted
 from duly.core.model import Event, Schedule, Timer
+from duly.core.recurrence import Rule
 from duly.core.retry import DEFAULT, Retry
-from duly.core.rules import Rule
 from duly.errors import BadSetting, Misuse, StoreUnavailable
 from duly.flow.admin import Events
+from duly.flow.declared import origin_of, put_declared
 from duly.flow.outage import Outage
-from duly.flow.schedule import ScheduleDraft, add_timers, put_schedule, put_timer
+from duly.flow.put_schedule import ScheduleDraft
+from duly.flow.schedule import add_timers, put_timer
+from duly.flow.schedules import Schedules
 from duly.flow.worker import Options, Worker
 from duly.observers.logs import observe_with_logs
 from duly.ports import Added, Channel, Clock, Route, Transaction
@@ -65,7 +68,7 @@ class Duly:
         self.settings = settings or read_settings(database_url=database_url, **_known(overrides))
         self._channels = dict(channels or {})
         self._handlers = Handlers()
-        self._schedules: list[ScheduleDraft] = []
+        self._declared: list[ScheduleDraft] = []
         self._migrate = migrate
         self._signals = Signals(self.settings.late_after)
         self._worker: Worker | None = None
@@ -76,6 +79,7 @@ class Duly:
         self._sync: Sync | None = None
         self.store = self._opens = open_store(self.settings, clock)
         self.events = Events(self.store)
+        self.schedules = Schedules(self.store, self._channels, self.transaction_of)
 
     # -- what runs
 
@@ -95,15 +99,37 @@ class Duly:
         return register
 
     def schedule(
-        self, rule: Rule, *, name: str | None = None, deadline: timedelta = DEADLINE, **options: Any
+        self,
+        rule: Rule,
+        *,
+        name: str | None = None,
+        type: str | None = None,
+        payload: Any = None,
+        tenant: str = "default",
+        retry: Retry = DEFAULT,
+        timezone: str | None = None,
+        deadline: timedelta = DEADLINE,
+        **policies: Any,
     ) -> Callable[[Function], Function]:
         """Run the function below by a rule, under its own name unless another is given. Its row is written when the
-        worker starts."""
+        worker starts; whether it is paused stays as it was. The policies are those of ``schedules.put``."""
 
         def register(function: Function) -> Function:
             own = name or function.__qualname__
-            self._handlers.register(own, function, deadline=deadline)
-            self._schedules.append(ScheduleDraft(name=own, rule=rule, type=own, **options))
+            self._handlers.register(type or own, function, deadline=deadline)
+            self._declared.append(
+                ScheduleDraft(
+                    name=own,
+                    rule=rule,
+                    type=type or own,
+                    payload=payload,
+                    tenant=tenant,
+                    retry=retry,
+                    timezone=timezone,
+                    policies=policies,
+                    origin=origin_of(function),
+                )
+            )
             return function
 
         return register
@@ -150,7 +176,7 @@ class Duly:
         while True:
             try:
                 async with self:
-                    await self._put_own_schedules()
+                    await self._put_declared()
                     await self.__aenter__()
             except StoreUnavailable as error:
                 if await worker.pause(outage.failed(error)):
@@ -175,7 +201,7 @@ class Duly:
     async def tick(self) -> None:
         """One pass over everything that is due now."""
         async with self:
-            await self._put_own_schedules()
+            await self._put_declared()
             await self._new_worker(None).tick()
 
     def stop(self) -> None:
@@ -220,23 +246,10 @@ class Duly:
         """Schedule many: all of them or, when one is invalid, none. The ids, in order."""
         return await add_timers(self.store, timers, self._channels, self.transaction_of(transaction), self._signals)
 
-    async def every(
-        self,
-        name: str,
-        rule: Rule,
-        type: str,
-        payload: Any = None,
-        *,
-        tenant: str = "default",
-        target: dict[str, Any] | None = None,
-        retry: Retry = DEFAULT,
-        transaction: Any = None,
-    ) -> Schedule:
-        """Fire again and again by a rule. A second call with this name replaces the schedule."""
-        draft = ScheduleDraft(
-            name=name, rule=rule, type=type, payload=payload, tenant=tenant, target=target, retry=retry
-        )
-        return await put_schedule(self.store, draft, self._channels, self.transaction_of(transaction))
+    async def every(self, name: str, rule: Rule, type: str, payload: Any = None, **options: Any) -> Schedule:
+        """Fire again and again by a rule. A second call with this name replaces the schedule. The options are those of
+        ``schedules.put``."""
+        return await self.schedules.put(name, rule, type, payload, **options)
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
@@ -307,9 +320,9 @@ class Duly:
         )
         return Worker(self.store, self.routes(), options, self._signals, name)
 
-    async def _put_own_schedules(self) -> None:
-        for draft in self._schedules:
-            await put_schedule(self.store, draft, self._channels)
+    async def _put_declared(self) -> None:
+        """Write the rows of what is declared in code, and tell of those that once were."""
+        await put_declared(self.store, self._declared, self._channels, self._signals)
 
 
 def _known(overrides: dict[str, Any]) -> dict[str, Any]:

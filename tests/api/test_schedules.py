@@ -210,7 +210,7 @@ async def test_one_name_in_two_tenants_is_two_schedules(app: Duly) -> None:
     assert [event.due for event in await app.events.find(tenant="b")] == [START + 2 * HOUR]
 
 
-@pytest.mark.parametrize("rule", [None, "1h", {"every": "1h"}, 7])
+@pytest.mark.parametrize("rule", [None, "1h", {"daily": "1h"}, 7])
 async def test_a_bad_schedule_is_refused_with_all_its_problems(app: Duly, rule: Any) -> None:
     with pytest.raises(Invalid) as refused:
         await app.every("", rule, "a\x00", object(), tenant=" ", target={"pigeon": 1}, retry=None)  # type: ignore[arg-type]
@@ -266,7 +266,9 @@ async def test_a_head_that_was_rescheduled_fires_then_and_the_rule_goes_on(
 # -- a rule that breaks
 
 
-@pytest.mark.parametrize("broken", ['{"every": "often"}', '{"cron": "* * * * *"}', "[]", '{"every": "1h", "start": 7}'])
+@pytest.mark.parametrize(
+    "broken", ['{"every": "often"}', '{"cron": "* * 30 2 *"}', "[]", '{"every": "1h", "start": 7}']
+)
 async def test_a_broken_rule_halts_only_its_own_schedule(app: Duly, clock: ManualClock, broken: str) -> None:
     fired = ticks(app)
     bad = await app.every("bad", every("1h"), "digest", "bad")
@@ -315,15 +317,16 @@ async def test_cancelling_the_head_of_a_broken_rule_halts_it(app: Duly) -> None:
     assert stored.halted.startswith("error: ")
 
 
-async def test_a_disabled_schedule_plans_nothing_more_and_says_paused(app: Duly, clock: ManualClock) -> None:
-    ticks(app)
+async def test_a_schedule_that_was_disabled_in_the_table_is_paused(app: Duly, clock: ManualClock) -> None:
+    fired = ticks(app)
     schedule = await app.every("hourly", every("1h"), "digest")
     off = "false" if app.store.dialect == "postgres" else "0"
     await write(app.store, f"UPDATE duly.schedules SET enabled = {off} WHERE id = $1", schedule.id)
     clock.advance(HOUR)
     await app.tick()
     [stored] = await app.store.schedules([schedule.id])
-    assert (stored.halted, await head_of(app, schedule)) == ("paused", None)
+    head = await head_of(app, schedule)
+    assert (stored.halted, head and head.held, fired) == ("paused", "paused", [])
     again = await app.every("hourly", every("2h"), "digest")
     assert (again.enabled, again.halted) == (False, "paused"), "what an operator paused stays paused"
 

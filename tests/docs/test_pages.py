@@ -13,6 +13,7 @@ from duly import Status
 from duly.config import _CHOICES, _NUMBERS, _SPANS, Settings
 from duly.core.durations import format_duration
 from duly.core.lifecycle import TRANSITIONS
+from duly.core.succession import Drop
 from duly.edges.cli import commands
 from tests.docs.blocks import PAGES, ROOT
 
@@ -81,19 +82,25 @@ def test_the_table_of_statuses_has_them_all() -> None:
 
 
 def test_the_table_of_the_history_has_every_word_that_the_code_writes() -> None:
-    """The words stand in the queries, in what `judge` returns, and in what flow passes to `change`."""
+    """The words stand in the queries, in what `judge` and `decide` return, and in what flow passes on."""
     source = Path(duly.__file__).parent
-    written = set()
+    written, of_schedules = {Drop("", 1, None).act}, set()
     for queries in source.rglob("queries.sql"):
         written |= set(re.findall(r"SELECT [\w.]+, (?:\{now\}|:now), '([a-z ]+)'", queries.read_text(encoding="utf-8")))
-    for module in (source / "core/lifecycle.py", *source.glob("flow/*.py")):
+    for module in (source / "core/lifecycle.py", source / "core/succession.py", *source.glob("flow/*.py")):
         for call in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
             if not isinstance(call, ast.Call):
                 continue
-            place = {"tx.change": 1, "Verdict": 1, "_change": 2}.get(ast.unparse(call.func))
-            if place is not None and isinstance(call.args[place], ast.Constant):
-                written.add(ast.literal_eval(call.args[place]))
+            name = ast.unparse(call.func)
+            place = {"tx.change": 1, "Verdict": 1, "_change": 2, "_dropped": 2, "_note": 2}.get(name)
+            if place is not None and len(call.args) > place and isinstance(call.args[place], ast.Constant):
+                (of_schedules if name == "_note" else written).add(ast.literal_eval(call.args[place]))
+            if name in ("tx.note", "notes.append", "tx.drop"):
+                for row in (row for row in ast.walk(call) if isinstance(row, ast.Tuple)):
+                    about = of_schedules if ast.unparse(row.elts[0]) == "schedule.id" else written
+                    about |= {ast.literal_eval(row.elts[1])} if isinstance(row.elts[1], ast.Constant) else set()
     assert written == {cells[0] for cells in table("docs/states.md", "The history")}
+    assert of_schedules == {cells[0] for cells in table("docs/states.md", "The history of a schedule")}
 
 
 def test_the_table_of_log_lines_has_what_should_be_watched() -> None:

@@ -7,7 +7,8 @@ from duly.core.model import Event, Status
 
 COLUMNS = (
     "id tenant type lane status due ready version attempts unsettled stands_for payload target retry key "
-    "correlation_id series occurrence head held last_error created claimed executed worker"
+    "correlation_id series occurrence head held last_error created claimed executed worker "
+    "scheduled timezone zone_data gated"
 ).split()
 
 
@@ -41,7 +42,7 @@ def spelled(store: Any, statement: str) -> str:
 def _row(store: Any, event: Event) -> list[Any]:
     instants = {
         name: None if value is None else store.instant(value)
-        for name in ("due", "ready", "created", "claimed", "executed")
+        for name in ("due", "ready", "created", "claimed", "executed", "scheduled")
         for value in [getattr(event, name)]
     }
     written = {
@@ -51,6 +52,7 @@ def _row(store: Any, event: Event) -> list[Any]:
         "target": event.target_json,
         "retry": event.retry_json,
         "head": event.head if store.dialect == "postgres" else int(event.head),
+        "gated": event.gated if store.dialect == "postgres" else int(event.gated),
         **instants,
     }
     return [written[name] if name in written else getattr(event, name) for name in COLUMNS]

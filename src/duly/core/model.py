@@ -6,7 +6,10 @@ from typing import Any
 
 import msgspec
 
+from duly.core.policies import Policies, stored_policies
 from duly.core.retry import DEFAULT, Retry, read_retry
+from duly.core.timetable import Timetable, stored_timetable
+from duly.core.zones import to_wall
 
 
 class Status(StrEnum):
@@ -59,6 +62,11 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     series: str | None = None
     occurrence: str | None = None
     head: bool = False
+    scheduled: datetime | None = None
+    timezone: str | None = None
+    zone_data: str | None = None
+    held: str | None = None
+    gated: bool = False
 
 
 # A msgspec struct, not a dataclass: a frozen dataclass of this size takes 4 µs to make, this 0.1,
@@ -91,6 +99,10 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     claimed: datetime | None
     executed: datetime | None
     worker: str | None
+    scheduled: datetime | None = None  # the instant of its occurrence by the rule, before jitter and moves
+    timezone: str | None = None  # whose clocks the rule goes by
+    zone_data: str | None = None  # the edition of the zone data that gave the instant, where it depends on that
+    gated: bool = False  # its schedule limits how many are under way, so its end lets the next one start
 
     @property
     def payload(self) -> Any:
@@ -109,6 +121,11 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     def attempt(self) -> int:
         """The number of the attempt under way, or of the next one."""
         return self.attempts + 1
+
+    @property
+    def local(self) -> datetime | None:
+        """What the clocks of its zone show when it is due; None for what has no zone."""
+        return None if self.timezone is None else to_wall(self.due, self.timezone)
 
     @property
     def lateness(self) -> timedelta | None:
@@ -175,11 +192,20 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     type: str
     rule_json: str
+    timezone: str = "UTC"
+    policies_json: str | None = None
     payload_json: str = "null"
     target_json: str | None = None
     retry_json: str | None = None
     enabled: bool = True
     halted: str | None = None  # why no head follows: ended, paused, or the rule's error
+    origin: str | None = None  # the function that declares it; None when it was put by a call
+    created: datetime | None = None
+    updated: datetime | None = None
+    # As of the moment at which it was looked up, for people; the engine itself asks its head.
+    next_at: datetime | None = None
+    last_at: datetime | None = None
+    held: str | None = None  # why the next one waits
 
     @property
     def series(self) -> str:
@@ -191,8 +217,29 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.decode(self.rule_json)  # type: ignore[no-any-return]
 
     @property
+    def policies(self) -> Policies:
+        return stored_policies(self.policies_json)
+
+    @property
+    def timetable(self) -> Timetable:
+        """Invalid or ValueError when what is stored cannot be understood here."""
+        return stored_timetable(self.rule_json, self.timezone, self.policies_json)
+
+    @property
     def payload(self) -> Any:
         return msgspec.json.decode(self.payload_json)
+
+    @property
+    def target(self) -> dict[str, Any] | None:
+        return None if self.target_json is None else msgspec.json.decode(self.target_json)
+
+    @property
+    def retry(self) -> Retry:
+        return read_retry(self.retry_json)
+
+    @property
+    def lane(self) -> str:
+        return lane_of(self.type, self.target)
 
 
 class Entry(msgspec.Struct, frozen=True):

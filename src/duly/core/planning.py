@@ -1,15 +1,11 @@
-"""Where events are made: from a timer, from a schedule's rule, and as the successor of a head."""
+"""Where events are made from timers."""
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
-
-import msgspec
 
 from duly.core.checks import due_problems, name_problems, timer_problems, write_json
-from duly.core.model import Event, NewEvent, Schedule, Timer, lane_of
+from duly.core.model import NewEvent, Timer, lane_of
 from duly.core.retry import retry_text
-from duly.core.rules import Occurrence, Rule, parse_rule
 from duly.errors import Invalid, Problem
 
 NewId = Callable[[], str]
@@ -82,44 +78,3 @@ def _own_problems(timer: Timer) -> bool:
         or (timer.key is not None and name_problems("key", timer.key))
         or (timer.correlation_id is not None and name_problems("correlation_id", timer.correlation_id))
     )
-
-
-def head_of(schedule: Schedule, occurrence: Occurrence, new_id: NewId) -> NewEvent:
-    """The next occurrence of a schedule, as the event that will be its head."""
-    target = None if schedule.target_json is None else msgspec.json.decode(schedule.target_json)
-    return NewEvent(
-        id=new_id(),
-        tenant=schedule.tenant,
-        type=schedule.type,
-        lane=lane_of(schedule.type, target),
-        due=occurrence.due,
-        payload_json=schedule.payload_json,
-        target_json=schedule.target_json,
-        retry_json=schedule.retry_json,
-        series=schedule.series,
-        occurrence=occurrence.name,
-        head=True,
-    )
-
-
-class Succession(NamedTuple):
-    """What a claimed head fires as, and what follows it."""
-
-    fires: Occurrence  # the head itself, or the latest of those that downtime missed
-    stands_for: int
-    next: Occurrence | None
-
-
-def succeed(head: Event, rule: Rule, now: datetime) -> Succession:
-    """The misfire policy ``latest``: of all that is due by now, only the most recent one fires."""
-    fires, stands_for = Occurrence(head.occurrence or "", head.due), 1
-    following = rule.after(head.due)
-    if following is not None and following.due <= now:
-        fires, count = rule.latest(following.due, now)
-        stands_for += count
-        following = rule.after(fires.due)
-    return Succession(fires, stands_for, following)
-
-
-def rule_of(schedule: Schedule) -> Rule:
-    return parse_rule(msgspec.json.decode(schedule.rule_json))

@@ -1,108 +1,23 @@
-"""Recurrence, pure: a rule answers "the first occurrence after this instant"."""
+"""Rules as people write them: in Python, and in JSON."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple, Protocol
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
 
+from duly.core.cron import readings_of
+from duly.core.cron_fields import normal
 from duly.core.durations import format_duration, parse_duration
+from duly.core.recurrence import OPEN, Cron, Dst, Every, Once, OnceLocal, Rule, Yearly
+from duly.core.templates import TEMPLATES
+from duly.core.yearly import LEAPS
+from duly.core.zones import zone
 from duly.errors import Invalid, Problem
 
 SHORTEST = timedelta(seconds=1)
 """A rule may not repeat faster than this."""
 
 
-class Occurrence(NamedTuple):
-    """One firing of a rule: the name that makes it unique in its series, and its instant."""
-
-    name: str
-    due: datetime
-
-
-class Rule(Protocol):
-    """A recurrence. Equal rules have equal JSON."""
-
-    def after(self, instant: datetime) -> Occurrence | None:
-        """The first occurrence strictly later than *instant*; None when there is none."""
-
-    def latest(self, first: datetime, until: datetime) -> tuple[Occurrence, int]:
-        """The last occurrence not later than *until*, and how many there are from *first*, itself one."""
-
-    def anchored(self, instant: datetime) -> "Rule":
-        """The same rule with what it left open (an interval's start) fixed at *instant*."""
-
-    def same_as(self, other: "Rule") -> bool:
-        """Whether both ask for the same; an open anchor asks for nothing."""
-
-    def to_json(self) -> dict[str, Any]: ...
-
-
-class Once(NamedTuple):
-    """A single instant."""
-
-    at: datetime
-
-    def after(self, instant: datetime) -> Occurrence | None:
-        return Occurrence(instant_name(self.at), self.at) if self.at > instant else None
-
-    def latest(self, first: datetime, until: datetime) -> tuple[Occurrence, int]:
-        return Occurrence(instant_name(self.at), self.at), 1
-
-    def anchored(self, instant: datetime) -> "Once":
-        return self
-
-    def same_as(self, other: Rule) -> bool:
-        return self == other
-
-    def to_json(self) -> dict[str, Any]:
-        return {"at": instant_name(self.at)}
-
-
-class Every(NamedTuple):
-    """A fixed real-time spacing from a start, whatever the clocks on the wall do."""
-
-    interval: timedelta
-    start: datetime | None = None
-
-    def after(self, instant: datetime) -> Occurrence | None:
-        start = self._start()
-        steps = (instant - start) // self.interval + 1 if instant >= start else 0
-        return self._nth(steps)
-
-    def latest(self, first: datetime, until: datetime) -> tuple[Occurrence, int]:
-        start = self._start()
-        last = self._nth((until - start) // self.interval)
-        if last is None or last.due < first:
-            raise ValueError(f"no occurrence of {self} from {first} until {until}")
-        return last, (last.due - first) // self.interval + 1
-
-    def anchored(self, instant: datetime) -> "Every":
-        return self if self.start else self._replace(start=instant)
-
-    def same_as(self, other: Rule) -> bool:
-        if not isinstance(other, Every) or self.interval != other.interval:
-            return False
-        return self.start is None or other.start is None or self.start == other.start
-
-    def to_json(self) -> dict[str, Any]:
-        start = {} if self.start is None else {"start": instant_name(self.start)}
-        return {"every": format_duration(self.interval), **start}
-
-    def _start(self) -> datetime:
-        if self.start is None:
-            raise ValueError("an interval without a start has no occurrences: anchor it first")
-        return self.start
-
-    def _nth(self, steps: int) -> Occurrence | None:
-        try:
-            due = self._start() + steps * self.interval
-        except OverflowError:  # past year 9999: there is none
-            return None
-        return Occurrence(instant_name(due), due)
-
-
-def instant_name(instant: datetime) -> str:
-    """One writing of an instant, to the microsecond, in UTC."""
-    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
+# -- as people write them in Python
 
 
 def every(interval: timedelta | str, *, start: datetime | None = None) -> Every:
@@ -111,28 +26,76 @@ def every(interval: timedelta | str, *, start: datetime | None = None) -> Every:
     return parse_rule({"every": interval} if start is None else {"every": interval, "start": start})  # type: ignore[return-value]
 
 
-def once(at: datetime) -> Once:
-    """A schedule that fires once."""
-    return parse_rule({"at": at})  # type: ignore[return-value]
+def once(at: datetime, *, timezone: str | None = None) -> Rule:
+    """A schedule that fires once: at an instant, or at a local time without a zone of its own in *timezone*."""
+    return parse_rule({"at": at}, timezone)
 
 
-def parse_rule(written: Any) -> Rule:
-    """A rule from its JSON form; Invalid with the field and the reason."""
+def cron(expression: str, *, timezone: str | None = None, gap: str | None = None, overlap: str | None = None) -> Cron:
+    """``cron("0 9 * * MON-FRI", timezone="Europe/Brussels")``: five fields, or six with seconds first, or such as
+    ``@daily``. *gap* and *overlap* say what happens when clocks are changed."""
+    return parse_rule({"cron": expression}, timezone, Dst(gap, overlap))  # type: ignore[return-value]
+
+
+def yearly(
+    day: date | str,
+    *,
+    at: time | str = "09:00",
+    leap: str = "feb28",
+    timezone: str | None = None,
+    gap: str | None = None,
+    overlap: str | None = None,
+) -> Yearly:
+    """``yearly("02-29", at="09:00", leap="mar1")``: a date in every year, at a time of day."""
+    written = {"yearly": day, "at": at, "leap": leap}
+    return parse_rule(written, timezone, Dst(gap, overlap))  # type: ignore[return-value]
+
+
+def template(name: str, *, timezone: str | None = None) -> Cron:
+    """A rule by its name, such as ``template("weekday-mornings", timezone="Asia/Tokyo")``."""
+    return parse_rule({"template": name}, timezone)  # type: ignore[return-value]
+
+
+# -- as they are written in JSON
+
+
+def parse_rule(written: Any, timezone: str | None = None, dst: Dst = OPEN) -> Rule:
+    """A rule from its JSON form, in a zone; Invalid with the field and the reason."""
+    if problems := [*zone_problems(timezone), *dst.problems()]:
+        raise Invalid(problems)
     if isinstance(written, dict):
         for kind, (parse, fields) in _PARSERS.items():
             if kind in written:
-                if unknown := sorted(set(written) - fields):
-                    raise _bad(unknown[0], f"a rule with {kind!r} has only the fields {', '.join(sorted(fields))}")
-                return parse(written)
+                if unknown := sorted(set(written) - fields, key=str):
+                    raise _bad(
+                        str(unknown[0])[:50], f"a rule with {kind!r} has only the fields {', '.join(sorted(fields))}"
+                    )
+                return parse(written, timezone, dst)
     known = ", ".join(sorted(_PARSERS))
     raise Invalid([Problem("rule", f'expected an object with one of: {known}, such as {{"every": "15m"}}')])
 
 
-def _parse_once(written: dict[str, Any]) -> Once:
-    return Once(_instant("at", written["at"]))
+def zone_problems(timezone: Any) -> list[Problem]:
+    if timezone is not None:
+        try:
+            zone(timezone)
+        except (ValueError, TypeError) as error:
+            return [Problem("timezone", str(error))]
+    return []
 
 
-def _parse_every(written: dict[str, Any]) -> Every:
+def _parse_once(written: dict[str, Any], timezone: str | None, dst: Dst) -> Rule:
+    at = _moment("at", written["at"])
+    if at.tzinfo is not None:
+        return Once(_in_utc("at", at), timezone)
+    if timezone is None:
+        raise _bad("at", f"{at.isoformat()} has no zone: end it with Z or an offset, or give a timezone")
+    if at.microsecond or not 1970 <= at.year <= 9998:
+        raise _bad("at", f"{at.isoformat()}: a local time has whole seconds, and a year from 1970 on")
+    return OnceLocal(at, timezone=timezone, dst=dst)
+
+
+def _parse_every(written: dict[str, Any], timezone: str | None, dst: Dst) -> Rule:
     interval = written["every"]
     if isinstance(interval, str):
         try:
@@ -144,10 +107,55 @@ def _parse_every(written: dict[str, Any]) -> Every:
     if interval < SHORTEST:
         raise _bad("every", f"{interval} is too often: at least {format_duration(SHORTEST)}")
     start = written.get("start")
-    return Every(interval, None if start is None else _instant("start", start))
+    return Every(interval, None if start is None else _instant("start", start), timezone)
 
 
-def _instant(field: str, written: Any) -> datetime:
+def _parse_cron(written: dict[str, Any], timezone: str | None, dst: Dst) -> Rule:
+    expression = normal(written["cron"])
+    readings_of(expression)  # or Invalid
+    return Cron(expression, timezone=timezone, dst=dst)
+
+
+def _parse_template(written: dict[str, Any], timezone: str | None, dst: Dst) -> Rule:
+    found = TEMPLATES.get(written["template"]) if isinstance(written["template"], str) else None
+    if found is None:
+        raise _bad("template", f"{written['template']!r:.50} is unknown; known: {', '.join(TEMPLATES)}")
+    return Cron(found.cron, timezone=timezone, dst=dst)
+
+
+def _parse_yearly(written: dict[str, Any], timezone: str | None, dst: Dst) -> Rule:
+    month, day = _month_and_day(written["yearly"])
+    leap = written.get("leap", "feb28")
+    if leap not in LEAPS:
+        raise _bad("leap", f"must be one of {', '.join(LEAPS)}, not {leap!r:.50}")
+    at = _time_of_day(written.get("at", "09:00"))
+    return Yearly(month, day, at, leap if (month, day) == (2, 29) else "feb28", timezone=timezone, dst=dst)
+
+
+def _month_and_day(written: Any) -> tuple[int, int]:
+    if isinstance(written, date):
+        return written.month, written.day
+    try:
+        day = datetime.strptime(f"2000-{written}", "%Y-%m-%d") if isinstance(written, str) else None  # noqa: DTZ007
+    except ValueError:
+        day = None
+    if day is None:
+        raise _bad("yearly", f"{written!r:.50} is not a month and a day such as 02-29")
+    return day.month, day.day
+
+
+def _time_of_day(written: Any) -> time:
+    if isinstance(written, str):
+        try:
+            written = time.fromisoformat(written)
+        except ValueError:
+            raise _bad("at", f"{written[:50]!r} is not a time of day such as 09:00") from None
+    if not isinstance(written, time) or written.tzinfo is not None or written.microsecond:
+        raise _bad("at", f"{written!r:.50} is not a time of day such as 09:00, in whole seconds and without a zone")
+    return written
+
+
+def _moment(field: str, written: Any) -> datetime:
     if isinstance(written, str):
         try:
             written = datetime.fromisoformat(written)
@@ -155,19 +163,31 @@ def _instant(field: str, written: Any) -> datetime:
             raise _bad(field, f"{written[:50]!r} is not an instant such as 2026-12-01T09:00:00Z") from None
     if not isinstance(written, datetime):
         raise _bad(field, f"expected an instant such as 2026-12-01T09:00:00Z, not {written!r:.50}")
-    if written.tzinfo is None:
-        raise _bad(field, f"{written.isoformat()} has no zone: end it with Z or an offset")
+    return written
+
+
+def _instant(field: str, written: Any) -> datetime:
+    moment = _moment(field, written)
+    if moment.tzinfo is None:
+        raise _bad(field, f"{moment.isoformat()} has no zone: end it with Z or an offset")
+    return _in_utc(field, moment)
+
+
+def _in_utc(field: str, moment: datetime) -> datetime:
     try:
-        return written.astimezone(UTC)
+        return moment.astimezone(UTC)
     except OverflowError:
-        raise _bad(field, f"{written.isoformat()} is out of range in UTC") from None
+        raise _bad(field, f"{moment.isoformat()} is out of range in UTC") from None
 
 
 def _bad(field: str, message: str) -> Invalid:
     return Invalid([Problem(f"rule.{field}", message)])
 
 
-_PARSERS: dict[str, tuple[Callable[[dict[str, Any]], Rule], set[str]]] = {
-    "at": (_parse_once, {"at"}),
+_PARSERS: dict[str, tuple[Callable[[dict[str, Any], str | None, Dst], Rule], set[str]]] = {
+    "cron": (_parse_cron, {"cron"}),
     "every": (_parse_every, {"every", "start"}),
+    "yearly": (_parse_yearly, {"yearly", "at", "leap"}),
+    "at": (_parse_once, {"at"}),
+    "template": (_parse_template, {"template"}),
 }

@@ -11,10 +11,11 @@ from duly.core.checks import due_problems, name_problems
 from duly.core.failure import storable
 from duly.core.lifecycle import step
 from duly.core.model import Entry, Event
-from duly.core.rules import instant_name
+from duly.core.recurrence import instant_name
 from duly.core.specs import Everything, OfTenant, Spec
 from duly.errors import Conflict, Invalid, NotFound, Problem
-from duly.flow.heads import succeed_heads
+from duly.flow.gates import let_go_after
+from duly.flow.heads import plan_next
 from duly.ports import Store, Transaction
 
 MOST = 1000
@@ -61,9 +62,12 @@ class Events:
         """It will not fire. Its series, if it has one, goes on with the occurrence after it."""
         async with self._locked(id, tenant) as (tx, event):
             status = step(event.status, "cancel", f"event {id}")
+            cancelled = msgspec.structs.replace(event, status=status, head=False)
+            changed = await _change(tx, cancelled, "cancelled", by, reason)
             if event.head:
-                await succeed_heads(tx, [event], event.due)
-            return await _change(tx, msgspec.structs.replace(event, status=status, head=False), "cancelled", by, reason)
+                await plan_next(tx, event)
+            await let_go_after(tx, [event])
+            return changed
 
     async def reschedule(self, id: str, due: datetime, *, tenant: str | None = None, by: str = "api") -> Event:
         """Move one that has not started."""

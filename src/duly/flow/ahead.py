@@ -16,7 +16,7 @@ from typing import NamedTuple
 from duly.core.model import Event
 from duly.errors import StoreUnavailable
 from duly.flow.alarm import Alarm
-from duly.flow.claim import tell_heads
+from duly.flow.claim import NONE, tell_heads
 from duly.flow.heads import succeed_heads
 from duly.flow.outage import Outage
 from duly.ports import Reserved, Store
@@ -137,9 +137,9 @@ class Ahead:
             started, now = await tx.start(heads, self._lease, self._worker)
             at = time.monotonic()
             latest = max((event.due for event in started), default=now)
-            fired, halted = await succeed_heads(tx, started, latest) if started else ([], {})
-        tell_heads(fired, halted, self._worker, self._signals)
-        return Started(fired, now, at)
+            succeeded = await succeed_heads(tx, started, latest) if started else NONE
+        tell_heads(succeeded, self._worker, self._signals)
+        return Started(succeeded.fired, now, at)
 
     def _poise(self, reserved: Sequence[Reserved], started: Started) -> None:
         """Fire each at its instant. The store's clock has gone on since it answered, so this is never early."""

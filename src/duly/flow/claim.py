@@ -7,12 +7,16 @@ from datetime import timedelta
 import msgspec
 
 from duly.core.model import Event, Status
-from duly.flow.heads import succeed_heads
+from duly.flow.gates import let_go_after
+from duly.flow.heads import Succeeded, succeed_heads
 from duly.ports import NOTHING_SEEN, Horizon, Store
-from duly.signals import Claimed, DeadLettered, Halted, Interrupted, Signals
+from duly.signals import Claimed, DeadLettered, Halted, Interrupted, Signals, Skipped
 
 SPARING, CHEAP = 20, 0.02
 """A look from the beginning that takes more than so many seconds is paid for by so many times that without one."""
+
+
+NONE = Succeeded([], [], 0, {})
 
 
 class Frontier:
@@ -68,19 +72,21 @@ async def claim(
 
 async def claim_heads(
     store: Store, worker: str, room: Mapping[str, int], lease: timedelta, signals: Signals
-) -> list[Event]:
+) -> Succeeded:
     """Heads that are this worker's until the lease ends. Their successors are planned already."""
     async with store.begin() as tx:
         heads = await tx.claim_heads(worker, room, lease)
-        fired, halted = await succeed_heads(tx, heads, heads[0].claimed or heads[0].due) if heads else ([], {})
-    tell_heads(fired, halted, worker, signals)
-    return fired
+        succeeded = await succeed_heads(tx, heads, heads[0].claimed or heads[0].due) if heads else NONE
+    tell_heads(succeeded, worker, signals)
+    return succeeded
 
 
-def tell_heads(fired: Sequence[Event], halted: Mapping[str, str], worker: str, signals: Signals) -> None:
-    for schedule, reason in halted.items():
+def tell_heads(succeeded: Succeeded, worker: str, signals: Signals) -> None:
+    for schedule, reason in succeeded.halted.items():
         signals.emit(Halted(schedule, reason))
-    for event in fired:
+    for event, reason in succeeded.dropped:
+        signals.emit(Skipped(event, reason))
+    for event in succeeded.fired:
         signals.emit(Claimed(event, worker))
 
 
@@ -93,6 +99,7 @@ async def claim_alone(
         async with store.begin() as tx:  # or a store that fails between the two would leave it claimed and unstarted
             claimed = await tx.claim_alone(worker, lanes, lease)
             history = await tx.history(claimed[0].id) if claimed else []
+            await let_go_after(tx, [event for event in claimed if event.status is Status.FAILED])
         if not claimed:
             return None
         [event] = claimed

@@ -6,6 +6,7 @@ from duly.core.failure import describe
 from duly.core.lifecycle import DELIVERED
 from duly.core.model import Delivered, Event, Failed, Outcome, Settlement, Unreachable
 from duly.errors import StoreUnavailable
+from duly.flow.gates import let_go_after
 from duly.flow.settle import completed
 from duly.ports import Route, Store, Transaction, TransactionalChannel
 from duly.signals import Lost, Signals
@@ -40,6 +41,7 @@ async def deliver_and_settle(
                 raise _Undone(outcome)
             if not await tx.settle([Settlement(event, DELIVERED)], worker):
                 raise _Undone(None)
+            await let_go_after(tx, [event])
     except _Undone as undone:
         if undone.outcome is None:
             signals.emit(Lost(event, DELIVERED.act))

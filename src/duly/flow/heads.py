@@ -1,6 +1,6 @@
 """What follows a head. Whatever ends being one gets its successor in the same transaction, or a reason why not."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -8,62 +8,99 @@ import msgspec
 
 from duly.core.failure import describe, storable
 from duly.core.model import Event, Schedule
-from duly.core.planning import Succession, head_of, rule_of, succeed
-from duly.core.rules import Occurrence, Rule
+from duly.core.recurrence import Occurrence
+from duly.core.succession import PAUSED, Drop, Facts, Fire, Hold, decide, due_of, head_of, occurrence_of
 from duly.flow.ids import new_id
-from duly.ports import Statements
+from duly.ports import Retired, Statements
 
-ENDED, PAUSED, ERROR = "ended", "paused", "error: "
+ENDED, ERROR = "ended", "error: "
 MOST_TAKEN = 100
 """How many taken occurrences in a row are stepped over before a series is halted."""
+
+SCHEDULE = "schedule"
+"""Who did it, in the history, where it was the schedule itself."""
 
 
 class Next(NamedTuple):
     """An occurrence that a schedule wants planted."""
 
     schedule: Schedule
-    rule: Rule
     occurrence: Occurrence
 
 
 class Succeeded(NamedTuple):
-    """The heads as they now fire, and the series that go no further, with the reason."""
+    """The heads that fire, as they do; those that do not, with the reason; how many have to wait; and the series that
+    go no further."""
 
     fired: list[Event]
+    dropped: list[tuple[Event, str]]
+    held: int
     halted: dict[str, str]
+
+    @property
+    def many(self) -> int:
+        return len(self.fired) + len(self.dropped) + self.held
 
 
 async def succeed_heads(tx: Statements, heads: Sequence[Event], now: datetime) -> Succeeded:
-    """Plan what follows these heads, which are locked."""
-    found = await tx.schedules(sorted({schedule_id(head) for head in heads}))
-    schedules = {schedule.series: schedule for schedule in found}
-    fires: dict[str, Succession] = {}
-    wanted: list[Next] = []
+    """Decide about heads that are claimed, carry it out, and plan what follows them."""
+    schedules = await _schedules(tx, heads)
+    facts = await _facts(tx, list(schedules.values()), now)
+    fires: dict[str, Fire] = {}
+    drops: dict[str, Drop] = {}
+    holds: dict[str, str] = {}
     halted: dict[str, str] = {}
+    wanted: list[Next] = []
     for head in heads:
-        fires[head.id] = itself = Succession(Occurrence(head.occurrence or "", head.due), head.stands_for, None)
         schedule = schedules.get(head.series or "")
         if schedule is None:  # deleted: it completes without a successor
-            continue
-        if not schedule.enabled:
-            halted[schedule.id] = PAUSED
+            fires[head.id] = Fire(occurrence_of(head), head.stands_for, None)
             continue
         try:
-            rule = rule_of(schedule)
-            fires[head.id] = succession = succeed(head, rule, now)
+            decision = decide(head, schedule, facts[schedule.id])
         except Exception as error:  # one bad rule is one halted schedule; its neighbours fire
-            fires[head.id] = itself
+            fires[head.id] = Fire(occurrence_of(head), head.stands_for, None)
             halted[schedule.id] = storable(f"{ERROR}{describe(error)}")
             continue
-        if succession.next is None:
+        if isinstance(decision, Hold):
+            holds[head.id] = decision.reason
+            if decision.reason == PAUSED:
+                halted[schedule.id] = PAUSED
+            continue
+        if isinstance(decision, Drop):
+            drops[head.id] = decision
+        else:
+            fires[head.id] = decision
+        if decision.next is None:
             halted[schedule.id] = ENDED
         else:
-            wanted.append(Next(schedule, rule, succession.next))
-    fired = await _retire(tx, heads, fires)
+            wanted.append(Next(schedule, decision.next))
+    fired = await _retire(tx, heads, fires, schedules)
+    if drops:
+        await tx.drop({id: (drop.stands_for, drop.act, drop.reason) for id, drop in drops.items()}, SCHEDULE)
+    if holds:
+        await tx.hold(holds, SCHEDULE)
     halted |= await plant(tx, wanted)
     if halted:
         await tx.halt(halted)
-    return Succeeded(fired, halted)
+    dropped = [(head, drops[head.id].reason) for head in heads if head.id in drops]
+    return Succeeded(fired, dropped, len(holds), halted)
+
+
+async def plan_next(tx: Statements, head: Event) -> None:
+    """What follows a head that somebody ends by hand; it is locked, and no head from now on."""
+    schedules = await _schedules(tx, [head])
+    schedule = schedules.get(head.series or "")
+    if schedule is None:
+        return
+    try:
+        following = schedule.timetable.after(max(occurrence_of(head).at, head.due))
+    except Exception as error:
+        await tx.halt({schedule.id: storable(f"{ERROR}{describe(error)}")})
+        return
+    halted = {schedule.id: ENDED} if following is None else await plant(tx, [Next(schedule, following)])
+    if halted:
+        await tx.halt(halted)
 
 
 async def plant(tx: Statements, wanted: Sequence[Next]) -> dict[str, str]:
@@ -78,7 +115,7 @@ async def plant(tx: Statements, wanted: Sequence[Next]) -> dict[str, str]:
         again: list[Next] = []
         for want, head in zip(remaining, heads, strict=True):
             if head.id not in planted:
-                following = want.rule.after(want.occurrence.due)
+                following = want.schedule.timetable.after(want.occurrence.at)
                 if following is None:
                     halted[want.schedule.id] = ENDED
                 else:
@@ -89,28 +126,77 @@ async def plant(tx: Statements, wanted: Sequence[Next]) -> dict[str, str]:
     return halted
 
 
-async def _retire(tx: Statements, heads: Sequence[Event], fires: dict[str, Succession]) -> list[Event]:
-    moved = {head.id: (head.series or "", fires[head.id].fires.name) for head in heads if _moves(head, fires)}
+async def _schedules(tx: Statements, heads: Sequence[Event]) -> dict[str, Schedule]:
+    """Locked: events come first, then schedules."""
+    found = await tx.schedules(sorted({schedule_id(head.series) for head in heads}))
+    return {schedule.series: schedule for schedule in found}
+
+
+async def _facts(tx: Statements, schedules: Sequence[Schedule], now: datetime) -> dict[str, Facts]:
+    """Asked only for the schedules whose policies need it."""
+    limited, depending = [], []
+    for schedule in schedules:
+        try:
+            policies = schedule.policies
+        except Exception:  # `decide` meets it again, and halts this schedule alone
+            continue
+        if policies.room is not None:
+            limited.append(schedule.series)
+        if policies.depends_on is not None:
+            depending.append((schedule.id, (schedule.tenant, policies.depends_on.schedule)))
+    under_way = await tx.under_way(limited) if limited else {}
+    successes = await tx.successes([name for _, name in depending]) if depending else {}
+    succeeded = {id: successes.get(name) for id, name in depending}
+    return {one.id: Facts(now, under_way.get(one.series, 0), succeeded.get(one.id)) for one in schedules}
+
+
+async def _retire(
+    tx: Statements, heads: Sequence[Event], fires: Mapping[str, Fire], schedules: Mapping[str, Schedule]
+) -> list[Event]:
+    firing = [head for head in heads if head.id in fires]
+    moved = {
+        head.id: (head.series or "", fires[head.id].occurrence.name)
+        for head in firing
+        if fires[head.id].occurrence.name != head.occurrence
+    }
     taken = await tx.taken(list(moved.values())) if moved else set()
-    settled = {}
-    fired = []
-    for head in heads:
-        occurrence, stands_for, _ = fires[head.id]
-        if moved.get(head.id) in taken:  # the latest was fired by hand: this one fires as itself
-            occurrence = Occurrence(head.occurrence or "", head.due)
-        settled[head.id] = occurrence, stands_for
+    fired, retired, notes = [], [], []
+    for head in firing:
+        fire = fires[head.id]
+        schedule = schedules.get(head.series or "")
+        gated = schedule is not None and _gated(schedule)
+        if head.id not in moved or moved[head.id] in taken:  # the latest was fired by hand: this one fires as itself
+            occurrence, due = occurrence_of(head), head.due
+        else:
+            occurrence = fire.occurrence
+            due = occurrence.at if schedule is None else due_of(schedule, occurrence)
+        retired.append(Retired(head.id, due, occurrence, fire.stands_for, gated))
+        if fire.note is not None:
+            notes.append((head.id, "caught up", fire.note))
         fired.append(
             msgspec.structs.replace(
-                head, head=False, due=occurrence.due, occurrence=occurrence.name, stands_for=stands_for
+                head,
+                head=False,
+                due=due,
+                scheduled=occurrence.at,
+                occurrence=occurrence.name,
+                stands_for=fire.stands_for,
+                gated=gated,
             )
         )
-    await tx.retire(settled)
+    if retired:
+        await tx.retire(retired)
+    if notes:
+        await tx.note(notes, SCHEDULE)
     return fired
 
 
-def _moves(head: Event, fires: dict[str, Succession]) -> bool:
-    return fires[head.id].fires.name != head.occurrence
+def _gated(schedule: Schedule) -> bool:
+    try:
+        return schedule.policies.room is not None
+    except Exception:  # what cannot be read limits nothing
+        return False
 
 
-def schedule_id(head: Event) -> str:
-    return (head.series or "").partition(":")[2]
+def schedule_id(series: str | None) -> str:
+    return (series or "").partition(":")[2]

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from duly.core.lifecycle import DELIVERED, judge
-from duly.core.model import Event, Outcome, Settlement, Status, Unreachable
+from duly.core.model import TERMINAL, Event, Outcome, Settlement, Status, Unreachable
 from duly.errors import StoreUnavailable
+from duly.flow.gates import let_go_after
 from duly.flow.outage import Outage
 from duly.ports import Store
 from duly.signals import Completed, DeadLettered, GivenBack, Late, Lost, Retried, Signals, lateness
@@ -21,7 +22,7 @@ NOW = timedelta()
 
 async def settle(store: Store, settlements: Sequence[Settlement], worker: str, signals: Signals) -> None:
     """Commit the verdicts, then tell. A claim that was lost meanwhile drops its verdict."""
-    settled = await store.settle(settlements, worker)
+    settled = await _settled(store, settlements, worker)
     if (
         len(settled) == len(settlements)
         and not signals.wanted(Completed)
@@ -40,6 +41,21 @@ async def settle(store: Store, settlements: Sequence[Settlement], worker: str, s
             signals.emit(Retried(event, verdict.error or "", verdict.wait or NOW))
         else:
             signals.emit(GivenBack(event, verdict.error or ""))
+
+
+async def _settled(store: Store, settlements: Sequence[Settlement], worker: str) -> set[str]:
+    """The ids that were settled. Where a schedule limits how many are under way, the end of one lets the next one go in
+    the same transaction."""
+    if not any(settlement.event.gated for settlement in settlements):
+        return await store.settle(settlements, worker)
+    async with store.begin() as tx:
+        settled = await tx.settle(settlements, worker)
+        await let_go_after(tx, [one.event for one in settlements if one.event.id in settled and has_ended(one)])
+    return settled
+
+
+def has_ended(settlement: Settlement) -> bool:
+    return settlement.verdict.status in TERMINAL
 
 
 def completed(event: Event, signals: Signals) -> None:

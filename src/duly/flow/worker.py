@@ -19,6 +19,7 @@ from duly.errors import StoreUnavailable
 from duly.flow.ahead import Ahead
 from duly.flow.claim import Frontier, claim, claim_alone, claim_heads, share
 from duly.flow.deliver import deliver, deliver_and_settle
+from duly.flow.gates import look_after_held
 from duly.flow.outage import Outage
 from duly.flow.pool import Pool
 from duly.flow.settle import Settler, give_back
@@ -86,6 +87,7 @@ class Worker:
         self._frontier = Frontier()
         self._busy: frozenset[str] = frozenset()
         self._heads_at = 0.0  # when a head may be ready
+        self._decided = False  # whether the last claim found heads that do not fire
         self._ahead = 0  # how many to claim beyond those that can run at once
         self._enough = 0  # the load at which there is room again
         self._last = Claimed(0.0, 1, 0)
@@ -116,8 +118,9 @@ class Worker:
         """One pass over what is due, to the end of it."""
         async with self._at_work():
             in_vain = 0
+            await look_after_held(self._store)
             while in_vain <= len(self._lanes):  # with little room, a claim looks only at some of them
-                in_vain = 0 if await self._claim() else in_vain + 1
+                in_vain = 0 if await self._claim() or self._decided else in_vain + 1
                 await self._finish_all()
             while await self._one_alone():
                 await self._finish_all()
@@ -133,7 +136,7 @@ class Worker:
         self._settler = Settler(self._store, self.name, self._signals, self._outage, self._wake)
         self._pool = Pool(self._routes, self._options.concurrency, self._attempt, self._finished, self._signals)
         self._soon = Ahead(self._store, self.name, self._options.lease, self._pool.start, self._signals, self._outage)
-        works = self._settler.run(), self._beat(), self._sweep(), self._soon.run()
+        works = self._settler.run(), self._beat(), self._sweep(), self._soon.run(), self._look_after()
         helpers = [asyncio.create_task(work) for work in works]
         for helper in helpers:
             helper.add_done_callback(self._helper_ended)
@@ -172,7 +175,7 @@ class Worker:
                 horizon = horizon._replace(alone=QUIET)
             if not self._busy and self._waker is not None and not self._stopping.is_set():
                 reserved = await self._reserve(horizon)
-                await self._waker.wait(self._until(horizon, found=bool(events), reserved=reserved))
+                await self._waker.wait(self._until(horizon, found=bool(events) or self._decided, reserved=reserved))
         except StoreUnavailable as error:
             await self.pause(self._outage.failed(error))
 
@@ -225,6 +228,7 @@ class Worker:
         return self._blocked
 
     async def _claim(self) -> list[Event]:
+        self._decided = False
         free = min(self._options.batch_size, self._free())
         if not self._lanes or free < 1:
             return []
@@ -247,9 +251,11 @@ class Worker:
     async def _claim_with_heads(self, room: Mapping[str, int]) -> list[Event]:
         """Both, so that neither keeps the other waiting: heads in half of the room, and all else in what is left."""
         half = {lane: (free + 1) // 2 for lane, free in room.items()}
-        heads = await claim_heads(self._store, self.name, half, self._options.lease, self._signals)
+        succeeded = await claim_heads(self._store, self.name, half, self._options.lease, self._signals)
+        heads = succeeded.fired
+        self._decided = len(heads) < succeeded.many
         taken = Counter(event.lane for event in heads)
-        if not taken and len(room) == len(self._lanes):
+        if not succeeded.many and len(room) == len(self._lanes):
             self._heads_at = time.monotonic() + LOOK_ROUND  # at the latest; the next look knows better
         rest = {lane: free - taken[lane] for lane, free in room.items() if free > taken[lane]}
         if not rest:
@@ -364,6 +370,12 @@ class Worker:
         for event in [event for event in self._pool.waiting if event.id in lost]:
             self._pool.waiting.remove(event)
             self._signals.emit(Lost(event, "renew"))
+
+    async def _look_after(self) -> None:
+        while True:
+            await asyncio.sleep(self._options.poll_interval.total_seconds())
+            with contextlib.suppress(StoreUnavailable):  # others tell of that
+                await look_after_held(self._store)
 
     async def _sweep(self) -> None:
         while True:

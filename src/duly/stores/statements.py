@@ -3,34 +3,29 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any
 
 from duly.core.lifecycle import DELIVERED, MAX_INTERRUPTIONS
-from duly.core.model import Claim, Entry, Event, NewEvent, Schedule, Settlement, Status
-from duly.core.rules import Occurrence
+from duly.core.model import Claim, Entry, Event, NewEvent, Settlement, Status
 from duly.core.specs import Compare, Spec
 from duly.errors import NotFound
 from duly.ports import NOTHING_SEEN, Added, Clock, Horizon, Reserved, Seen
+from duly.stores.asking import EPOCH, Columns
 from duly.stores.queries import Query, load
+from duly.stores.schedule_statements import ScheduleStatements
 from duly.stores.specs import Dialect, compile_spec
 
 EVENT_COLUMNS = "id tenant type lane due delay payload_json target_json retry_json key correlation_id".split()
-HEAD_COLUMNS = "id tenant type lane due payload_json target_json retry_json series occurrence".split()
-
-Columns = dict[str, list[Any]]
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Statements(ABC):
+class Statements(ScheduleStatements, ABC):
     """Runs named queries; a subclass knows the driver, the transaction and how values travel."""
 
     dialect: str
     specs: Dialect
     clock: Clock | None = None
-    soon: timedelta = timedelta(seconds=5)
 
     @abstractmethod
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
@@ -45,23 +40,7 @@ class Statements(ABC):
         """Claims, in the form that takes the least to write."""
 
     @abstractmethod
-    def listed(self, values: Sequence[str]) -> Any:
-        """A list of texts as one parameter."""
-
-    @abstractmethod
-    def instant(self, value: datetime) -> Any: ...
-
-    @abstractmethod
-    def span(self, value: timedelta) -> Any: ...
-
-    @abstractmethod
-    def read_instant(self, value: Any) -> datetime: ...
-
-    @abstractmethod
     def read_span(self, value: Any) -> timedelta: ...
-
-    @abstractmethod
-    def read_event(self, row: Any) -> Event: ...
 
     @abstractmethod
     def read_claimed(self, row: Any, claimed: datetime, until: datetime, worker: str) -> Event:
@@ -115,7 +94,7 @@ class Statements(ABC):
         return self.statement("by_keys", keys)
 
     def read_put(self, rows: Sequence[Any]) -> dict[tuple[str, str], Added]:
-        added = [Added(self.read_event(row), "created" if row[25] else "moved") for row in rows]
+        added = [Added(self.read_event(row), "created" if row[29] else "moved") for row in rows]
         return {(a.event.tenant, a.event.key or a.event.id): a for a in added}
 
     def read_keys(self, rows: Sequence[Any]) -> dict[tuple[str, str], Added]:
@@ -232,78 +211,16 @@ class Statements(ABC):
         }
         return {row[0] for row in await self.ask("settle", values, worker=worker)}
 
-    # -- schedules and heads
-
-    async def schedules(self, ids: Sequence[str]) -> list[Schedule]:
-        return [_schedule(row) for row in await self.ask("schedules", ids=self.listed(ids))]
-
-    async def schedule_named(self, tenant: str, name: str) -> Schedule | None:
-        rows = await self.ask("schedule_named", tenant=tenant, schedule=name)
-        return _schedule(rows[0]) if rows else None
-
-    async def put_schedule(self, schedule: Schedule) -> bool:
-        rows = await self.ask(
-            "put_schedule",
-            id=schedule.id,
-            tenant=schedule.tenant,
-            schedule=schedule.name,
-            type=schedule.type,
-            rule=schedule.rule_json,
-            payload=schedule.payload_json,
-            target=schedule.target_json,
-            retry=schedule.retry_json,
-            enabled=schedule.enabled,
-            halted=schedule.halted,
-        )
-        return bool(rows)
-
-    async def halt(self, reasons: Mapping[str, str | None]) -> None:
-        await self.ask("halt", {"id": list(reasons), "halted": list(reasons.values())})
-
-    async def plant(self, heads: Sequence[NewEvent]) -> set[str]:
-        values = self._batch(heads, HEAD_COLUMNS)
-        return {row[0] for row in await self.ask("plant", values, soon=self.span(self.soon))}
-
-    async def retire(self, heads: Mapping[str, tuple[Occurrence, int]]) -> None:
-        values: Columns = {
-            "id": list(heads),
-            "due": [self.instant(fires.due) for fires, _ in heads.values()],
-            "occurrence": [fires.name for fires, _ in heads.values()],
-            "stands_for": [stands_for for _, stands_for in heads.values()],
-        }
-        await self.ask("retire", values)
-
-    async def taken(self, identities: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
-        values: Columns = {"series": [i[0] for i in identities], "occurrence": [i[1] for i in identities]}
-        return {(row[0], row[1]) for row in await self.ask("taken", values)}
-
-    async def head(self, series: str) -> Event | None:
-        return self._one(await self.ask("head", series=series))
-
-    async def reshape(self, head: Event, anew: NewEvent) -> None:
-        await self.ask(
-            "reshape",
-            id=head.id,
-            type=anew.type,
-            lane=anew.lane,
-            due=self.instant(anew.due or head.due),
-            payload=anew.payload_json,
-            target=anew.target_json,
-            retry=anew.retry_json,
-            occurrence=anew.occurrence,
-            soon=self.span(self.soon),
-        )
-
     # -- looking and changing
 
     async def get(self, id: str) -> Event | None:
-        return self._one(await self.ask("get", id=id))
+        return self.one(await self.ask("get", id=id))
 
     async def lock(self, id: str) -> Event | None:
-        return self._one(await self.ask("lock", id=id))
+        return self.one(await self.ask("lock", id=id))
 
     async def by_key(self, tenant: str, key: str) -> Event | None:
-        return self._one(await self.ask("by_key", tenant=tenant, key=key))
+        return self.one(await self.ask("by_key", tenant=tenant, key=key))
 
     async def find(self, spec: Spec, *, limit: int, after: str | None = None) -> list[Event]:
         where, parameters = compile_spec(spec & Compare("id", "<", after) if after else spec, self.specs)
@@ -347,18 +264,8 @@ class Statements(ABC):
             for lane, status, count, oldest in await self.ask("overview")
         ]
 
-    def _one(self, rows: Sequence[Any]) -> Event | None:
-        return self.read_event(rows[0]) if rows else None
-
     def _event_columns(self, events: Sequence[NewEvent]) -> Columns:
-        return self._batch(events, EVENT_COLUMNS)
-
-    def _batch(self, events: Sequence[NewEvent], names: Sequence[str]) -> Columns:
-        values = {name: [getattr(event, name) for event in events] for name in names}
-        values["due"] = [None if due is None else self.instant(due) for due in values["due"]]
-        if "delay" in values:
-            values["delay"] = [None if delay is None else self.span(delay) for delay in values["delay"]]
-        return values
+        return self.batch(events, EVENT_COLUMNS)
 
 
 class Autocommit(Statements):
@@ -384,22 +291,6 @@ _by_due = attrgetter("due")
 
 def _by_id(settlement: Settlement) -> str:
     return settlement.event.id
-
-
-def _schedule(row: Any) -> Schedule:
-    id, tenant, name, type, rule, payload, target, retry, enabled, halted = row
-    return Schedule(
-        id=id,
-        tenant=tenant,
-        name=name,
-        type=type,
-        rule_json=rule,
-        payload_json=payload,
-        target_json=target,
-        retry_json=retry,
-        enabled=bool(enabled),
-        halted=halted,
-    )
 
 
 STATUSES = {status.value: status for status in Status}

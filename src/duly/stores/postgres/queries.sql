@@ -18,17 +18,28 @@ interval '1 microsecond'
 e.id::text, e.tenant, e.type, e.lane, e.status, e.due, e.ready, e.version, e.attempts,
 e.unsettled - (e.status = 'PROCESSING')::int AS interruptions, e.stands_for, e.payload::text, e.target::text,
 e.retry::text, e.key, e.correlation_id, e.series, e.occurrence, e.head, e.held, e.last_error, e.created, e.claimed,
-e.executed, e.worker
+e.executed, e.worker, e.scheduled, e.timezone, e.zone_data, e.gated
 
 -- fragment: claimed
 e.id::text, e.tenant, e.type, e.lane, e.due, e.version, e.attempts, e.stands_for, e.payload::text, e.target::text,
-e.retry::text, e.key, e.correlation_id, e.series, e.occurrence, e.head, e.last_error, e.created
+e.retry::text, e.key, e.correlation_id, e.series, e.occurrence, e.head, e.last_error, e.created,
+e.scheduled, e.timezone, e.zone_data, e.gated
 
 -- fragment: iso
 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'
 
 -- fragment: schedule
-s.id::text, s.tenant, s.name, s.type, s.rule::text, s.payload::text, s.target::text, s.retry::text, s.enabled, s.halted
+s.id::text, s.tenant, s.name, s.type, s.rule::text, s.timezone, s.policies::text, s.payload::text, s.target::text,
+s.retry::text, s.enabled, s.halted, s.origin, s.created, s.updated
+
+-- fragment: shown
+SELECT {schedule}, head.due, head.held, last.claimed
+FROM duly.schedules AS s
+LEFT JOIN duly.events AS head ON head.series = 'schedule:' || s.id AND head.head
+LEFT JOIN LATERAL (
+    SELECT claimed FROM duly.events WHERE series = 'schedule:' || s.id AND claimed IS NOT NULL AND NOT head
+    AND status <> 'SKIPPED' ORDER BY id DESC LIMIT 1
+) AS last ON true
 
 -- name: now (read)
 -- In microseconds: whatever a caller's connection makes of instants, it leaves a number alone.
@@ -268,16 +279,37 @@ SELECT {schedule} FROM duly.schedules AS s WHERE id = ANY (:ids::uuid[]) ORDER B
 -- name: schedule_named (read)
 SELECT {schedule} FROM duly.schedules AS s WHERE tenant = :tenant AND name = :schedule
 
+-- name: shown_schedules (read)
+{shown}
+WHERE (:tenant::text IS NULL OR s.tenant = :tenant) AND (s.tenant, s.name) > (:after_tenant::text, :after_name::text)
+ORDER BY s.tenant, s.name LIMIT :limit
+
+-- name: shown_schedule (read)
+{shown}
+WHERE s.tenant = :tenant AND s.name = :schedule
+
+-- name: declared (read)
+-- Those that some function declares, or has declared.
+SELECT {schedule} FROM duly.schedules AS s WHERE origin IS NOT NULL ORDER BY tenant, name
+
 -- name: put_schedule
 INSERT INTO duly.schedules AS s
-    (id, tenant, name, type, rule, payload, target, retry, enabled, halted, created, updated)
-VALUES (:id::uuid, :tenant, :schedule, :type, :rule::text::json, :payload::text::json, :target::text::json,
-        :retry::text::json, :enabled, :halted, {now}, {now})
+    (id, tenant, name, type, rule, timezone, policies, payload, target, retry, enabled, halted, origin, created, updated)
+VALUES (:id::uuid, :tenant, :schedule, :type, :rule::text::json, :timezone, :policies::text::json, :payload::text::json,
+        :target::text::json, :retry::text::json, :enabled, :halted, :origin, {now}, {now})
 ON CONFLICT (tenant, name) DO UPDATE
-SET type = excluded.type, rule = excluded.rule, payload = excluded.payload, target = excluded.target,
-    retry = excluded.retry, enabled = excluded.enabled, halted = excluded.halted, updated = excluded.updated
+SET type = excluded.type, rule = excluded.rule, timezone = excluded.timezone, policies = excluded.policies,
+    payload = excluded.payload, target = excluded.target, retry = excluded.retry, enabled = excluded.enabled,
+    halted = excluded.halted, origin = excluded.origin, updated = excluded.updated
 WHERE s.id = excluded.id
 RETURNING id::text
+
+-- name: delete_schedule
+DELETE FROM duly.schedules WHERE id = :id::uuid RETURNING id::text
+
+-- name: dependents (read)
+SELECT name FROM duly.schedules
+WHERE tenant = :tenant AND policies -> 'depends_on' ->> 'schedule' = :schedule ORDER BY name
 
 -- name: halt
 UPDATE duly.schedules AS s SET halted = verdict.halted, updated = {now}
@@ -286,11 +318,17 @@ RETURNING s.id::text
 
 -- name: plant
 WITH e AS (
-    INSERT INTO duly.events (id, tenant, type, lane, due, ready, payload, target, retry, series, occurrence, head, created)
-    SELECT id, tenant, type, lane, due, due, payload::json, target::json, retry::json, series, occurrence, true, {now}
+    INSERT INTO duly.events (id, tenant, type, lane, due, ready, payload, target, retry, series, occurrence, head,
+                             scheduled, timezone, zone_data, held, gated, correlation_id, created)
+    SELECT id, tenant, type, lane, coalesce(due, {now}), CASE WHEN held IS NULL THEN coalesce(due, {now}) END,
+           payload::json, target::json, retry::json, series, occurrence, head, coalesce(scheduled, {now}), timezone,
+           zone_data, held, gated, correlation_id, {now}
     FROM unnest(:id::uuid[], :tenant::text[], :type::text[], :lane::text[], :due::timestamptz[],
-                :payload_json::text[], :target_json::text[], :retry_json::text[], :series::text[], :occurrence::text[])
-      AS given (id, tenant, type, lane, due, payload, target, retry, series, occurrence)
+                :payload_json::text[], :target_json::text[], :retry_json::text[], :series::text[], :occurrence::text[],
+                :head::boolean[], :scheduled::timestamptz[], :timezone::text[], :zone_data::text[], :held::text[],
+                :gated::boolean[], :correlation_id::text[])
+      AS given (id, tenant, type, lane, due, payload, target, retry, series, occurrence, head, scheduled, timezone,
+                zone_data, held, gated, correlation_id)
     ON CONFLICT (series, occurrence) WHERE series IS NOT NULL DO NOTHING
     RETURNING id, lane, ready
 )
@@ -301,11 +339,141 @@ FROM e
 -- name: retire
 -- A claimed head is one no longer; where downtime missed some, it fires as the latest of them.
 UPDATE duly.events AS e
-SET head = false, due = given.due, occurrence = given.occurrence, stands_for = given.stands_for
-FROM unnest(:id::uuid[], :due::timestamptz[], :occurrence::text[], :stands_for::int[])
-  AS given (id, due, occurrence, stands_for)
+SET head = false, due = given.due, scheduled = given.scheduled, occurrence = given.occurrence,
+    stands_for = given.stands_for, gated = given.gated
+FROM unnest(:id::uuid[], :due::timestamptz[], :scheduled::timestamptz[], :occurrence::text[], :stands_for::int[],
+            :gated::boolean[])
+  AS given (id, due, scheduled, occurrence, stands_for, gated)
 WHERE e.id = given.id
 RETURNING e.id::text
+
+-- name: drop
+-- Heads that will not fire.
+WITH e AS (
+    UPDATE duly.events AS e
+    SET head = false, status = 'SKIPPED', ready = NULL, held = NULL, unsettled = 0, stands_for = given.stands_for
+    FROM unnest(:id::uuid[], :stands_for::int[], :act::text[], :detail::text[]) AS given (id, stands_for, act, detail)
+    WHERE e.id = given.id
+    RETURNING e.id, e.version, given.act, given.detail
+), audit AS (
+    INSERT INTO duly.journal (subject, at, act, worker, version, detail)
+    SELECT id, {now}, act, :by, version, detail FROM e
+)
+SELECT id::text FROM e
+
+-- name: hold
+-- Claimed heads that have to wait all the same: they are claimed no longer.
+WITH e AS (
+    UPDATE duly.events AS e SET status = 'PENDING', ready = NULL, held = given.held, unsettled = 0
+    FROM unnest(:id::uuid[], :held::text[]) AS given (id, held)
+    WHERE e.id = given.id
+    RETURNING e.id, e.version, e.held
+), audit AS (
+    INSERT INTO duly.journal (subject, at, act, worker, version, detail)
+    SELECT id, {now}, 'held', :by, version, held FROM e
+)
+SELECT id::text FROM e
+
+-- name: note
+INSERT INTO duly.journal (subject, at, act, worker, detail)
+SELECT subject, {now}, act, :by, detail
+FROM unnest(:subject::uuid[], :act::text[], :detail::text[]) AS given (subject, act, detail)
+RETURNING subject::text
+
+-- name: under_way (read)
+SELECT series, count(*) FROM duly.events
+WHERE series = ANY (:series::text[]) AND gated AND NOT head AND ready IS NOT NULL GROUP BY series
+
+-- name: successes (read)
+SELECT s.tenant, s.name,
+       (SELECT max(settled) FROM duly.events WHERE series = 'schedule:' || s.id AND settled IS NOT NULL)
+FROM unnest(:tenant::text[], :name::text[]) AS wanted (tenant, name)
+JOIN duly.schedules AS s ON s.tenant = wanted.tenant AND s.name = wanted.name
+
+-- name: let_go
+-- Those that waited for others to end, oldest first. One that somebody has locked is being changed: that lets it go too.
+WITH picked AS MATERIALIZED (
+    SELECT found.id
+    FROM unnest(:series::text[], :free::int[]) AS room (series, free)
+    CROSS JOIN LATERAL (
+        SELECT id FROM duly.events
+        WHERE series = room.series AND held IS NOT NULL AND held LIKE :reason
+        ORDER BY due, id
+        LIMIT room.free
+        FOR UPDATE SKIP LOCKED
+    ) AS found
+), e AS (
+    UPDATE duly.events AS e SET held = NULL, ready = CASE WHEN attempts = 0 THEN due ELSE {now} END
+    WHERE id = ANY (ARRAY(SELECT id FROM picked))
+    RETURNING e.id, e.lane, e.version, e.ready
+), audit AS (
+    INSERT INTO duly.journal (subject, at, act, worker, version) SELECT id, {now}, 'released', :by, version FROM e
+)
+SELECT id::text, (SELECT count(pg_notify('duly', lane)::text)
+                  FROM (SELECT DISTINCT lane FROM e WHERE ready <= {now} + :soon::bigint * {us}) AS soon) FROM e
+
+-- name: hold_series
+-- All that waits, but for what is held already.
+WITH e AS (
+    UPDATE duly.events AS e SET ready = NULL, held = :held::text
+    WHERE series = :series AND status = 'PENDING' AND held IS NULL AND ready IS NOT NULL
+    RETURNING e.id, e.version
+), audit AS (
+    INSERT INTO duly.journal (subject, at, act, worker, version, detail)
+    SELECT id, {now}, 'held', :by, version, :held::text FROM e
+)
+SELECT id::text FROM e
+
+-- name: rehold
+-- Held for another reason.
+UPDATE duly.events SET held = :anew WHERE series = :series AND held = :held AND NOT head RETURNING id::text
+
+-- name: gate
+-- Those under way, when their schedule begins to limit how many may be.
+UPDATE duly.events SET gated = :gated WHERE series = :series AND NOT head AND (ready IS NOT NULL OR held IS NOT NULL)
+RETURNING id::text
+
+-- name: cancel_series
+-- All that has not begun.
+WITH e AS (
+    UPDATE duly.events AS e SET status = 'CANCELLED', head = false, ready = NULL, held = NULL
+    WHERE series = :series AND status = 'PENDING' AND attempts = 0 AND unsettled = 0
+    RETURNING e.id, e.version
+), audit AS (
+    INSERT INTO duly.journal (subject, at, act, worker, version, detail)
+    SELECT id, {now}, 'cancelled', :by, version, :detail FROM e
+)
+SELECT id::text FROM e
+
+-- name: waiting_series (read)
+-- Series with something held whose reason may be over: nobody is under way, or their schedule is not paused any more.
+SELECT DISTINCT e.series FROM duly.events AS e
+LEFT JOIN duly.schedules AS s ON s.id = CASE WHEN e.series LIKE 'schedule:%' THEN substr(e.series, 10)::uuid END
+WHERE e.held IS NOT NULL AND e.series IS NOT NULL AND (e.held LIKE :reason OR (e.held = :paused AND s.enabled)) LIMIT 1000
+
+-- name: stale_heads
+-- Heads whose instants older zone data gave.
+SELECT {event} FROM duly.events AS e
+WHERE head AND zone_data IS NOT NULL AND zone_data < :zone_data AND (zone_data, id) > (:after_data, :after_id::uuid)
+ORDER BY zone_data, id LIMIT :limit
+FOR UPDATE
+
+-- name: replan
+WITH e AS (
+    UPDATE duly.events AS e
+    SET due = given.due, ready = CASE WHEN held IS NULL THEN given.due END, scheduled = given.scheduled,
+        occurrence = given.occurrence, zone_data = :zone_data
+    FROM unnest(:id::uuid[], :due::timestamptz[], :scheduled::timestamptz[], :occurrence::text[], :detail::text[])
+      AS given (id, due, scheduled, occurrence, detail)
+    WHERE e.id = given.id
+    RETURNING e.id, e.lane, e.ready, e.version, given.detail
+), audit AS (
+    INSERT INTO duly.journal (subject, at, act, worker, version, detail)
+    SELECT id, {now}, 'replanned', :by, version, detail FROM e WHERE detail IS NOT NULL
+)
+SELECT id::text, (SELECT count(pg_notify('duly', lane)::text)
+                  FROM (SELECT DISTINCT lane FROM e WHERE ready <= {now} + :soon::bigint * {us}) AS soon)
+FROM e
 
 -- name: taken (read)
 SELECT e.series, e.occurrence
@@ -319,13 +487,15 @@ SELECT {event} FROM duly.events AS e WHERE series = :series AND head FOR UPDATE
 -- A head that has not started follows its schedule, in place.
 WITH e AS (
     UPDATE duly.events AS e
-    SET type = :type, lane = :lane, due = :due::timestamptz, ready = :due::timestamptz, payload = :payload::text::json,
-        target = :target::text::json, retry = :retry::text::json, occurrence = :occurrence
+    SET type = :type, lane = :lane, due = :due::timestamptz, payload = :payload::text::json,
+        ready = CASE WHEN :held::text IS NULL THEN :due::timestamptz END, held = :held,
+        target = :target::text::json, retry = :retry::text::json, occurrence = :occurrence,
+        scheduled = :scheduled::timestamptz, timezone = :timezone, zone_data = :zone_data
     WHERE id = :id::uuid
-    RETURNING e.id, e.lane, e.ready, e.version
+    RETURNING e.id, e.lane, e.due, e.ready, e.version
 ), audit AS (
     INSERT INTO duly.journal (subject, at, act, worker, version, detail)
-    SELECT id, {now}, 'moved', 'schedule', version, concat('due ', to_char(ready AT TIME ZONE 'UTC', {iso})) FROM e
+    SELECT id, {now}, 'moved', 'schedule', version, concat('due ', to_char(due AT TIME ZONE 'UTC', {iso})) FROM e
 )
 SELECT id::text, (SELECT count(pg_notify('duly', lane)::text) FROM e WHERE ready <= {now} + :soon::bigint * {us}) FROM e
 
@@ -339,7 +509,8 @@ SELECT {event} FROM duly.events AS e WHERE id = :id::uuid FOR UPDATE
 WITH changed AS (
     UPDATE duly.events AS e
     SET status = :status, due = :due::timestamptz, attempts = :attempts, unsettled = :interruptions,
-        ready = CASE WHEN :status IN ('PENDING', 'PROCESSING') THEN greatest(:due::timestamptz, {now}) END,
+        held = CASE WHEN :status IN ('PENDING', 'PROCESSING') THEN held END,
+        ready = CASE WHEN :status IN ('PENDING', 'PROCESSING') AND held IS NULL THEN greatest(:due::timestamptz, {now}) END,
         head = :head, lane = lane
     WHERE id = :id::uuid
     RETURNING e.id, e.lane, e.ready, e.version

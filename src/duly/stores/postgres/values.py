@@ -6,8 +6,9 @@ from typing import Any
 
 from duly.core.model import Event, Status
 from duly.ports import Seen
+from duly.stores.asking import Columns
 from duly.stores.specs import Dialect
-from duly.stores.statements import STATUSES, Columns, Statements
+from duly.stores.statements import STATUSES, Statements
 
 MICROSECOND = timedelta(microseconds=1)
 
@@ -64,15 +65,16 @@ class PostgresStatements(Statements):
         return self.clock.now() if self.clock else None
 
     def read_event(self, row: Any) -> Event:
-        (id, tenant, type, lane, status, *rest) = row[:25]
+        (id, tenant, type, lane, status, *rest) = row[:29]
         return Event(id, tenant, type, lane, STATUSES[status], *rest)
 
     def read_claimed(self, row: Any, claimed: datetime, until: datetime, worker: str) -> Event:
         (id, tenant, type, lane, due, version, attempts, stands_for, payload, target, retry, key, correlation_id,
-         series, occurrence, head, last_error, created, _) = row  # fmt: skip
+         series, occurrence, head, last_error, created, scheduled, timezone, zone_data, gated, _) = row  # fmt: skip
         return Event(
             id, tenant, type, lane, Status.PROCESSING, due, until, version, attempts, 0, stands_for, payload, target,
             retry, key, correlation_id, series, occurrence, head, None, last_error, created, claimed, None, worker,
+            scheduled, timezone, zone_data, gated,
         )  # fmt: skip
 
     def horizon_parameters(self, lanes: Sequence[str], seen: Seen) -> dict[str, Any]:

@@ -6,14 +6,21 @@
 -- fragment: event
 id, tenant, type, lane, status, due, ready, version, attempts, unsettled - (status = 'PROCESSING'), stands_for,
 payload, target, retry, key, correlation_id, series, occurrence, head, held, last_error, created, claimed,
-executed, worker
+executed, worker, scheduled, timezone, zone_data, gated
 
 -- fragment: claimed
 id, tenant, type, lane, due, version, attempts, stands_for, payload, target, retry, key, correlation_id, series,
-occurrence, head, last_error, created
+occurrence, head, last_error, created, scheduled, timezone, zone_data, gated
 
 -- fragment: schedule
-id, tenant, name, type, rule, payload, target, retry, enabled, halted
+s.id, s.tenant, s.name, s.type, s.rule, s.timezone, s.policies, s.payload, s.target, s.retry, s.enabled, s.halted,
+s.origin, s.created, s.updated
+
+-- fragment: shown
+SELECT {schedule}, head.due, head.held,
+       (SELECT claimed FROM events WHERE series = 'schedule:' || s.id AND claimed IS NOT NULL AND NOT head
+        AND status <> 'SKIPPED' ORDER BY id DESC LIMIT 1)
+FROM schedules AS s LEFT JOIN events AS head ON head.series = 'schedule:' || s.id AND head.head
 
 -- name: now (read)
 SELECT :now
@@ -177,19 +184,42 @@ WHERE events.id = done.id AND events.version = done.version AND events.status = 
 RETURNING id
 
 -- name: schedules
-SELECT {schedule} FROM schedules WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id
+SELECT {schedule} FROM schedules AS s WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id
 
 -- name: schedule_named (read)
-SELECT {schedule} FROM schedules WHERE tenant = :tenant AND name = :schedule
+SELECT {schedule} FROM schedules AS s WHERE tenant = :tenant AND name = :schedule
+
+-- name: shown_schedules (read)
+{shown}
+WHERE (:tenant IS NULL OR s.tenant = :tenant) AND (s.tenant, s.name) > (:after_tenant, :after_name)
+ORDER BY s.tenant, s.name LIMIT :limit
+
+-- name: shown_schedule (read)
+{shown}
+WHERE s.tenant = :tenant AND s.name = :schedule
+
+-- name: declared (read)
+-- Those that some function declares, or has declared.
+SELECT {schedule} FROM schedules AS s WHERE origin IS NOT NULL ORDER BY tenant, name
 
 -- name: put_schedule
-INSERT INTO schedules AS s (id, tenant, name, type, rule, payload, target, retry, enabled, halted, created, updated)
-VALUES (:id, :tenant, :schedule, :type, :rule, :payload, :target, :retry, :enabled, :halted, :now, :now)
+INSERT INTO schedules AS s (id, tenant, name, type, rule, timezone, policies, payload, target, retry, enabled, halted,
+                            origin, created, updated)
+VALUES (:id, :tenant, :schedule, :type, :rule, :timezone, :policies, :payload, :target, :retry, :enabled, :halted,
+        :origin, :now, :now)
 ON CONFLICT (tenant, name) DO UPDATE
-SET type = excluded.type, rule = excluded.rule, payload = excluded.payload, target = excluded.target,
-    retry = excluded.retry, enabled = excluded.enabled, halted = excluded.halted, updated = excluded.updated
+SET type = excluded.type, rule = excluded.rule, timezone = excluded.timezone, policies = excluded.policies,
+    payload = excluded.payload, target = excluded.target, retry = excluded.retry, enabled = excluded.enabled,
+    halted = excluded.halted, origin = excluded.origin, updated = excluded.updated
 WHERE s.id = excluded.id
 RETURNING id
+
+-- name: delete_schedule
+DELETE FROM schedules WHERE id = :id RETURNING id
+
+-- name: dependents (read)
+SELECT name FROM schedules
+WHERE tenant = :tenant AND policies ->> '$.depends_on.schedule' = :schedule ORDER BY name
 
 -- name: halt
 UPDATE schedules SET halted = verdict.halted, updated = :now
@@ -197,17 +227,116 @@ FROM (SELECT value ->> 0 AS id, value ->> 1 AS halted FROM json_each(:rows)) AS 
 WHERE schedules.id = verdict.id
 
 -- name: plant
-INSERT INTO events (id, tenant, type, lane, due, ready, payload, target, retry, series, occurrence, head, created)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 4, value ->> 5, value ->> 6,
-       value ->> 7, value ->> 8, value ->> 9, 1, :now
+INSERT INTO events (id, tenant, type, lane, due, ready, payload, target, retry, series, occurrence, head, scheduled,
+                    timezone, zone_data, held, gated, correlation_id, created)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, coalesce(value ->> 4, :now),
+       iif(value ->> 14 IS NULL, coalesce(value ->> 4, :now), NULL), value ->> 5, value ->> 6,
+       value ->> 7, value ->> 8, value ->> 9, value ->> 10, coalesce(value ->> 11, :now), value ->> 12, value ->> 13,
+       value ->> 14, value ->> 15, value ->> 16, :now
 FROM json_each(:rows) WHERE true
 ON CONFLICT (series, occurrence) WHERE series IS NOT NULL DO NOTHING
 RETURNING id
 
 -- name: retire
 -- A claimed head is one no longer; where downtime missed some, it fires as the latest of them.
-UPDATE events SET head = 0, due = given.due, occurrence = given.occurrence, stands_for = given.stands_for
-FROM (SELECT value ->> 0 AS id, value ->> 1 AS due, value ->> 2 AS occurrence, value ->> 3 AS stands_for
+UPDATE events
+SET head = 0, due = given.due, scheduled = given.scheduled, occurrence = given.occurrence,
+    stands_for = given.stands_for, gated = given.gated
+FROM (SELECT value ->> 0 AS id, value ->> 1 AS due, value ->> 2 AS scheduled, value ->> 3 AS occurrence,
+             value ->> 4 AS stands_for, value ->> 5 AS gated FROM json_each(:rows)) AS given
+WHERE events.id = given.id
+RETURNING id
+
+-- name: drop
+-- Heads that will not fire.
+INSERT INTO journal (subject, at, act, worker, version, detail)
+SELECT e.id, :now, value ->> 2, :by, e.version, value ->> 3 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0;
+UPDATE events
+SET head = 0, status = 'SKIPPED', ready = NULL, held = NULL, unsettled = 0, stands_for = given.stands_for
+FROM (SELECT value ->> 0 AS id, value ->> 1 AS stands_for FROM json_each(:rows)) AS given
+WHERE events.id = given.id
+RETURNING id
+
+-- name: hold
+-- Claimed heads that have to wait all the same: they are claimed no longer.
+INSERT INTO journal (subject, at, act, worker, version, detail)
+SELECT e.id, :now, 'held', :by, e.version, value ->> 1 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0;
+UPDATE events SET status = 'PENDING', ready = NULL, held = given.held, unsettled = 0
+FROM (SELECT value ->> 0 AS id, value ->> 1 AS held FROM json_each(:rows)) AS given
+WHERE events.id = given.id
+RETURNING id
+
+-- name: note
+INSERT INTO journal (subject, at, act, worker, detail)
+SELECT value ->> 0, :now, value ->> 1, :by, value ->> 2 FROM json_each(:rows)
+
+-- name: under_way (read)
+SELECT series, count(*) FROM events
+WHERE series IN (SELECT value FROM json_each(:series)) AND gated AND NOT head AND ready IS NOT NULL GROUP BY series
+
+-- name: successes (read)
+SELECT s.tenant, s.name,
+       (SELECT max(settled) FROM events
+        WHERE series = 'schedule:' || s.id AND series IS NOT NULL AND settled IS NOT NULL)
+FROM json_each(:rows) JOIN schedules AS s ON s.tenant = value ->> 0 AND s.name = value ->> 1
+
+-- name: let_go
+-- Those that waited for others to end, oldest first. (Run once for each series, in one transaction.)
+INSERT INTO journal (subject, at, act, worker, version)
+SELECT id, :now, 'released', :by, version FROM events
+WHERE id IN (SELECT id FROM events WHERE series = :series AND held IS NOT NULL AND held LIKE :reason
+             ORDER BY due, id LIMIT :free);
+UPDATE events SET held = NULL, ready = iif(attempts = 0, due, :now)
+WHERE id IN (SELECT id FROM events WHERE series = :series AND held IS NOT NULL AND held LIKE :reason
+             ORDER BY due, id LIMIT :free)
+RETURNING id
+
+-- name: hold_series
+-- All that waits, but for what is held already.
+INSERT INTO journal (subject, at, act, worker, version, detail)
+SELECT id, :now, 'held', :by, version, :held FROM events
+WHERE series = :series AND status = 'PENDING' AND held IS NULL AND ready IS NOT NULL;
+UPDATE events SET ready = NULL, held = :held
+WHERE series = :series AND status = 'PENDING' AND held IS NULL AND ready IS NOT NULL
+RETURNING id
+
+-- name: rehold
+-- Held for another reason.
+UPDATE events SET held = :anew WHERE series = :series AND held = :held AND NOT head RETURNING id
+
+-- name: gate
+-- Those under way, when their schedule begins to limit how many may be.
+UPDATE events SET gated = :gated WHERE series = :series AND NOT head AND (ready IS NOT NULL OR held IS NOT NULL)
+RETURNING id
+
+-- name: cancel_series
+-- All that has not begun.
+INSERT INTO journal (subject, at, act, worker, version, detail)
+SELECT id, :now, 'cancelled', :by, version, :detail FROM events
+WHERE series = :series AND status = 'PENDING' AND attempts = 0 AND unsettled = 0;
+UPDATE events SET status = 'CANCELLED', head = 0, ready = NULL, held = NULL
+WHERE series = :series AND status = 'PENDING' AND attempts = 0 AND unsettled = 0
+RETURNING id
+
+-- name: waiting_series (read)
+-- Series with something held whose reason may be over: nobody is under way, or their schedule is not paused any more.
+SELECT DISTINCT e.series FROM events AS e LEFT JOIN schedules AS s ON e.series = 'schedule:' || s.id
+WHERE e.held IS NOT NULL AND e.series IS NOT NULL AND (e.held LIKE :reason OR (e.held = :paused AND s.enabled)) LIMIT 1000
+
+-- name: stale_heads
+-- Heads whose instants older zone data gave.
+SELECT {event} FROM events AS e
+WHERE head AND zone_data IS NOT NULL AND zone_data < :zone_data AND (zone_data, id) > (:after_data, :after_id)
+ORDER BY zone_data, id LIMIT :limit
+
+-- name: replan
+INSERT INTO journal (subject, at, act, worker, version, detail)
+SELECT e.id, :now, 'replanned', :by, e.version, value ->> 4 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0
+WHERE value ->> 4 IS NOT NULL;
+UPDATE events
+SET due = given.due, ready = iif(held IS NULL, given.due, NULL), scheduled = given.scheduled,
+    occurrence = given.occurrence, zone_data = :zone_data
+FROM (SELECT value ->> 0 AS id, value ->> 1 AS due, value ->> 2 AS scheduled, value ->> 3 AS occurrence
       FROM json_each(:rows)) AS given
 WHERE events.id = given.id
 RETURNING id
@@ -223,8 +352,9 @@ SELECT {event} FROM events WHERE series = :series AND head
 -- name: reshape
 -- A head that has not started follows its schedule, in place.
 UPDATE events
-SET type = :type, lane = :lane, due = :due, ready = :due, payload = :payload, target = :target, retry = :retry,
-    occurrence = :occurrence
+SET type = :type, lane = :lane, due = :due, ready = iif(:held IS NULL, :due, NULL), held = :held, payload = :payload,
+    target = :target, retry = :retry, occurrence = :occurrence, scheduled = :scheduled, timezone = :timezone,
+    zone_data = :zone_data
 WHERE id = :id;
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT id, :now, 'moved', 'schedule', version, 'due ' || iso(due)
@@ -241,7 +371,8 @@ INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT id, :now, :act, :by, version, :detail FROM events WHERE id = :id;
 UPDATE events
 SET status = :status, due = :due, attempts = :attempts, unsettled = :interruptions,
-    ready = iif(:status IN ('PENDING', 'PROCESSING'), max(:due, :now), NULL), head = :head
+    held = iif(:status IN ('PENDING', 'PROCESSING'), held, NULL),
+    ready = iif(:status IN ('PENDING', 'PROCESSING') AND held IS NULL, max(:due, :now), NULL), head = :head
 WHERE id = :id
 RETURNING id
 

@@ -17,14 +17,15 @@ import apsw
 import msgspec
 
 from duly.core.model import Event, Status
-from duly.core.rules import instant_name
+from duly.core.recurrence import instant_name
 from duly.errors import Misuse, StoreError, StoreUnavailable
 from duly.ports import Clock, Seen
+from duly.stores.asking import EPOCH, Columns
 from duly.stores.migrations import migrations, pending, require_current
 from duly.stores.queries import Query
 from duly.stores.specs import Dialect
 from duly.stores.sqlite.waker import SqliteWaker
-from duly.stores.statements import EPOCH, STATUSES, Autocommit, Columns, Statements
+from duly.stores.statements import STATUSES, Autocommit, Statements
 
 T = TypeVar("T")
 
@@ -40,7 +41,7 @@ CREATE TABLE IF NOT EXISTS migrations (
 """
 
 _TRANSIENT = (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError, apsw.NoMemError)
-_WAKING = frozenset({"add", "put", "plant", "change", "reshape", "release"})
+_WAKING = frozenset({"add", "put", "plant", "change", "reshape", "release", "let_go", "replan"})
 _AT_ONCE = "start"  # need not be on disk: what it starts is reserved there, and the next commit brings both
 _encode = msgspec.json.Encoder().encode
 
@@ -97,22 +98,23 @@ class SqliteStatements(Statements):
     def read_event(self, row: Any) -> Event:
         (id, tenant, type, lane, status, due, ready, version, attempts, interruptions, stands_for, payload, target,
          retry, key, correlation_id, series, occurrence, head, held, last_error, created, claimed, executed,
-         worker) = row[:25]  # fmt: skip
+         worker, scheduled, timezone, zone_data, gated) = row[:29]  # fmt: skip
         return Event(
             id, tenant, type, lane, STATUSES[status], from_micros(due), None if ready is None else from_micros(ready),
             version, attempts, interruptions, stands_for, payload, target, retry, key, correlation_id, series,
             occurrence, bool(head), held, last_error, from_micros(created),
             None if claimed is None else from_micros(claimed), None if executed is None else from_micros(executed),
-            worker,
+            worker, None if scheduled is None else from_micros(scheduled), timezone, zone_data, bool(gated),
         )  # fmt: skip
 
     def read_claimed(self, row: Any, claimed: datetime, until: datetime, worker: str) -> Event:
         (id, tenant, type, lane, due, version, attempts, stands_for, payload, target, retry, key, correlation_id,
-         series, occurrence, head, last_error, created, _) = row  # fmt: skip
+         series, occurrence, head, last_error, created, scheduled, timezone, zone_data, gated, _) = row  # fmt: skip
         return Event(
             id, tenant, type, lane, Status.PROCESSING, from_micros(due), until, version, attempts, 0, stands_for,
             payload, target, retry, key, correlation_id, series, occurrence, bool(head), None, last_error,
-            from_micros(created), claimed, None, worker,
+            from_micros(created), claimed, None, worker, None if scheduled is None else from_micros(scheduled),
+            timezone, zone_data, bool(gated),
         )  # fmt: skip
 
     def settled(self, ids: Sequence[str], rows: Sequence[Any]) -> set[str]:
@@ -124,6 +126,9 @@ class SqliteStatements(Statements):
     def room(self, room: Mapping[str, int], since: Mapping[str, datetime] | None = None) -> Columns:
         # No LATERAL here: `execute` runs the query once for each lane of this list.
         return {"each": [{"lane": lane, "free": free} for lane, free in room.items()]}
+
+    def series_room(self, room: Mapping[str, int]) -> Columns:
+        return {"each": [{"series": series, "free": free} for series, free in room.items()]}
 
 
 class SqliteStore(SqliteStatements, Autocommit):

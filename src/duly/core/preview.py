@@ -1,0 +1,110 @@
+"""What a timetable will do, told before it does it: when, what the clocks show then, and what is odd about it."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import NamedTuple
+
+from duly.core.model import Schedule
+from duly.core.recurrence import DEFAULT_ZONE, Local, Occurrence
+from duly.core.succession import due_of
+from duly.core.timetable import BEFORE, Timetable
+from duly.core.zones import Piece, seconds_of, to_wall, wall_of, zone
+
+MOST_NAMED = 3
+"""Days and readings that a note names; it counts the others."""
+
+MOST_PIECES = 20
+
+
+class Preview(NamedTuple):
+    """One occurrence to come."""
+
+    due: datetime
+    local: datetime  # what the clocks in its zone show, without a zone
+    note: str | None
+
+
+def preview(table: Timetable, after: datetime, count: int, schedule: Schedule | None = None) -> list[Preview]:
+    """The next ones strictly after an instant; with their jitter, if it is a schedule's."""
+    place = table.rule.timezone or DEFAULT_ZONE
+    found: list[Preview] = []
+    before, following = after, table.after(after)
+    while following is not None and len(found) < count:
+        due = following.at if schedule is None else due_of(schedule, following)
+        notes = [*_of_the_clocks(table, before, following), *_of_rest(table, before, following)]
+        found.append(Preview(due, to_wall(due, place), "; ".join(notes) or None))
+        before, following = following.at, table.after(following.at)
+    return found
+
+
+def _of_the_clocks(table: Timetable, before: datetime, occurrence: Occurrence) -> list[str]:
+    rule = table.rule
+    if not isinstance(rule, Local):
+        return []
+    place = zone(rule.timezone or DEFAULT_ZONE)
+    instant = seconds_of(occurrence.at)
+    piece = place.piece(instant)
+    reading = instant + piece.offset
+    notes = []
+    if reading < piece.start + piece.before:
+        notes.append(f"the clocks show {_time(reading)} twice, and this is the second time")
+    elif reading >= piece.end + piece.after:
+        notes.append(f"the clocks show {_time(reading)} twice, and this is the first time")
+    gaps = _gaps(place.piece(seconds_of(before)), instant, place.piece)
+    for gap in gaps:
+        lost = _lost(rule, gap)
+        if lost and not rule.spacing:
+            when = f"{wall_of(lost[0]):%Y-%m-%d} has no {', '.join(map(_time, lost))}"
+            here = gap is piece and not rule.shows(reading)
+            notes.append(f"{when}: it fires {'after the gap' if here else 'not then'}")
+    return notes
+
+
+def _gaps(piece: Piece, until: int, piece_of: Callable[[int], Piece]) -> list[Piece]:
+    """The pieces up to an instant that begin with a gap."""
+    found = []
+    for _ in range(MOST_PIECES):
+        if piece.offset > piece.before and piece.start <= until:
+            found.append(piece)
+        if piece.end > until:
+            break
+        piece = piece_of(piece.end)
+    return found
+
+
+def _lost(rule: Local, piece: Piece) -> list[int]:
+    lost: list[int] = []
+    low = piece.start + piece.before
+    while len(lost) < MOST_NAMED:
+        reading = rule.readings.first(low)
+        if reading is None or reading >= piece.start + piece.offset:
+            break
+        lost.append(reading)
+        low = reading + 1
+    return lost
+
+
+def _of_rest(table: Timetable, before: datetime, occurrence: Occurrence) -> list[str]:
+    """The days between two occurrences on which it rests."""
+    if not table.policies.exclude:
+        return []
+    days: list[str] = []
+    low = before
+    while len(days) <= MOST_NAMED:
+        passed = table.rule.after(low)
+        if passed is None or passed.at >= occurrence.at:
+            break
+        if table.rests(passed.at):
+            days.append(to_wall(passed.at, table.rule.timezone or DEFAULT_ZONE).date().isoformat())
+            low = table.end_of_day(passed.at) - BEFORE
+        else:
+            low = passed.at
+    if not days:
+        return []
+    more = " and more" if len(days) > MOST_NAMED else ""
+    return [f"rests on {', '.join(days[:MOST_NAMED])}{more}"]
+
+
+def _time(reading: int) -> str:
+    shown = wall_of(reading)
+    return shown.strftime("%H:%M:%S" if shown.second else "%H:%M")

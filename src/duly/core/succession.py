@@ -1,0 +1,202 @@
+"""What a schedule's head fires as, and what follows it. Pure: flow gives it the facts, and does what it says."""
+
+import hashlib
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from duly.core import zones
+from duly.core.durations import format_duration
+from duly.core.model import Event, NewEvent, Schedule
+from duly.core.policies import SHADOW, SKIP
+from duly.core.recurrence import Occurrence, instant_name
+from duly.core.timetable import BEFORE
+
+NewId = Callable[[], str]
+
+PAUSED = "paused"
+FULL = "waits for "
+"""How the reason begins that holds an event until one of its schedule has ended."""
+
+
+class Fire(NamedTuple):
+    """It fires, as itself or as the latest of those that were missed."""
+
+    occurrence: Occurrence
+    stands_for: int
+    next: Occurrence | None
+    note: str | None = None  # for the history: what was dropped
+
+
+class Drop(NamedTuple):
+    """It does not fire, and neither do those that it stands for."""
+
+    reason: str
+    stands_for: int
+    next: Occurrence | None
+    act: str = "skipped"
+
+
+class Hold(NamedTuple):
+    """It stays the head, and waits."""
+
+    reason: str
+
+
+Decision = Fire | Drop | Hold
+
+
+class Facts(NamedTuple):
+    """What a decision depends on beside the schedule itself."""
+
+    now: datetime
+    under_way: int = 0  # events of the schedule that have begun and not ended
+    succeeded: datetime | None = None  # when the schedule that this one depends on last did
+
+
+def decide(head: Event, schedule: Schedule, facts: Facts) -> Decision:
+    """What becomes of a head that is due."""
+    if not schedule.enabled:
+        return Hold(PAUSED)
+    policies = schedule.policies
+    full = policies.room is not None and facts.under_way >= policies.room
+    if full and policies.overlap != SKIP:
+        return Hold(f"{FULL}{'its predecessor' if policies.room == 1 else 'one of ' + str(policies.room)} to end")
+    decision = _catch_up(head, schedule, facts.now)
+    if isinstance(decision, Drop):
+        return decision
+    if full:
+        return _dropped(decision, "its predecessor is still under way")
+    if policies.depends_on is not None and not _lately(facts, policies.depends_on.within):
+        name, within = policies.depends_on.schedule, format_duration(policies.depends_on.within)
+        return _dropped(decision, f"{name!r} has not succeeded within the {within} before")
+    if policies.mode == SHADOW:
+        return _dropped(decision, "shadow: it would have fired", "shadowed")
+    return decision
+
+
+def _lately(facts: Facts, within: timedelta) -> bool:
+    return facts.succeeded is not None and facts.now - facts.succeeded <= within
+
+
+def _dropped(decision: Fire, reason: str, act: str = "skipped") -> Drop:
+    return Drop(reason, decision.stands_for, decision.next, act)
+
+
+# -- misfires
+
+
+def _catch_up(head: Event, schedule: Schedule, now: datetime) -> Fire | Drop:
+    misfire = schedule.policies.misfire
+    return {"latest": _latest, "all": _all, "skip": _skip}[misfire.policy](head, schedule, now)
+
+
+def _latest(head: Event, schedule: Schedule, now: datetime) -> Fire:
+    table, itself = schedule.timetable, occurrence_of(head)
+    missed = _missed(head, schedule, now)
+    if missed is None:
+        return Fire(itself, 1, table.after(_past(head, schedule)))
+    following, last = missed
+    more = table.count(following.at, last.at)
+    dropped = f"stands for {1 + more:,} occurrences, {_from_to(itself, last)}: only the latest fires"
+    return Fire(last, 1 + more, table.after(last.at), dropped)
+
+
+def _all(head: Event, schedule: Schedule, now: datetime) -> Fire | Drop:
+    table, limit = schedule.timetable, schedule.policies.misfire.limit
+    missed = _missed(head, schedule, now)
+    if missed is None:
+        return Fire(occurrence_of(head), 1, table.after(_past(head, schedule)))
+    following, last = missed
+    many = 1 + table.count(following.at, last.at)
+    if many <= limit:
+        return Fire(occurrence_of(head), 1, following)
+    first = last
+    for _ in range(limit - 1):
+        first = table.last(first.at - BEFORE) or first
+    return Drop(f"{many:,} occurrences were missed, and only the latest {limit:,} are caught up", many - limit, first)
+
+
+def _skip(head: Event, schedule: Schedule, now: datetime) -> Fire | Drop:
+    table, tolerance = schedule.timetable, schedule.policies.misfire.tolerance
+    base = _past(head, schedule)
+    if now - head.due <= tolerance:
+        return Fire(occurrence_of(head), 1, table.after(base))
+    following = table.after(base)
+    next = table.after(max(base, now - tolerance - schedule.policies.jitter - BEFORE))
+    while next is not None and now - due_of(schedule, next) > tolerance:
+        next = table.after(next.at)
+    many = 1
+    if following is not None and (next is None or following.at < next.at):
+        many += table.count(following.at, now if next is None else next.at - BEFORE)
+    late = f"more than {format_duration(tolerance)} late"
+    return Drop(f"{many:,} occurrences were {late}" if many > 1 else f"it was {late}", many, next)
+
+
+def _missed(head: Event, schedule: Schedule, now: datetime) -> tuple[Occurrence, Occurrence] | None:
+    """The first and the last occurrence after the head that are due as well; None when there are none."""
+    table = schedule.timetable
+    following = table.after(_past(head, schedule))
+    if following is None or due_of(schedule, following) > now:
+        return None
+    last = table.last(now)
+    if last is not None and due_of(schedule, last) > now:  # its jitter lies ahead
+        last = table.last(last.at - BEFORE)
+    return following, last if last is not None and last.at > following.at else following
+
+
+def _past(head: Event, schedule: Schedule) -> datetime:
+    """From where on the series continues: the occurrence itself, or the time to which somebody has moved it."""
+    itself = occurrence_of(head)
+    return itself.at if head.due == due_of(schedule, itself) else max(itself.at, head.due)
+
+
+def _from_to(first: Occurrence, last: Occurrence) -> str:
+    return f"{instant_name(first.at)} to {instant_name(last.at)}"
+
+
+# -- making events
+
+
+def occurrence_of(head: Event) -> Occurrence:
+    return Occurrence(head.occurrence or "", head.scheduled or head.due)
+
+
+def due_of(schedule: Schedule, occurrence: Occurrence) -> datetime:
+    """Its instant, and its jitter: the same for an occurrence whoever works it out."""
+    jitter = schedule.policies.jitter
+    if not jitter:
+        return occurrence.at
+    digest = hashlib.blake2b(f"{schedule.id} {occurrence.name}".encode(), digest_size=8).digest()
+    return occurrence.at + jitter * (int.from_bytes(digest, "big") / 2**64)
+
+
+def event_of(schedule: Schedule, id: str, occurrence: str, **fields: Any) -> NewEvent:
+    """An event that carries what the schedule says."""
+    return NewEvent(
+        id=id,
+        tenant=schedule.tenant,
+        type=schedule.type,
+        lane=schedule.lane,
+        payload_json=schedule.payload_json,
+        target_json=schedule.target_json,
+        retry_json=schedule.retry_json,
+        series=schedule.series,
+        occurrence=occurrence,
+        timezone=schedule.timezone,
+        **fields,
+    )
+
+
+def head_of(schedule: Schedule, occurrence: Occurrence, new_id: NewId) -> NewEvent:
+    """The next occurrence of a schedule, as the event that will be its head."""
+    return event_of(
+        schedule,
+        new_id(),
+        occurrence.name,
+        due=due_of(schedule, occurrence),
+        head=True,
+        scheduled=occurrence.at,
+        zone_data=zones.VERSION if schedule.timetable.rule.local else None,
+        held=None if schedule.enabled else PAUSED,
+    )

@@ -1,0 +1,73 @@
+"""Schedules that code declares: written when a worker starts, and told of when no code declares them any more."""
+
+import sys
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from duly.core import zones
+from duly.core.policies import read_policies
+from duly.errors import Invalid
+from duly.flow.put_schedule import ScheduleDraft, put_schedule
+from duly.flow.replan import replan
+from duly.ports import Store
+from duly.signals import Orphaned, Replanned, Signals
+
+BY = "code"
+
+
+def origin_of(function: Callable[..., Any]) -> str:
+    """Where a function is: its module and its name. A program that is run as a file is known by the file's name."""
+    module = function.__module__
+    if module == "__main__":
+        module = Path(getattr(sys.modules["__main__"], "__file__", None) or "__main__").stem
+    return f"{module}:{function.__qualname__}"
+
+
+async def put_declared(
+    store: Store, drafts: Sequence[ScheduleDraft], channels: Collection[str], signals: Signals
+) -> None:
+    """Put each, those that others depend on first; replan what older zone data has planned; tell of orphans."""
+    for draft in _in_order(drafts):
+        await put_schedule(store, draft, channels, by=BY)
+    moved = await replan(store, by=BY)
+    if moved:
+        signals.emit(Replanned(len(moved), zones.VERSION))
+    if drafts and (orphans := await orphaned(store, drafts)):
+        signals.emit(Orphaned(orphans))
+
+
+async def orphaned(store: Store, drafts: Sequence[ScheduleDraft]) -> list[str]:
+    """The names of schedules that a function of the same program has declared and none does any more. They are left
+    alone: whoever meant to remove them can delete them."""
+    programs = {_program(draft.origin) for draft in drafts}
+    declared = {(draft.tenant, draft.name) for draft in drafts}
+    return [
+        schedule.name
+        for schedule in await store.declared()
+        if _program(schedule.origin) in programs and (schedule.tenant, schedule.name) not in declared
+    ]
+
+
+def _program(origin: str | None) -> str:
+    return (origin or "").partition(":")[0].partition(".")[0]
+
+
+def _in_order(drafts: Sequence[ScheduleDraft]) -> list[ScheduleDraft]:
+    """What depends on another comes after it; whatever cannot be ordered is refused when it is put."""
+    waiting, ordered, placed = list(drafts), [], set[str]()
+    declared = {draft.name for draft in drafts}
+    while waiting:
+        ready = [draft for draft in waiting if _needs(draft) not in declared - placed] or waiting
+        ordered += ready
+        placed |= {draft.name for draft in ready}
+        waiting = [draft for draft in waiting if draft.name not in placed]
+    return ordered
+
+
+def _needs(draft: ScheduleDraft) -> str | None:
+    try:
+        depends_on = read_policies({"depends_on": draft.policies.get("depends_on")}, None).depends_on
+    except Invalid:
+        return None
+    return None if depends_on is None else depends_on.schedule

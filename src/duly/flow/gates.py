@@ -1,0 +1,122 @@
+"""Hold what has to wait, and let it go as soon as its reason is over."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from duly.core.model import Event, NewEvent, Schedule
+from duly.core.recurrence import Occurrence, instant_name
+from duly.core.succession import FULL, PAUSED, head_of, occurrence_of
+from duly.flow.heads import ENDED, SCHEDULE, Next, plant, schedule_id
+from duly.flow.ids import new_id
+from duly.ports import Statements, Store
+
+ITS_TURN = f"{FULL}its turn"
+AT_ONCE = 1000
+
+SKIP, FIRE = PASSED = ("skip", "fire")
+"""What may become of occurrences that a pause has passed over."""
+
+
+async def let_go_after(tx: Statements, ended: Iterable[Event]) -> None:
+    """Events have ended in this transaction; those that waited for them are ready when it commits."""
+    series = sorted({event.series for event in ended if event.gated and event.series is not None})
+    if series:
+        await let_go(tx, await tx.schedules([schedule_id(one) for one in series]))
+
+
+async def let_go(tx: Statements, schedules: Sequence[Schedule]) -> None:
+    """Release as many as there is room for. The schedules are locked, so that of two events that end at the same time
+    the second one sees that the first has ended."""
+    enabled = [schedule for schedule in schedules if schedule.enabled]
+    under_way = await tx.under_way([schedule.series for schedule in enabled]) if enabled else {}
+    room = {}
+    for schedule in enabled:
+        most = schedule.policies.room
+        free = AT_ONCE if most is None else most - under_way.get(schedule.series, 0)
+        if free > 0:
+            room[schedule.series] = free
+    while room and len(await tx.let_go(room, SCHEDULE)) >= AT_ONCE:
+        pass
+
+
+async def pause(tx: Statements, schedule: Schedule, by: str) -> int:
+    """Hold all that waits; the schedule is locked and written as not enabled. How many are held."""
+    await tx.halt({schedule.id: PAUSED})
+    return await tx.hold_series(schedule.series, PAUSED, by)
+
+
+class Passed(NamedTuple):
+    """What a pause has passed over, and what becomes of it."""
+
+    occurrences: int
+    fires: bool
+
+
+async def resume(tx: Statements, schedule: Schedule, head: Event | None, passed: str) -> Passed:
+    """Go on; the head and the schedule are locked, and it is enabled. What the pause has passed over was not missed, so
+    it is left out, unless it shall fire as if it was."""
+    now = await tx.now()
+    table = schedule.timetable
+    count = 0
+    if head is None:
+        following = table.after(now)
+        halted = {schedule.id: ENDED} if following is None else await plant(tx, [Next(schedule, following)])
+    elif head.due > now or passed == FIRE:
+        count = 0 if head.due > now else table.count(occurrence_of(head).at, now)
+        await tx.reshape(head, kept(schedule, head))
+        halted = {}
+    else:
+        count = table.count(occurrence_of(head).at, now)
+        halted = await move_head(tx, schedule, head, table.after(now))
+    await tx.halt({schedule.id: halted.get(schedule.id)})
+    await tx.rehold(schedule.series, PAUSED, ITS_TURN)
+    await let_go(tx, [schedule])
+    return Passed(count, passed == FIRE)
+
+
+async def move_head(tx: Statements, schedule: Schedule, head: Event, following: Occurrence | None) -> dict[str, str]:
+    """Make a locked head another occurrence; where that was fired before, the one after it. Why there is none, by the
+    schedule's id."""
+    table = schedule.timetable
+    while (
+        following is not None
+        and following.name != head.occurrence
+        and await tx.taken([(schedule.series, following.name)])
+    ):
+        following = table.after(following.at)
+    if following is None:
+        await tx.drop({head.id: (1, "skipped", "its rule ended")}, SCHEDULE)
+        return {schedule.id: ENDED}
+    await tx.reshape(head, head_of(schedule, following, new_id))
+    return {}
+
+
+def kept(schedule: Schedule, head: Event) -> NewEvent:
+    """A head that follows its schedule in all but when it is due."""
+    return msgspec.structs.replace(head_of(schedule, occurrence_of(head), new_id), due=head.due)
+
+
+async def look_after_held(store: Store) -> None:
+    """The safety net: whatever is held although its reason is over, such as after somebody has written to the tables by
+    hand, is released."""
+    for series in await store.waiting_series():
+        async with store.begin() as tx:
+            head = await tx.head(series)
+            for schedule in await tx.schedules([schedule_id(series)]):
+                if schedule.enabled and head is not None and head.held == PAUSED:
+                    await resume(tx, schedule, head, SKIP)
+                else:
+                    await let_go(tx, [schedule])
+
+
+def told(passed: Passed, next_at: datetime | None) -> str:
+    """What a resumption did, in words."""
+    if not passed.occurrences:
+        what = "nothing was passed over"
+    else:
+        many = "1 occurrence was" if passed.occurrences == 1 else f"{passed.occurrences:,} occurrences were"
+        what = f"{many} passed over, and {'fire by the misfire policy' if passed.fires else 'left out'}"
+    return what if next_at is None else f"{what}; the next is due {instant_name(next_at)}"

@@ -1,0 +1,284 @@
+"""Create a schedule, or replace it. What it asks for is checked whole; its first event is stored with it."""
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from duly.core.checks import name_problems, retry_problems, target_problems, write_json
+from duly.core.durations import format_duration
+from duly.core.failure import describe
+from duly.core.model import Event, Schedule
+from duly.core.policies import DEFAULT as NO_POLICIES
+from duly.core.policies import Policies, policies_text, read_policies
+from duly.core.recurrence import DEFAULT_ZONE, Dst, Occurrence, Rule
+from duly.core.retry import DEFAULT, Retry, retry_text
+from duly.core.rules import parse_rule, zone_problems
+from duly.core.succession import PAUSED
+from duly.core.timetable import BEFORE
+from duly.errors import Conflict, Invalid, Problem
+from duly.flow.gates import SKIP, kept, let_go, move_head, pause, resume
+from duly.flow.heads import ENDED, ERROR, Next, plant
+from duly.flow.ids import new_id
+from duly.ports import Statements, Store
+
+MOST_DEPENDENCIES = 100
+
+
+class ScheduleDraft(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller asks of a schedule."""
+
+    name: str
+    rule: Rule | dict[str, Any]
+    type: str
+    payload: Any = None
+    tenant: str = "default"
+    target: dict[str, Any] | None = None
+    retry: Retry = DEFAULT
+    timezone: str | None = None
+    policies: Mapping[str, Any] = {}
+    enabled: bool | None = None  # None: as it is
+    origin: str | None = None
+
+
+class Asked(NamedTuple):
+    """A draft that was checked."""
+
+    schedule: Schedule
+    rule: Rule
+    enabled: bool | None
+
+
+async def put_schedule(
+    store: Store, draft: ScheduleDraft, channels: Collection[str], tx: Statements | None = None, by: str = "api"
+) -> Schedule:
+    """Create or replace. An unchanged rule keeps its next event; a changed one moves it, if it has not started."""
+    asked = _checked(draft, channels)
+    for _ in range(3):
+        if tx is not None:
+            stored = await _put(tx, asked, by)
+        else:
+            async with store.begin() as own:
+                stored = await _put(own, asked, by)
+        if stored is not None:
+            return stored
+    raise Conflict(f"schedule {draft.name!r} is being changed by others just now: try again")
+
+
+async def _put(tx: Statements, asked: Asked, by: str) -> Schedule | None:
+    """None when somebody else was quicker, and it should be tried again."""
+    known = await tx.schedule_named(asked.schedule.tenant, asked.schedule.name)
+    await _check_dependency(tx, asked.schedule)
+    return await (_create(tx, asked, by) if known is None else _replace(tx, asked, known, by))
+
+
+async def _create(tx: Statements, asked: Asked, by: str) -> Schedule | None:
+    now = await tx.now()
+    rule = asked.rule.anchored(now)
+    schedule = msgspec.structs.replace(asked.schedule, rule_json=write(rule), enabled=asked.enabled is not False)
+    first = _first(schedule, now)
+    if not await tx.put_schedule(schedule):
+        return None  # somebody else created it meanwhile: it is theirs to replace
+    await tx.note([(schedule.id, "created", None)], by)
+    return await _plant_first(tx, schedule, first)
+
+
+async def _replace(tx: Statements, asked: Asked, known: Schedule, by: str) -> Schedule | None:
+    head = await tx.head(known.series)  # events are locked first, then schedules
+    locked = await tx.schedules([known.id])
+    if not locked or (head is None) != (await tx.head(known.series) is None):
+        return None  # deleted, or claimed, meanwhile
+    [stored] = locked
+    now = await tx.now()
+    old_rule = _readable(stored)
+    same = old_rule is not None and asked.rule.same_as(old_rule)
+    rule = old_rule if same and old_rule is not None else asked.rule.anchored(now)
+    schedule = msgspec.structs.replace(
+        asked.schedule,
+        id=stored.id,
+        rule_json=write(rule),
+        enabled=stored.enabled if asked.enabled is None else asked.enabled,
+        halted=stored.halted,
+        origin=asked.schedule.origin or stored.origin,
+        created=stored.created,
+        updated=stored.updated,
+    )
+    if schedule == stored and not (stored.halted or "").startswith(ERROR):
+        return await _shown(tx, stored)
+    first = _first(schedule, now if head is None or head.due > now else head.due - BEFORE)
+    await tx.put_schedule(schedule)
+    await tx.note([(schedule.id, "changed", _changes(stored, schedule))], by)
+    if schedule.enabled is not stored.enabled:
+        schedule = await _switch(tx, schedule, head, by)
+        head = await tx.head(schedule.series)
+    if head is None:
+        return await _plant_first(tx, schedule, first)
+    if same and _bounds(stored) == _bounds(schedule):
+        halted: dict[str, str] = {}
+        await tx.reshape(head, kept(schedule, head))
+    else:
+        halted = await move_head(tx, schedule, head, first)
+    await tx.halt({schedule.id: halted.get(schedule.id, None if schedule.enabled else PAUSED)})
+    if _room(stored) != _room(schedule):
+        await tx.gate(schedule.series, _room(schedule) is not None)
+        await let_go(tx, [schedule])
+    return await _shown(tx, schedule)
+
+
+async def _switch(tx: Statements, schedule: Schedule, head: Event | None, by: str) -> Schedule:
+    if schedule.enabled:
+        await resume(tx, schedule, head, SKIP)
+    else:
+        await pause(tx, schedule, by)
+    [written] = await tx.schedules([schedule.id])
+    return written
+
+
+async def _plant_first(tx: Statements, schedule: Schedule, first: Occurrence | None) -> Schedule:
+    if first is None:
+        halted: str | None = ENDED
+    else:
+        halted = (await plant(tx, [Next(schedule, first)])).get(schedule.id, None if schedule.enabled else PAUSED)
+    await tx.halt({schedule.id: halted})
+    return await _shown(tx, schedule)
+
+
+async def _shown(tx: Statements, schedule: Schedule) -> Schedule:
+    return await tx.shown_schedule(schedule.tenant, schedule.name) or schedule
+
+
+def _first(schedule: Schedule, after: Any) -> Occurrence | None:
+    """Its first occurrence. Whatever cannot be evaluated is refused here, before it is stored."""
+    try:
+        table = schedule.timetable
+        first = table.after(after)
+        second = None if first is None else table.after(first.at)
+    except Invalid:
+        raise
+    except Exception as error:
+        message = str(error) if isinstance(error, ValueError) else describe(error)
+        raise Invalid([Problem("rule", message)]) from error
+    jitter = schedule.policies.jitter
+    if first is not None and second is not None and second.at - first.at <= jitter:
+        spacing = format_duration(second.at - first.at)
+        message = f"{format_duration(jitter)} is not shorter than the {spacing} between two occurrences"
+        raise Invalid([Problem("jitter", message)])
+    return first
+
+
+async def _check_dependency(tx: Statements, schedule: Schedule) -> None:
+    """The schedule that must succeed first exists, and does not wait for this one in turn."""
+    one = schedule
+    for _ in range(MOST_DEPENDENCIES):
+        depends_on = one.policies.depends_on
+        if depends_on is None:
+            return
+        if depends_on.schedule == schedule.name:
+            raise Invalid([Problem("depends_on.schedule", f"{schedule.name!r} would wait for itself, and never fire")])
+        found = await tx.schedule_named(schedule.tenant, depends_on.schedule)
+        if found is None:
+            if one is schedule:
+                message = f"there is no schedule {depends_on.schedule!r:.60}: put that one first"
+                raise Invalid([Problem("depends_on.schedule", message)])
+            return
+        one = found
+
+
+def _changes(old: Schedule, new: Schedule) -> str:
+    names = ("type", "rule_json", "timezone", "policies_json", "payload_json", "target_json", "retry_json", "enabled")
+    changed = [name.removesuffix("_json") for name in names if getattr(old, name) != getattr(new, name)]
+    return ", ".join(changed) or "nothing but its error"
+
+
+def _bounds(schedule: Schedule) -> tuple[Any, ...]:
+    """All that decides when it fires, beside the rule."""
+    policies = _policies(schedule)
+    dst = None if policies is None else policies.dst
+    bounds = () if policies is None else (policies.start, policies.end, policies.exclude, policies.jitter)
+    return schedule.timezone, dst, *bounds
+
+
+def _room(schedule: Schedule) -> int | None:
+    policies = _policies(schedule)
+    return None if policies is None else policies.room
+
+
+def _policies(schedule: Schedule) -> Policies | None:
+    try:
+        return schedule.policies
+    except Exception:  # whatever somebody wrote there by hand: putting the schedule again mends it
+        return None
+
+
+def _readable(schedule: Schedule) -> Rule | None:
+    try:
+        return schedule.timetable.rule
+    except Exception:  # as above
+        return None
+
+
+def _checked(draft: ScheduleDraft, channels: Collection[str]) -> Asked:
+    payload, target = write_json(draft.payload, "payload"), write_json(draft.target, "target")
+    problems = [
+        *name_problems("name", draft.name),
+        *name_problems("type", draft.type),
+        *name_problems("tenant", draft.tenant),
+        *target_problems(draft.target, channels),
+        *retry_problems(draft.retry),
+        *(written for written in (payload, target) if isinstance(written, Problem)),
+    ]
+    timezone = _timezone(draft, problems)
+    policies, rule = NO_POLICIES, None
+    try:
+        policies = read_policies(draft.policies, timezone)
+    except Invalid as error:
+        problems += error.problems
+    try:
+        rule, policies = _placed(draft.rule, timezone, policies)
+    except Invalid as error:
+        problems += error.problems
+    if problems or rule is None:
+        raise Invalid(problems)
+    schedule = Schedule(
+        id=new_id(),
+        tenant=draft.tenant,
+        name=draft.name,
+        type=draft.type,
+        rule_json="",
+        timezone=timezone,
+        policies_json=policies_text(policies),
+        payload_json=str(payload),
+        target_json=None if draft.target is None else str(target),
+        retry_json=retry_text(draft.retry),
+        origin=draft.origin,
+    )
+    return Asked(schedule, rule, draft.enabled)
+
+
+def _timezone(draft: ScheduleDraft, problems: list[Problem]) -> str:
+    """The zone that the call names, or the rule; UTC if neither does."""
+    of_rule = getattr(draft.rule, "timezone", None)
+    if found := zone_problems(draft.timezone):
+        problems += found
+        return DEFAULT_ZONE
+    if draft.timezone and of_rule and draft.timezone != of_rule:
+        problems.append(
+            Problem("timezone", f"{draft.timezone} is not the zone of the rule, {of_rule}: give one of them")
+        )
+    return draft.timezone or of_rule or DEFAULT_ZONE
+
+
+def _placed(rule: Any, timezone: str, policies: Policies) -> tuple[Rule, Policies]:
+    """The rule in its zone; what it says itself about changes of clocks joins the policies."""
+    if isinstance(rule, dict):
+        return parse_rule(rule, timezone, policies.dst), policies
+    if not hasattr(rule, "placed"):
+        example = "a rule such as cron('0 9 * * MON') or every('15m')"
+        raise Invalid([Problem("rule", f"expected {example}, not {type(rule).__name__}")])
+    own = getattr(rule, "dst", Dst())
+    dst = Dst(policies.dst.gap or own.gap, policies.dst.overlap or own.overlap)
+    return rule.placed(timezone, dst), msgspec.structs.replace(policies, dst=dst)
+
+
+def write(rule: Rule) -> str:
+    return msgspec.json.encode(rule.to_json()).decode()

@@ -1,0 +1,370 @@
+"""What people do to schedules: look, put, pause, trigger, move, skip, backfill. Every act is atomic and audited."""
+
+import builtins
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+
+from duly.core.checks import due_problems, name_problems, write_json
+from duly.core.failure import storable
+from duly.core.model import Entry, Event, NewEvent, Schedule
+from duly.core.policies import SHADOW, read_policies
+from duly.core.preview import Preview, preview
+from duly.core.recurrence import Occurrence, Rule, instant_name
+from duly.core.retry import DEFAULT, Retry
+from duly.core.rules import parse_rule
+from duly.core.succession import event_of
+from duly.core.timetable import BEFORE, Timetable
+from duly.errors import Conflict, Invalid, NotFound, Problem
+from duly.flow.gates import ITS_TURN, PASSED, SKIP, let_go, pause, resume, told
+from duly.flow.heads import plan_next
+from duly.flow.ids import new_id
+from duly.flow.put_schedule import ScheduleDraft, put_schedule
+from duly.flow.replan import Replanned, replan
+from duly.ports import Statements, Store, Transaction
+
+MOST = 1000
+MOST_BACKFILLED = 10_000
+MICROSECOND = timedelta(microseconds=1)
+UNCHANGED: Any = object()
+
+
+class Resumed(NamedTuple):
+    """A schedule that goes on, and what becomes of the occurrences that its pause has passed over."""
+
+    schedule: Schedule
+    passed: int
+    fires: bool  # by the misfire policy; else they are left out
+
+
+class Backfilled(NamedTuple):
+    """What a backfill has made. Those that one with the same label had made before are not made again."""
+
+    label: str
+    ids: list[str]
+    existing: int
+
+
+class Schedules:
+    """``duly.schedules``."""
+
+    def __init__(
+        self, store: Store, channels: Collection[str], transaction_of: Callable[[Any], Statements | None]
+    ) -> None:
+        self._store, self._channels, self._transaction_of = store, channels, transaction_of
+
+    # -- putting and looking
+
+    async def put(
+        self,
+        name: str,
+        rule: Rule | dict[str, Any],
+        type: str,
+        payload: Any = None,
+        *,
+        timezone: str | None = None,
+        tenant: str = "default",
+        target: dict[str, Any] | None = None,
+        retry: Retry = DEFAULT,
+        enabled: bool | None = None,
+        transaction: Any = None,
+        by: str = "api",
+        **policies: Any,
+    ) -> Schedule:
+        """Create a schedule, or replace the one with this name.
+
+        An unchanged rule and zone keep the next event where it is. Policies: ``misfire``, ``overlap``,
+        ``max_concurrent``, ``depends_on``, ``start``, ``end``, ``dst``, ``jitter``, ``exclude``, ``mode``. Without
+        *enabled*, a paused schedule stays paused.
+        """
+        draft = ScheduleDraft(
+            name=name,
+            rule=rule,
+            type=type,
+            payload=payload,
+            tenant=tenant,
+            target=target,
+            retry=retry,
+            timezone=timezone,
+            policies=policies,
+            enabled=enabled,
+        )
+        return await put_schedule(self._store, draft, self._channels, self._transaction_of(transaction), storable(by))
+
+    async def get(self, name: str, *, tenant: str = "default") -> Schedule:
+        possible = not any((*name_problems("name", name), *name_problems("tenant", tenant)))
+        found = await self._store.shown_schedule(tenant, name) if possible else None
+        if found is None:
+            raise NotFound(f"there is no schedule {name!r:.60}{_in(tenant)}; `duly schedules list` shows them")
+        return found
+
+    async def list(
+        self, *, tenant: str | None = None, limit: int = 100, after: Schedule | None = None
+    ) -> builtins.list[Schedule]:
+        """In the order of tenant and name. For the next page, *after* is the last one of this page."""
+        if type(limit) is not int or not 1 <= limit <= MOST:
+            raise Invalid([Problem("limit", f"must be a whole number from 1 to {MOST}, not {limit!r:.50}")])
+        last = ("", "") if after is None else (after.tenant, after.name)
+        return await self._store.shown_schedules(tenant, after=last, limit=limit)
+
+    async def history(self, name: str, *, tenant: str = "default") -> builtins.list[Entry]:
+        """Every human act, oldest first. What became of its events is in theirs."""
+        return await self._store.history((await self.get(name, tenant=tenant)).id)
+
+    # -- holding
+
+    async def pause(
+        self, name: str, *, tenant: str = "default", by: str = "api", reason: str | None = None
+    ) -> Schedule:
+        """Nothing of it starts any more; what is under way ends. Its next event stays where it is, held."""
+        async with self._locked(name, tenant) as (tx, schedule, _head):
+            if schedule.enabled:
+                paused = msgspec.structs.replace(schedule, enabled=False)
+                await tx.put_schedule(paused)
+                await pause(tx, paused, storable(by))
+                await _note(tx, schedule, "paused", by, reason)
+        return await self.get(name, tenant=tenant)
+
+    async def resume(self, name: str, *, tenant: str = "default", passed: str = SKIP, by: str = "api") -> Resumed:
+        """Go on. A pause is not a misfire: what it has passed over is left out. With ``passed="fire"`` it is treated by
+        the misfire policy, as if it had been missed."""
+        if passed not in PASSED:
+            raise Invalid([Problem("passed", f"must be one of {', '.join(PASSED)}, not {passed!r:.50}")])
+        async with self._locked(name, tenant) as (tx, schedule, head):
+            over = None
+            if not schedule.enabled:
+                enabled = msgspec.structs.replace(schedule, enabled=True, halted=None)
+                await tx.put_schedule(enabled)
+                over = await resume(tx, enabled, head, passed)
+                shown = await tx.shown_schedule(tenant, name)
+                await _note(tx, schedule, "resumed", by, told(over, None if shown is None else shown.next_at))
+        resumed = await self.get(name, tenant=tenant)
+        return Resumed(resumed, 0, False) if over is None else Resumed(resumed, over.occurrences, over.fires)
+
+    # -- the next one
+
+    async def reschedule(self, name: str, due: datetime, *, tenant: str = "default", by: str = "api") -> Schedule:
+        """Move the next event, that one alone: the rule goes on after it."""
+        if problems := list(due_problems(due)):
+            raise Invalid(problems)
+        if not isinstance(due, datetime):
+            raise Invalid([Problem("due", f"expected a datetime, not {type(due).__name__}")])
+        due = due.astimezone(UTC)
+        async with self._locked(name, tenant) as (tx, schedule, head):
+            head = _required(head, schedule)
+            detail = f"due {instant_name(head.due)} → {instant_name(due)}"
+            await tx.change(msgspec.structs.replace(head, due=due), "rescheduled", storable(by), detail)
+            await _note(tx, schedule, "rescheduled", by, detail)
+        return await self.get(name, tenant=tenant)
+
+    async def skip(self, name: str, *, tenant: str = "default", by: str = "api", reason: str | None = None) -> Schedule:
+        """Leave the next event out, that one alone."""
+        async with self._locked(name, tenant) as (tx, schedule, head):
+            head = _required(head, schedule)
+            why = f"left out by {by}" + (f": {reason}" if reason else "")
+            await tx.drop({head.id: (1, "skipped", storable(why))}, storable(by))
+            await plan_next(tx, head)
+            await _note(tx, schedule, "skipped", by, f"due {instant_name(head.due)}")
+        return await self.get(name, tenant=tenant)
+
+    # -- beside the rule
+
+    async def trigger(
+        self,
+        name: str,
+        *,
+        payload: Any = UNCHANGED,
+        tenant: str = "default",
+        by: str = "api",
+        correlation_id: str | None = None,
+    ) -> Event:
+        """Fire now, also while it is paused. The next event stays where it is. Where the schedule limits how many are
+        under way, it waits its turn."""
+        written = None if payload is UNCHANGED else write_json(payload, "payload")
+        problems = [*name_problems("correlation_id", correlation_id)] if correlation_id is not None else []
+        if isinstance(written, Problem):
+            problems.append(written)
+        if problems:
+            raise Invalid(problems)
+        async with self._locked(name, tenant, head=False) as (tx, schedule, _):
+            id = new_id()
+            event = _beside(schedule, id, f"trigger:{id}", correlation_id=correlation_id)
+            if isinstance(written, str):
+                event = msgspec.structs.replace(event, payload_json=written)
+            await self._plant(tx, schedule, [event], f"triggered by {by}")
+            await _note(tx, schedule, "triggered", by, f"event {id}")
+            found = await tx.get(id)
+        assert found is not None
+        return found
+
+    async def backfill(
+        self,
+        name: str,
+        start: datetime,
+        end: datetime,
+        *,
+        limit: int = 100,
+        label: str | None = None,
+        tenant: str = "default",
+        by: str = "api",
+    ) -> Backfilled:
+        """Fire the occurrences from *start* until *end*, that one excluded, now, oldest first; `event.scheduled` tells
+        which each one is. One that the same label has filled before is not filled again. More than *limit* are
+        refused."""
+        self._check_range(start, end, limit, label)
+        start, end = start.astimezone(UTC), end.astimezone(UTC)
+        label = label or f"{instant_name(start)}/{instant_name(end)}"
+        async with self._locked(name, tenant, head=False) as (tx, schedule, _):
+            now = await tx.now()
+            if end > now:
+                raise Invalid(
+                    [Problem("end", f"{instant_name(end)} lies ahead: what is still to come fires by itself")]
+                )
+            occurrences = _between(schedule.timetable, start, end, limit)
+            events = [
+                _beside(
+                    schedule,
+                    new_id(),
+                    f"backfill:{label}:{each.name}",
+                    due=now + number * MICROSECOND,
+                    scheduled=each.at,
+                    correlation_id=f"backfill:{label}",
+                )
+                for number, each in enumerate(occurrences)
+            ]
+            made = await self._plant(tx, schedule, events, f"backfilled by {by}: {label}")
+            await _note(tx, schedule, "backfilled", by, f"{label}: {len(made)} of {len(events)}")
+        return Backfilled(label, made, len(events) - len(made))
+
+    async def _plant(
+        self, tx: Statements, schedule: Schedule, events: builtins.list[NewEvent], why: str
+    ) -> builtins.list[str]:
+        planted = await tx.plant(events) if events else set()
+        ids = [event.id for event in events if event.id in planted]
+        if ids and schedule.policies.mode == SHADOW:
+            await tx.drop(dict.fromkeys(ids, (1, "shadowed", "shadow: it would have fired")), storable(why))
+        elif ids:
+            await tx.note([(id, "created", storable(why)) for id in ids], "schedule")
+            await let_go(tx, [msgspec.structs.replace(schedule, enabled=True)])
+        return ids
+
+    def _check_range(self, start: Any, end: Any, limit: Any, label: Any) -> None:
+        problems = []
+        for field, value in (("start", start), ("end", end)):
+            if not isinstance(value, datetime):
+                problems.append(Problem(field, f"expected a datetime, not {type(value).__name__}"))
+            else:
+                problems += [Problem(field, message) for _, message in due_problems(value)]
+        if not problems and end <= start:
+            problems.append(Problem("end", "is not after the start"))
+        if type(limit) is not int or not 1 <= limit <= MOST_BACKFILLED:
+            allowed = f"a whole number from 1 to {MOST_BACKFILLED:,}"
+            problems.append(Problem("limit", f"must be {allowed}, not {limit!r:.50}"))
+        if label is not None:
+            problems += [Problem("label", message) for _, message in name_problems("name", label)]
+        if problems:
+            raise Invalid(problems)
+
+    # -- looking ahead, and ending
+
+    async def preview(
+        self,
+        what: "str | Rule | dict[str, Any]",
+        *,
+        count: int = 10,
+        after: datetime | None = None,
+        timezone: str | None = None,
+        tenant: str = "default",
+        **policies: Any,
+    ) -> builtins.list[Preview]:
+        """The next occurrences of a schedule by its name, or of a rule, with what is odd about them in a note."""
+        if type(count) is not int or not 1 <= count <= MOST:
+            raise Invalid([Problem("count", f"must be a whole number from 1 to {MOST}, not {count!r:.50}")])
+        if after is not None and (problems := due_problems(after)):
+            raise Invalid([Problem("after", message) for _, message in problems])
+        schedule = await self.get(what, tenant=tenant) if isinstance(what, str) else None
+        now = await self._store.now()
+        table = _table(what, timezone, policies, now) if schedule is None else schedule.timetable
+        try:
+            return preview(table, now if after is None else after.astimezone(UTC), count, schedule)
+        except ValueError as error:
+            raise Invalid([Problem("rule", str(error))]) from error
+
+    async def delete(self, name: str, *, tenant: str = "default", by: str = "api") -> int:
+        """What is under way ends; all else of it is cancelled. How many that were."""
+        async with self._locked(name, tenant) as (tx, schedule, _head):
+            if dependents := await tx.dependents(tenant, name):
+                raise Conflict(f"cannot delete schedule {name!r}: {', '.join(dependents[:5])} depend on it")
+            cancelled = await tx.cancel_series(schedule.series, storable(by), "its schedule was deleted")
+            await tx.delete_schedule(schedule.id)
+            await _note(tx, schedule, "deleted", by, name)
+        return cancelled
+
+    async def replan(self, *, dry_run: bool = False, by: str = "api") -> builtins.list[Replanned]:
+        """Move what has not started to where newer zone data puts it; what was or would be moved."""
+        return await replan(self._store, dry_run=dry_run, by=storable(by))
+
+    @asynccontextmanager
+    async def _locked(
+        self, name: str, tenant: str, *, head: bool = True
+    ) -> AsyncIterator[tuple[Transaction, Schedule, Event | None]]:
+        """A schedule and its head, which nobody else can change meanwhile. Events are locked first."""
+        known = await self.get(name, tenant=tenant)
+        async with self._store.begin() as tx:
+            locked_head = await tx.head(known.series) if head else None
+            found = await tx.schedules([known.id])
+            if not found:
+                raise NotFound(f"there is no schedule {name!r:.60}{_in(tenant)} any more")
+            if head and (again := await tx.head(known.series)) != locked_head:
+                locked_head = again  # claimed meanwhile, and this is what follows it
+            yield tx, found[0], locked_head
+
+
+def _table(what: Any, timezone: str | None, policies: dict[str, Any], now: datetime) -> Timetable:
+    zone = timezone or getattr(what, "timezone", None)
+    read = read_policies(policies, zone)
+    if isinstance(what, dict):
+        rule = parse_rule(what, zone, read.dst)
+    elif hasattr(what, "placed"):
+        rule = what if zone is None else what.placed(zone, read.dst if policies.get("dst") else what.dst)
+    else:
+        raise Invalid([Problem("rule", f"expected a rule or a schedule's name, not {type(what).__name__}")])
+    return Timetable(rule.anchored(now), read)
+
+
+def _between(table: Timetable, start: datetime, end: datetime, limit: int) -> list[Occurrence]:
+    many = table.count(start, end - BEFORE)
+    if many > limit:
+        raise Invalid(
+            [Problem("limit", f"{many:,} occurrences are more than {limit:,}: raise the limit or narrow the range")]
+        )
+    found: list[Occurrence] = []
+    following = table.after(start - BEFORE)
+    while following is not None and following.at < end:
+        found.append(following)
+        following = table.after(following.at)
+    return found
+
+
+def _beside(schedule: Schedule, id: str, occurrence: str, **fields: Any) -> NewEvent:
+    """An event of a schedule that is none of its occurrences in turn, and so never its head."""
+    gated = schedule.policies.room is not None
+    return event_of(schedule, id, occurrence, gated=gated, held=ITS_TURN if gated else None, **fields)
+
+
+async def _note(tx: Statements, schedule: Schedule, act: str, by: str, detail: str | None) -> None:
+    await tx.note([(schedule.id, act, None if detail is None else storable(detail))], storable(by))
+
+
+def _required(head: Event | None, schedule: Schedule) -> Event:
+    if head is None:
+        reason = schedule.halted or "it has none just now"
+        raise Conflict(f"schedule {schedule.name!r} has no next event: {reason}")
+    return head
+
+
+def _in(tenant: str) -> str:
+    return "" if tenant == "default" else f" in tenant {tenant!r:.60}"

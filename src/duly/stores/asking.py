@@ -1,0 +1,54 @@
+"""What every group of statements needs: a way to ask, and to write values as the dialect wants them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from duly.core.model import Event, NewEvent
+
+Columns = dict[str, list[Any]]
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Asking(ABC):
+    soon: timedelta = timedelta(seconds=5)
+
+    @abstractmethod
+    async def ask(self, name: str, values: Columns | None = None, **parameters: Any) -> list[Any]:
+        """The rows of a named query; *values* are a batch, by columns."""
+
+    @abstractmethod
+    def listed(self, values: Sequence[str]) -> Any:
+        """A list of texts as one parameter."""
+
+    @abstractmethod
+    def instant(self, value: datetime) -> Any: ...
+
+    @abstractmethod
+    def span(self, value: timedelta) -> Any: ...
+
+    @abstractmethod
+    def read_instant(self, value: Any) -> datetime: ...
+
+    @abstractmethod
+    def read_event(self, row: Any) -> Event: ...
+
+    def instants(self, values: Sequence[datetime | None]) -> list[Any]:
+        return [None if value is None else self.instant(value) for value in values]
+
+    def maybe_instant(self, value: Any) -> datetime | None:
+        return None if value is None else self.read_instant(value)
+
+    def one(self, rows: Sequence[Any]) -> Event | None:
+        return self.read_event(rows[0]) if rows else None
+
+    def batch(self, events: Sequence[NewEvent], names: Sequence[str]) -> Columns:
+        values = {name: [getattr(event, name) for event in events] for name in names}
+        for name in ("due", "scheduled"):
+            if name in values:
+                values[name] = self.instants(values[name])
+        if "delay" in values:
+            values["delay"] = [None if delay is None else self.span(delay) for delay in values["delay"]]
+        return values

@@ -1,0 +1,208 @@
+"""The statements about schedules, their heads, and what is held."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from duly.core.model import Event, NewEvent, Schedule
+from duly.core.succession import FULL, PAUSED
+from duly.ports import Moved, Retired
+from duly.stores.asking import Asking, Columns
+
+HEAD_COLUMNS = (
+    "id tenant type lane due payload_json target_json retry_json series occurrence head scheduled timezone zone_data "
+    "held gated correlation_id"
+).split()
+
+WAITING = f"{FULL}%"
+NO_ID = "00000000-0000-0000-0000-000000000000"
+
+
+class ScheduleStatements(Asking):
+    # -- schedules
+
+    async def schedules(self, ids: Sequence[str]) -> list[Schedule]:
+        return [self._schedule(row) for row in await self.ask("schedules", ids=self.listed(ids))]
+
+    async def schedule_named(self, tenant: str, name: str) -> Schedule | None:
+        rows = await self.ask("schedule_named", tenant=tenant, schedule=name)
+        return self._schedule(rows[0]) if rows else None
+
+    async def shown_schedule(self, tenant: str, name: str) -> Schedule | None:
+        rows = await self.ask("shown_schedule", tenant=tenant, schedule=name)
+        return self._shown(rows[0]) if rows else None
+
+    async def shown_schedules(self, tenant: str | None, *, after: tuple[str, str], limit: int) -> list[Schedule]:
+        rows = await self.ask("shown_schedules", tenant=tenant, after_tenant=after[0], after_name=after[1], limit=limit)
+        return [self._shown(row) for row in rows]
+
+    async def declared(self) -> list[Schedule]:
+        return [self._schedule(row) for row in await self.ask("declared")]
+
+    async def put_schedule(self, schedule: Schedule) -> bool:
+        rows = await self.ask(
+            "put_schedule",
+            id=schedule.id,
+            tenant=schedule.tenant,
+            schedule=schedule.name,
+            type=schedule.type,
+            rule=schedule.rule_json,
+            timezone=schedule.timezone,
+            policies=schedule.policies_json,
+            payload=schedule.payload_json,
+            target=schedule.target_json,
+            retry=schedule.retry_json,
+            enabled=schedule.enabled,
+            halted=schedule.halted,
+            origin=schedule.origin,
+        )
+        return bool(rows)
+
+    async def delete_schedule(self, id: str) -> None:
+        await self.ask("delete_schedule", id=id)
+
+    async def dependents(self, tenant: str, name: str) -> list[str]:
+        return [row[0] for row in await self.ask("dependents", tenant=tenant, schedule=name)]
+
+    async def halt(self, reasons: Mapping[str, str | None]) -> None:
+        await self.ask("halt", {"id": list(reasons), "halted": list(reasons.values())})
+
+    async def note(self, notes: Sequence[tuple[str, str, str | None]], by: str) -> None:
+        subjects, acts, details = (list(column) for column in zip(*notes, strict=True))
+        await self.ask("note", {"subject": subjects, "act": acts, "detail": details}, by=by)
+
+    # -- heads
+
+    async def plant(self, events: Sequence[NewEvent]) -> set[str]:
+        values = self.batch(events, HEAD_COLUMNS)
+        return {row[0] for row in await self.ask("plant", values, soon=self.span(self.soon))}
+
+    async def retire(self, heads: Sequence[Retired]) -> None:
+        values: Columns = {
+            "id": [one.id for one in heads],
+            "due": self.instants([one.due for one in heads]),
+            "scheduled": self.instants([one.occurrence.at for one in heads]),
+            "occurrence": [one.occurrence.name for one in heads],
+            "stands_for": [one.stands_for for one in heads],
+            "gated": [one.gated for one in heads],
+        }
+        await self.ask("retire", values)
+
+    async def drop(self, heads: Mapping[str, tuple[int, str, str]], by: str) -> None:
+        values: Columns = {
+            "id": list(heads),
+            "stands_for": [stands_for for stands_for, _, _ in heads.values()],
+            "act": [act for _, act, _ in heads.values()],
+            "detail": [reason for _, _, reason in heads.values()],
+        }
+        await self.ask("drop", values, by=by)
+
+    async def hold(self, heads: Mapping[str, str], by: str) -> None:
+        await self.ask("hold", {"id": list(heads), "held": list(heads.values())}, by=by)
+
+    async def taken(self, identities: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+        values: Columns = {"series": [i[0] for i in identities], "occurrence": [i[1] for i in identities]}
+        return {(row[0], row[1]) for row in await self.ask("taken", values)}
+
+    async def head(self, series: str) -> Event | None:
+        return self.one(await self.ask("head", series=series))
+
+    async def reshape(self, head: Event, anew: NewEvent) -> None:
+        await self.ask(
+            "reshape",
+            id=head.id,
+            type=anew.type,
+            lane=anew.lane,
+            due=self.instant(anew.due or head.due),
+            payload=anew.payload_json,
+            target=anew.target_json,
+            retry=anew.retry_json,
+            occurrence=anew.occurrence,
+            scheduled=self.instant(anew.scheduled or anew.due or head.due),
+            timezone=anew.timezone,
+            zone_data=anew.zone_data,
+            held=anew.held,
+            soon=self.span(self.soon),
+        )
+
+    # -- what is held, and let go
+
+    async def under_way(self, series: Sequence[str]) -> dict[str, int]:
+        return {row[0]: row[1] for row in await self.ask("under_way", series=self.listed(series))}
+
+    async def successes(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], datetime | None]:
+        values: Columns = {"tenant": [tenant for tenant, _ in names], "name": [name for _, name in names]}
+        rows = await self.ask("successes", values)
+        return {(tenant, name): self.maybe_instant(at) for tenant, name, at in rows}
+
+    async def let_go(self, room: Mapping[str, int], by: str) -> list[str]:
+        values = self.series_room(room)
+        rows = await self.ask("let_go", values, reason=WAITING, by=by, soon=self.span(self.soon))
+        return [row[0] for row in rows]
+
+    def series_room(self, room: Mapping[str, int]) -> Columns:
+        """A row for each series."""
+        return {"series": list(room), "free": list(room.values())}
+
+    async def waiting_series(self) -> list[str]:
+        return [row[0] for row in await self.ask("waiting_series", reason=WAITING, paused=PAUSED)]
+
+    async def hold_series(self, series: str, reason: str, by: str) -> int:
+        return len(await self.ask("hold_series", series=series, held=reason, by=by))
+
+    async def rehold(self, series: str, reason: str, anew: str) -> None:
+        await self.ask("rehold", series=series, held=reason, anew=anew)
+
+    async def gate(self, series: str, gated: bool) -> None:
+        await self.ask("gate", series=series, gated=gated)
+
+    async def cancel_series(self, series: str, by: str, reason: str) -> int:
+        return len(await self.ask("cancel_series", series=series, by=by, detail=reason))
+
+    # -- newer zone data
+
+    async def stale_heads(self, zone_data: str, *, after: tuple[str, str] = ("", NO_ID), limit: int) -> list[Event]:
+        rows = await self.ask("stale_heads", zone_data=zone_data, after_data=after[0], after_id=after[1], limit=limit)
+        return [self.read_event(row) for row in rows]
+
+    async def replan(self, moved: Sequence[Moved], zone_data: str, by: str) -> None:
+        values: Columns = {
+            "id": [one.id for one in moved],
+            "due": self.instants([one.due for one in moved]),
+            "scheduled": self.instants([one.occurrence.at for one in moved]),
+            "occurrence": [one.occurrence.name for one in moved],
+            "detail": [one.detail for one in moved],
+        }
+        await self.ask("replan", values, zone_data=zone_data, by=by, soon=self.span(self.soon))
+
+    # -- reading
+
+    def _schedule(self, row: Any) -> Schedule:
+        (id, tenant, name, type, rule, timezone, policies, payload, target, retry, enabled, halted, origin, created,
+         updated) = row[:15]  # fmt: skip
+        return Schedule(
+            id=id,
+            tenant=tenant,
+            name=name,
+            type=type,
+            rule_json=rule,
+            timezone=timezone,
+            policies_json=policies,
+            payload_json=payload,
+            target_json=target,
+            retry_json=retry,
+            enabled=bool(enabled),
+            halted=halted,
+            origin=origin,
+            created=self.maybe_instant(created),
+            updated=self.maybe_instant(updated),
+        )
+
+    def _shown(self, row: Any) -> Schedule:
+        next_at, held, last_at = row[15:18]
+        plain = self._schedule(row)
+        return msgspec.structs.replace(
+            plain, next_at=self.maybe_instant(next_at), held=held, last_at=self.maybe_instant(last_at)
+        )
