@@ -4,7 +4,7 @@ from duly.core.model import Delivered, Event, Failed, Rejected, Schedule, Status
 from duly.core.policies import DependsOn, Misfire
 from duly.core.recurrence import Dst
 from duly.core.retry import Retry
-from duly.core.rules import cron, every, once, template, yearly
+from duly.core.rules import cron, every, once, rrule, template, yearly
 from duly.core.specs import (
     DueBetween,
     ExecutedLate,
@@ -58,6 +58,7 @@ __all__ = [
     "cron",
     "every",
     "once",
+    "rrule",
     "template",
     "yearly",
 ]

@@ -1,6 +1,5 @@
 """What a timetable will do, told before it does it: when, what the clocks show then, and what is odd about it."""
 
-from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
@@ -8,7 +7,7 @@ from duly.core.model import Schedule
 from duly.core.recurrence import DEFAULT_ZONE, Local, Occurrence
 from duly.core.succession import due_of
 from duly.core.timetable import BEFORE, Timetable
-from duly.core.zones import Piece, seconds_of, to_wall, wall_of, zone
+from duly.core.zones import Piece, Zone, seconds_of, to_wall, wall_of, zone
 
 MOST_NAMED = 3
 """Days and readings that a note names; it counts the others."""
@@ -50,8 +49,7 @@ def _of_the_clocks(table: Timetable, before: datetime, occurrence: Occurrence) -
         notes.append(f"the clocks show {_time(reading)} twice, and this is the second time")
     elif reading >= piece.end + piece.after:
         notes.append(f"the clocks show {_time(reading)} twice, and this is the first time")
-    gaps = _gaps(place.piece(seconds_of(before)), instant, place.piece)
-    for gap in gaps:
+    for gap in _gaps(place, seconds_of(before), instant):
         lost = _lost(rule, gap)
         if lost and not rule.spacing:
             when = f"{wall_of(lost[0]):%Y-%m-%d} has no {', '.join(map(_time, lost))}"
@@ -60,15 +58,16 @@ def _of_the_clocks(table: Timetable, before: datetime, occurrence: Occurrence) -
     return notes
 
 
-def _gaps(piece: Piece, until: int, piece_of: Callable[[int], Piece]) -> list[Piece]:
-    """The pieces up to an instant that begin with a gap."""
+def _gaps(place: Zone, after: int, until: int) -> list[Piece]:
+    """The pieces that begin with a gap, after one instant and up to another."""
     found = []
+    piece = place.piece(after)
     for _ in range(MOST_PIECES):
-        if piece.offset > piece.before and piece.start <= until:
-            found.append(piece)
         if piece.end > until:
             break
-        piece = piece_of(piece.end)
+        piece = place.piece(piece.end)
+        if piece.offset > piece.before:
+            found.append(piece)
     return found
 
 

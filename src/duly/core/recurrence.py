@@ -5,15 +5,17 @@ readings of the clocks in a zone; without one, in UTC.
 """
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, time, timedelta
-from functools import cached_property
+from datetime import UTC, date, datetime, time, timedelta
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from duly.core.cron import readings_of
 from duly.core.durations import format_duration
+from duly.core.rrule import bind
+from duly.core.rrule_text import RecurrenceText
 from duly.core.wall import GAPS, OVERLAPS, Readings, Shown, WallTimes
 from duly.core.yearly import YearlyReadings
-from duly.core.zones import reading_of, wall_of, zone
+from duly.core.zones import reading_of, to_wall, wall_of, zone
 from duly.errors import Problem
 
 SHORTEST = timedelta(seconds=1)
@@ -299,6 +301,53 @@ class Yearly(Local):
             "at": self.at.isoformat("seconds" if self.at.second else "minutes"),
             **leap,
         }
+
+
+@dataclass(frozen=True)
+class RRule(Local):
+    """A recurrence rule of RFC 5545. What recurs within the day keeps its pace in real time."""
+
+    text: RecurrenceText
+    start: datetime | None = None  # on the wall, once it is placed
+
+    @property
+    def spacing(self) -> bool:
+        return self.text.parts.frequency in WITHIN_THE_DAY
+
+    @cached_property
+    def readings(self) -> Readings:
+        if self.start is None:
+            raise ValueError("a recurrence rule without a start has no occurrences: anchor it first")
+        return bind(self.text, self.start, to_wall=partial(to_wall, name=self.timezone or DEFAULT_ZONE))
+
+    def placed(self, timezone: str, dst: Dst) -> "RRule":
+        aware = self.start is not None and self.start.tzinfo is not None
+        start = to_wall(self.start, timezone) if aware and self.start is not None else self.start
+        return replace(self, timezone=timezone, dst=dst, start=start)
+
+    def anchored(self, instant: datetime) -> "RRule":
+        if self.start is not None:
+            return self.placed(self.timezone or DEFAULT_ZONE, self.dst)
+        return replace(self, start=to_wall(instant, self.timezone or DEFAULT_ZONE).replace(microsecond=0))
+
+    def same_as(self, other: object) -> bool:
+        if not isinstance(other, RRule) or self.start is None or other.start is None:
+            return isinstance(other, RRule) and replace(self, start=None) == replace(other, start=None)
+        return self == other
+
+    def to_json(self) -> dict[str, Any]:
+        start = {} if self.start is None else {"start": self.start.isoformat()}
+        exdates = [_written(left_out) for left_out in self.text.exdates]
+        return {"rrule": self.text.text, **start, **({"exdate": exdates} if exdates else {})}
+
+
+def _written(left_out: datetime | date) -> str:
+    if isinstance(left_out, datetime) and left_out.tzinfo is not None:
+        return instant_name(left_out)
+    return left_out.isoformat()
+
+
+WITHIN_THE_DAY = ("HOURLY", "MINUTELY", "SECONDLY")
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ from typing import Any
 from duly.core.cron import readings_of
 from duly.core.cron_fields import normal
 from duly.core.durations import format_duration, parse_duration
-from duly.core.recurrence import OPEN, Cron, Dst, Every, Once, OnceLocal, Rule, Yearly
+from duly.core.recurrence import OPEN, Cron, Dst, Every, Once, OnceLocal, RRule, Rule, Yearly
+from duly.core.rrule_text import parse_recurrence
 from duly.core.templates import TEMPLATES
 from duly.core.yearly import LEAPS
-from duly.core.zones import zone
+from duly.core.zones import to_wall, zone
 from duly.errors import Invalid, Problem
 
 SHORTEST = timedelta(seconds=1)
@@ -48,6 +49,20 @@ def yearly(
 ) -> Yearly:
     """``yearly("02-29", at="09:00", leap="mar1")``: a date in every year, at a time of day."""
     written = {"yearly": day, "at": at, "leap": leap}
+    return parse_rule(written, timezone, Dst(gap, overlap))  # type: ignore[return-value]
+
+
+def rrule(
+    text: str,
+    *,
+    start: datetime | str | None = None,
+    timezone: str | None = None,
+    gap: str | None = None,
+    overlap: str | None = None,
+) -> RRule:
+    """``rrule("FREQ=MONTHLY;BYDAY=-1FR", start=datetime(2026, 1, 1, 9), timezone="Europe/Brussels")``. The text may
+    also have the lines DTSTART, RRULE and EXDATE. Without a start, it begins when the schedule is created."""
+    written = {"rrule": text} if start is None else {"rrule": text, "start": start}
     return parse_rule(written, timezone, Dst(gap, overlap))  # type: ignore[return-value]
 
 
@@ -123,6 +138,39 @@ def _parse_template(written: dict[str, Any], timezone: str | None, dst: Dst) -> 
     return Cron(found.cron, timezone=timezone, dst=dst)
 
 
+def _parse_rrule(written: dict[str, Any], timezone: str | None, dst: Dst) -> Rule:
+    if not isinstance(written["rrule"], str):
+        raise _bad("rrule", f"expected text such as FREQ=MONTHLY;BYDAY=-1FR, not {type(written['rrule']).__name__}")
+    try:
+        text = parse_recurrence(written["rrule"])
+    except ValueError as error:
+        raise _bad("rrule", str(error)) from None
+    if text.tzid is not None:
+        if zone_problems(text.tzid):
+            raise _bad("rrule", f"TZID={text.tzid[:50]}: {zone_problems(text.tzid)[0].message}")
+        if timezone is not None and timezone != text.tzid:
+            raise _bad("rrule", f"TZID={text.tzid} is not the timezone, {timezone}: give one of them")
+        timezone = text.tzid
+    text = text._replace(exdates=text.exdates + _exdates(written.get("exdate")), tzid=None)
+    start = _moment("start", written["start"]) if written.get("start") is not None else text.start
+    if start is not None and start.tzinfo is not None and timezone is not None:
+        start = to_wall(start, timezone)
+    if start is not None and (start.microsecond or not 1970 <= start.year <= 9998):
+        raise _bad("start", f"{start.isoformat()}: a start has whole seconds, and a year from 1970 on")
+    return RRule(text._replace(start=None), start, timezone=timezone, dst=dst)
+
+
+def _exdates(written: Any) -> tuple[datetime | date, ...]:
+    if written is None:
+        return ()
+    if not isinstance(written, list) or not all(isinstance(each, str) for each in written):
+        raise _bad("exdate", 'expected a list such as ["2026-12-24", "2026-12-31T09:00:00"]')
+    try:
+        return tuple(date.fromisoformat(each) if len(each) <= 10 else datetime.fromisoformat(each) for each in written)
+    except ValueError as error:
+        raise _bad("exdate", str(error)) from None
+
+
 def _parse_yearly(written: dict[str, Any], timezone: str | None, dst: Dst) -> Rule:
     month, day = _month_and_day(written["yearly"])
     leap = written.get("leap", "feb28")
@@ -188,6 +236,7 @@ _PARSERS: dict[str, tuple[Callable[[dict[str, Any], str | None, Dst], Rule], set
     "cron": (_parse_cron, {"cron"}),
     "every": (_parse_every, {"every", "start"}),
     "yearly": (_parse_yearly, {"yearly", "at", "leap"}),
+    "rrule": (_parse_rrule, {"rrule", "start", "exdate"}),
     "at": (_parse_once, {"at"}),
     "template": (_parse_template, {"template"}),
 }

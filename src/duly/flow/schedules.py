@@ -229,7 +229,7 @@ class Schedules:
                     schedule,
                     new_id(),
                     f"backfill:{label}:{each.name}",
-                    due=now + number * MICROSECOND,
+                    due=now - (len(occurrences) - number) * MICROSECOND,  # in this order
                     scheduled=each.at,
                     correlation_id=f"backfill:{label}",
                 )

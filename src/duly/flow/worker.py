@@ -120,6 +120,7 @@ class Worker:
             in_vain = 0
             await look_after_held(self._store)
             while in_vain <= len(self._lanes):  # with little room, a claim looks only at some of them
+                self._heads_at = 0.0  # what has just ended may have let one go
                 in_vain = 0 if await self._claim() or self._decided else in_vain + 1
                 await self._finish_all()
             while await self._one_alone():
