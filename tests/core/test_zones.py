@@ -1,0 +1,94 @@
+import struct
+from datetime import UTC, datetime
+from importlib.resources import files
+
+import pytest
+import tzdata
+
+from duly.core import zones
+from duly.core.zones import BLOCK, EPOCH, SECOND, is_newer, names, seconds_of, to_wall, zone
+
+
+def transitions(name: str) -> list[tuple[int, int, int]]:
+    """When the offset changes, from what to what, as the file itself says it."""
+    data = (files(tzdata) / "zoneinfo" / name).read_bytes()
+
+    def header(at: int) -> tuple[int, ...]:
+        return struct.unpack(">4sc15x6l", data[at : at + 44])[2:]
+
+    isutc, isstd, leap, times, types, chars = header(0)
+    start = 44 + 5 * times + 6 * types + chars + 8 * leap + isstd + isutc
+    isutc, isstd, leap, times, types, chars = header(start)
+    start += 44
+    instants = struct.unpack(f">{times}q", data[start : start + 8 * times])
+    kinds = data[start + 8 * times : start + 9 * times]
+    table = start + 9 * times
+    offsets = [struct.unpack(">lbb", data[table + 6 * n : table + 6 * n + 6])[0] for n in range(types)]
+    found, before = [], offsets[0]
+    for instant, kind in zip(instants, kinds, strict=True):
+        if offsets[kind] != before:
+            found.append((instant, before, offsets[kind]))
+        before = offsets[kind]
+    return found
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_every_change_that_the_files_tell_of_since_1970_is_known(part: int) -> None:
+    for name in sorted(names())[part::8]:
+        place = zone(name)
+        for instant, before, after in transitions(name):
+            if instant > 0:
+                piece, earlier = place.piece(instant), place.piece(instant - 1)
+                assert (piece.start, piece.before, piece.offset) == (instant, before, after), name
+                assert (earlier.end, earlier.offset, earlier.after) == (instant, before, after), name
+
+
+@pytest.mark.parametrize("name", ["UTC", "Europe/Brussels", "Africa/Casablanca", "Australia/Lord_Howe", "Asia/Tokyo"])
+def test_pieces_follow_one_another_without_a_hole(name: str) -> None:
+    place, at = zone(name), seconds_of(datetime(2020, 1, 1, tzinfo=UTC))
+    end = seconds_of(datetime(2060, 1, 1, tzinfo=UTC))
+    while at < end:
+        piece = place.piece(at)
+        assert piece.start <= at < piece.end
+        assert place.piece(piece.end - 1) == piece or piece.end - at > BLOCK
+        assert place.piece(piece.end).offset == piece.after
+        at = piece.end
+
+
+def test_the_zones_are_those_of_the_package_and_not_of_the_system() -> None:
+    assert zones.VERSION == tzdata.IANA_VERSION
+    assert len(names()) > 590
+    assert to_wall(datetime(2026, 7, 1, 12, tzinfo=UTC), "Europe/Brussels").hour == 14
+    assert zone("Europe/Brussels") is zone("Europe/Brussels")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("europe/brussels", "did you mean Europe/Brussels?"),
+        ("Brussels", "did you mean Europe/Brussels?"),
+        ("new york", "did you mean America/New_York?"),
+        ("Europe/Brusels", "did you mean Europe/Brussels"),
+        ("CEST+1", "is not a time zone"),
+        ("../../etc/passwd", "is not a time zone"),
+        ("", "write its IANA name, such as Europe/Brussels"),
+        ("posixrules", "is not a time zone"),
+    ],
+)
+def test_an_unknown_zone_is_refused_with_what_was_meant(name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a time zone") as refused:
+        zone(name)
+    assert message in str(refused.value)
+
+
+def test_editions_are_told_apart_by_age() -> None:
+    assert is_newer("2026b", "2026a")
+    assert is_newer("2027a", "2026z")
+    assert not is_newer("2026a", "2026a")
+    assert not is_newer("2025z", "2026a")
+
+
+def test_instants_and_seconds_are_the_same() -> None:
+    assert seconds_of(EPOCH) == 0
+    assert seconds_of(EPOCH + SECOND / 2) == 0
+    assert seconds_of(EPOCH - SECOND / 2) == -1
