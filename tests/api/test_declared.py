@@ -130,12 +130,10 @@ async def test_ten_workers_at_work_fire_every_schedule_once_each_time(url: str) 
     assert len({event.series for event in fired}) == 30
 
 
-@pytest.mark.parametrize(
-    "endless", ['{"rrule": "FREQ=DAILY;INTERVAL=7;BYDAY=WE;BYMONTHDAY=30", "start": "2026-01-01T00:00:00"}']
-)
 async def test_a_recurrence_that_would_run_for_ever_is_an_error_on_its_own_schedule(
-    app: Duly, clock: ManualClock, endless: str
+    app: Duly, clock: ManualClock
 ) -> None:
+    endless = '{"rrule": "FREQ=WEEKLY;BYDAY=MO;BYSETPOS=5", "start": "2026-01-01T00:00:00"}'
     fired: list[Event] = []
 
     @app.on("tick")
@@ -152,7 +150,7 @@ async def test_a_recurrence_that_would_run_for_ever_is_an_error_on_its_own_sched
     assert Counter(event.payload for event in fired) == {"a": 2, "z": 2, "bad": 1}
     bad = await app.schedules.get("bad")
     assert bad.next_at is None
-    assert str(bad.halted).startswith(("error: ", "ended"))
+    assert str(bad.halted).startswith("error: TooMuchWork: looked through 20,000 periods")
     mended = await app.schedules.put("bad", every("1h"), "tick", "bad")
     assert (mended.halted, mended.next_at) == (None, START + 3 * HOUR)
 
@@ -162,8 +160,10 @@ async def test_an_impossible_recurrence_is_refused_when_it_is_put(app: Duly) -> 
         await app.schedules.put(
             "never", {"rrule": "FREQ=WEEKLY;BYDAY=MO;BYSETPOS=5", "start": "2026-01-01T00:00:00"}, "tick"
         )
-    never = await app.schedules.put("ended", {"rrule": "FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30"}, "tick")
-    assert never.halted == "ended"
+    with pytest.raises(Invalid, match="rule: it never fires"):
+        await app.schedules.put("never", {"rrule": "FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30"}, "tick")
+    over = {"rrule": "FREQ=DAILY;UNTIL=20251231T000000", "start": "2025-01-01T00:00:00"}
+    assert (await app.schedules.put("over", over, "tick")).halted == "ended", "it has fired, at its time"
 
 
 async def test_a_day_of_downtime_with_many_hourly_schedules_fires_each_once(app: Duly, clock: ManualClock) -> None:

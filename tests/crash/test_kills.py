@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from duly import Duly, Status, Timer
+from duly import Duly, Status, Timer, every
 from tests.crash.ledger import Claimed, Ledger
 from tests.crash.supervisor import AT_RANDOM
 
@@ -105,3 +105,32 @@ async def test_effects_in_the_events_own_transaction_equal_the_events_after_all_
     assert sorted(rows) == wanted, f"effects and events differ {told}"
     effects = {Claimed(event, version): worker for event, version, worker in rows}
     ledger.points_were_what_they_say(supervisor.journal.of("struck"), effects, lasting={"settled"})
+
+
+@pytest.mark.timeout(300)
+async def test_kills_neither_lose_nor_repeat_an_occurrence_nor_leave_one_waiting(app: Duly, supervise: Any) -> None:
+    """Schedules that fire every second, one of them so that each event waits until the one before it has ended."""
+    names = [f"each-{number}" for number in range(8)]
+    for name in names:
+        await app.schedules.put(name, every("1s"), "awaited", misfire={"policy": "all", "limit": 1000})
+    await app.schedules.put("queued", every("1s"), "threaded", overlap="queue")
+
+    async def feed() -> None:
+        await app.schedules.trigger("queued")
+
+    supervisor = supervise(**OPTIONS)
+    await supervisor.kill_many(iter(kills(POINTS, times=3, at_random=12)), feed)
+    schedules = await app.schedules.list()
+    assert all(schedule.next_at is not None for schedule in schedules), "each has its head"
+    for schedule in schedules:
+        await app.schedules.delete(schedule.name)
+    await supervisor.finish()
+
+    ledger = await Ledger.of(app)
+    told = f"after {len(supervisor.killed)} kills among {len(ledger.events)} events"
+    assert len(supervisor.killed) >= 30, told
+    assert not ledger.in_status(Status.FAILED), told
+    for series in (schedule.series for schedule in schedules if schedule.name != "queued"):
+        own = sorted(event.scheduled for event in ledger.events.values() if event.series == series)
+        assert own == [own[0] + timedelta(seconds=n) for n in range(len(own))], f"a hole, or one twice, {told}"
+    assert len(ledger.in_status(Status.COMPLETED)) > 20, told

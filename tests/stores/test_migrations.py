@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
-from duly import Duly
+from duly import Duly, Event
 from duly.config import read_settings
+from duly.core.recurrence import instant_name
 from duly.errors import SchemaMismatch
+from duly.flow.ids import new_id
 from duly.stores.migrations import migrations
+from duly.testing import ManualClock
 from duly.wiring import open_store
-from tests.make import make_new
+from tests.make import HOUR, START, make_new, make_schedule
 from tests.stores.rows import ask, spelled, write
 
 STARTING = """if True:
@@ -184,3 +187,44 @@ async def test_what_version_1_had_delivered_is_still_told_in_the_history(
         ("moved", "w1", 2, 1, created),
         ("delivered", "w1", 2, 1, created),
     ]
+
+
+async def test_the_heads_of_version_2_go_on(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Since version 3 an event knows the instant that its rule gave, and the zone."""
+    store = store_on(empty_url)
+    second = migrations(store.dialect)[:2]
+    with monkeypatch.context() as then:
+        for module in ("duly.stores.migrations", f"duly.stores.{store.dialect}.store"):
+            then.setattr(f"{module}.migrations", lambda _dialect: second, raising=False)
+        await store.open(migrate=True)
+        schedule = make_schedule(name="hourly")
+        async with store.begin() as tx:
+            made, due = store.instant(START - HOUR), store.instant(START)
+            await tx.execute(
+                spelled(
+                    store,
+                    "INSERT INTO duly.schedules (id, tenant, name, type, rule, payload, created, updated) "
+                    "VALUES ($1, 'default', 'hourly', 'greet', $2, 'null', $3, $3)",
+                ),
+                schedule.id, schedule.rule_json, made,
+            )  # fmt: skip
+            await tx.execute(
+                spelled(
+                    store,
+                    "INSERT INTO duly.events (id, tenant, type, lane, due, ready, payload, series, occurrence, head, "
+                    "created) VALUES ($1, 'default', 'greet', 'handler:greet', $2, $2, 'null', $3, $4, $5, $6)",
+                ),
+                new_id(), due, schedule.series, instant_name(START), True if store.dialect == "postgres" else 1, made,
+            )  # fmt: skip
+        await store.close()
+    fired: list[Event] = []
+    async with Duly(empty_url, clock=ManualClock(START + HOUR)) as app:
+
+        @app.on("greet")
+        async def greet(event: Event) -> None:
+            fired.append(event)
+
+        await app.tick()
+        shown = await app.schedules.get("hourly")
+    assert [(event.scheduled, event.timezone, event.stands_for) for event in fired] == [(START + HOUR, "UTC", 2)]
+    assert (shown.next_at, shown.timezone, shown.policies_json) == (START + 2 * HOUR, "UTC", None)

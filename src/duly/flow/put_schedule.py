@@ -1,6 +1,7 @@
 """Create a schedule, or replace it. What it asks for is checked whole; its first event is stored with it."""
 
 from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -23,6 +24,7 @@ from duly.flow.ids import new_id
 from duly.ports import Statements, Store
 
 MOST_DEPENDENCIES = 100
+THE_END = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 class ScheduleDraft(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +149,7 @@ async def _shown(tx: Statements, schedule: Schedule) -> Schedule:
     return await tx.shown_schedule(schedule.tenant, schedule.name) or schedule
 
 
-def _first(schedule: Schedule, after: Any) -> Occurrence | None:
+def _first(schedule: Schedule, after: datetime) -> Occurrence | None:
     """Its first occurrence. Whatever cannot be evaluated is refused here, before it is stored."""
     try:
         table = schedule.timetable
@@ -158,12 +160,22 @@ def _first(schedule: Schedule, after: Any) -> Occurrence | None:
     except Exception as error:
         message = str(error) if isinstance(error, ValueError) else describe(error)
         raise Invalid([Problem("rule", message)]) from error
+    if first is None and _never(schedule):
+        raise Invalid([Problem("rule", "it never fires: no date and time is what it asks for")])
     jitter = schedule.policies.jitter
     if first is not None and second is not None and second.at - first.at <= jitter:
         spacing = format_duration(second.at - first.at)
         message = f"{format_duration(jitter)} is not shorter than the {spacing} between two occurrences"
         raise Invalid([Problem("jitter", message)])
     return first
+
+
+def _never(schedule: Schedule) -> bool:
+    """Whether a rule has no occurrence at all, not even in the past."""
+    try:
+        return schedule.timetable.rule.last(THE_END) is None
+    except ValueError:
+        return True
 
 
 async def _check_dependency(tx: Statements, schedule: Schedule) -> None:
