@@ -332,6 +332,34 @@ async def test_a_pause_holds_also_what_waits_beside_the_rule(duly: OpenDuly, clo
     assert len(fired) == 3
 
 
+async def test_what_has_begun_goes_on_through_a_pause_and_a_trigger_waits_for_it_alone(
+    duly: OpenDuly, clock: ManualClock
+) -> None:
+    app = await duly(lease=LEASE, shutdown_grace="1s")
+    slow = Slow(app)
+    await app.schedules.put("slow", cron("0 * * * *"), "slow", max_concurrent=1)
+    await app.schedules.backfill("slow", START - 2 * HOUR, START)
+    async with ticking(app):
+        await slow.has_begun(1)
+        slow.end_one(NOT_YET)
+    await app.schedules.pause("slow")
+    triggered = await app.schedules.trigger("slow")
+    assert triggered.held == "waits for its turn"
+    clock.advance(DAY)
+    async with ticking(app):
+        await slow.has_begun(2)
+        assert slow.began[1].id == slow.began[0].id, "it is retried"
+        slow.end_one()
+        await slow.has_begun(3)
+        assert slow.began[2].id == triggered.id
+        slow.end_one()
+    await app.schedules.resume("slow")
+    async with ticking(app):
+        await slow.has_begun(4)
+        assert slow.began[3].scheduled == START - HOUR, "what the pause had held"
+        slow.end_one()
+
+
 @pytest.mark.parametrize("policies", [{"overlap": "queue"}, {"max_concurrent": 1}])
 async def test_the_end_of_the_reason_releases_at_once_and_not_at_the_next_poll(
     url: str, policies: dict[str, Any]

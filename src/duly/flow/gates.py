@@ -30,10 +30,9 @@ async def let_go_after(tx: Statements, ended: Iterable[Event]) -> None:
 async def let_go(tx: Statements, schedules: Sequence[Schedule]) -> None:
     """Release as many as there is room for. The schedules are locked, so that of two events that end at the same time
     the second one sees that the first has ended."""
-    enabled = [schedule for schedule in schedules if schedule.enabled]
-    under_way = await tx.under_way([schedule.series for schedule in enabled]) if enabled else {}
+    under_way = await tx.under_way([schedule.series for schedule in schedules]) if schedules else {}
     room = {}
-    for schedule in enabled:
+    for schedule in schedules:
         most = schedule.policies.room
         free = AT_ONCE if most is None else most - under_way.get(schedule.series, 0)
         if free > 0:
@@ -43,7 +42,8 @@ async def let_go(tx: Statements, schedules: Sequence[Schedule]) -> None:
 
 
 async def pause(tx: Statements, schedule: Schedule, by: str) -> int:
-    """Hold all that waits; the schedule is locked and written as not enabled. How many are held."""
+    """Hold all that has not begun; the schedule is locked and written as not enabled. How many are held. What is
+    triggered from now on was meant to fire."""
     await tx.halt({schedule.id: PAUSED})
     return await tx.hold_series(schedule.series, PAUSED, by)
 

@@ -119,7 +119,8 @@ class Schedules:
     async def pause(
         self, name: str, *, tenant: str = "default", by: str = "api", reason: str | None = None
     ) -> Schedule:
-        """Nothing of it starts any more; what is under way ends. Its next event stays where it is, held."""
+        """Nothing of it starts any more; what has begun goes on to its end, with its retries. Its next event stays where
+        it is, held."""
         async with self._locked(name, tenant) as (tx, schedule, _head):
             if schedule.enabled:
                 paused = msgspec.structs.replace(schedule, enabled=False)
@@ -248,7 +249,7 @@ class Schedules:
             await tx.drop(dict.fromkeys(ids, (1, "shadowed", "shadow: it would have fired")), storable(why))
         elif ids:
             await tx.note([(id, "created", storable(why)) for id in ids], "schedule")
-            await let_go(tx, [msgspec.structs.replace(schedule, enabled=True)])
+            await let_go(tx, [schedule])
         return ids
 
     def _check_range(self, start: Any, end: Any, limit: Any, label: Any) -> None:

@@ -150,7 +150,7 @@ class ScheduleStatements(Asking):
         return [row[0] for row in await self.ask("waiting_series", reason=WAITING, paused=PAUSED)]
 
     async def hold_series(self, series: str, reason: str, by: str) -> int:
-        return len(await self.ask("hold_series", series=series, held=reason, by=by))
+        return len(await self.ask("hold_series", series=series, held=reason, by=by, reason=WAITING))
 
     async def rehold(self, series: str, reason: str, anew: str) -> None:
         await self.ask("rehold", series=series, held=reason, anew=anew)

@@ -413,10 +413,11 @@ SELECT id::text, (SELECT count(pg_notify('duly', lane)::text)
                   FROM (SELECT DISTINCT lane FROM e WHERE ready <= {now} + :soon::bigint * {us}) AS soon) FROM e
 
 -- name: hold_series
--- All that waits, but for what is held already.
+-- All that has not begun.
 WITH e AS (
     UPDATE duly.events AS e SET ready = NULL, held = :held::text
-    WHERE series = :series AND status = 'PENDING' AND held IS NULL AND ready IS NOT NULL
+    WHERE series = :series AND status = 'PENDING' AND attempts = 0 AND unsettled = 0
+      AND (held IS NULL OR held LIKE :reason)
     RETURNING e.id, e.version
 ), audit AS (
     INSERT INTO duly.journal (subject, at, act, worker, version, detail)

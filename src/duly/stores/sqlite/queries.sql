@@ -292,12 +292,14 @@ WHERE id IN (SELECT id FROM events WHERE series = :series AND held IS NOT NULL A
 RETURNING id
 
 -- name: hold_series
--- All that waits, but for what is held already.
+-- All that has not begun.
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT id, :now, 'held', :by, version, :held FROM events
-WHERE series = :series AND status = 'PENDING' AND held IS NULL AND ready IS NOT NULL;
+WHERE series = :series AND status = 'PENDING' AND attempts = 0 AND unsettled = 0
+  AND (held IS NULL OR held LIKE :reason);
 UPDATE events SET ready = NULL, held = :held
-WHERE series = :series AND status = 'PENDING' AND held IS NULL AND ready IS NOT NULL
+WHERE series = :series AND status = 'PENDING' AND attempts = 0 AND unsettled = 0
+  AND (held IS NULL OR held LIKE :reason)
 RETURNING id
 
 -- name: rehold
