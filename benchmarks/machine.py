@@ -1,9 +1,12 @@
 """What the figures were measured on, and what else was going on there."""
 
+import contextlib
 import os
 import platform
 import statistics
 import time
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,7 @@ def describe(url: str) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "postgresql": postgres,
+        "libraries": dict(_libraries("cronsim", "croniter")),
         "settings": shown,
         "commit_ms": round(commit, 3),
         "other_load_percent": busy(2),
@@ -47,6 +51,12 @@ def _commit(connection: psycopg.Connection) -> float:
         spans.append(1000 * (time.perf_counter() - start))
     connection.execute("DROP TABLE commits")
     return statistics.median(spans)
+
+
+def _libraries(*names: str) -> Iterator[tuple[str, str]]:
+    for name in names:
+        with contextlib.suppress(PackageNotFoundError):
+            yield name, version(name)
 
 
 def _cpu() -> str:

@@ -19,6 +19,8 @@ WORKLOADS = {
     "claimers": "claims",
     "backdrop": "claims",
     "finish_all": "claims",
+    "rules": "rules",
+    "changes": "rules",
 }
 """Each with the module that it stands in; only that one is imported."""
 

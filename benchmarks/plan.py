@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmarks.peers import OTHERS, Absent, Peer, find
+from benchmarks.rules import EXPRESSIONS
 
-WORKLOADS = ("insert", "drain", "lateness", "idle", "growth", "claimers", "memory")
+WORKLOADS = ("insert", "drain", "lateness", "idle", "growth", "claimers", "memory", "rules")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,7 @@ class Sizes:
     rounds: int = 300
     claims: int = 100_000
     memory: int = 1_000_000
+    walks: int = 200
     repeat: int = 3
     thorough: bool = True  # or leave out what peers use while idle, and slow ones with two processes
 
@@ -40,6 +42,7 @@ QUICK = Sizes(
     rounds=50,
     claims=10_000,
     memory=50_000,
+    walks=20,
     repeat=1,
     thorough=False,
 )
@@ -137,6 +140,12 @@ def _memory(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
         yield Case("memory", name, (sizes.memory,), f"{sizes.memory:,} events{store}", once=True)
 
 
+def _rules(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
+    for which, expression in enumerate(EXPRESSIONS):
+        yield Case("rules", "duly", (which, sizes.walks), f"`{expression}`")
+    yield Case("changes", "duly", (), once=True)
+
+
 _PLANS = {
     "insert": _insert,
     "drain": _drain,
@@ -145,6 +154,7 @@ _PLANS = {
     "growth": _growth,
     "claimers": _claimers,
     "memory": _memory,
+    "rules": _rules,
 }
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from benchmarks.results import Results, Row
+from benchmarks.rules import CHANGES
 from benchmarks.targets import verdicts
 
 
@@ -19,7 +20,8 @@ class Table:
 
 
 def tables(results: Results) -> list[Table]:
-    made = [make(results) for make in (_insert, _drain, _lateness, _idle, _claim, _claimers, _memory, _targets)]
+    own = (_claim, _claimers, _memory, _rules, _changes, _targets)
+    made = [make(results) for make in (_insert, _drain, _lateness, _idle, *own)]
     return [table for table in made if table.rows]
 
 
@@ -76,6 +78,31 @@ def _memory(results: Results) -> Table:
         "growth %": _plain("growth_percent"),
     }
     return _table(results, "memory", "Memory of a worker", columns, label_first=True)
+
+
+def _rules(results: Results) -> Table:
+    columns = {
+        "Duly": _plain("duly_us"),
+        _version(results, "cronsim"): _plain("cronsim_us"),
+        _version(results, "croniter"): _plain("croniter_us"),
+        "Duly, parsing it first": _plain("unseen_us"),
+    }
+    return _table(results, "rules", "Rules: µs to the next occurrence", columns, label_first=True)
+
+
+def _changes(results: Results) -> Table:
+    rows = []
+    for row in results.of("changes"):
+        answers = zip(*(row.medians(name) for name in ("duly", "cronsim", "croniter")), strict=True) if row.runs else ()
+        for change, right in zip(CHANGES, answers, strict=False):
+            what = f"`{change.expression}`, {change.title}, {change.timezone}"
+            rows.append([what, *["right" if one else "wrong" for one in right]])
+    columns = ["", "Duly", _version(results, "cronsim"), _version(results, "croniter")]
+    return Table("changes", "Rules: when clocks change", columns, rows)
+
+
+def _version(results: Results, library: str) -> str:
+    return f"{library} {results.machine.get('libraries', {}).get(library, '')}".rstrip()
 
 
 # -- cells

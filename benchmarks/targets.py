@@ -77,6 +77,11 @@ def _memory(results: Results) -> Iterator[Verdict]:
     yield _under(row, f"memory over {row.label if row else 'a million events'}", "growth_percent", 10, "% more")
 
 
+def _rules(results: Results) -> Iterator[Verdict]:
+    for rule, most in (("`0 9 29 2 *`", 200), ("`@yearly`", 200), ("`*/5 9-17 * * MON-FRI`", 30)):
+        yield _under(results.find("rules", "duly", rule), f"next occurrence of {rule}", "duly_us", most, "µs")
+
+
 _JUDGES = {
     "drain": _drain,
     "insert": _insert,
@@ -85,6 +90,7 @@ _JUDGES = {
     "claim": _growth,
     "claimers": _claimers,
     "memory": _memory,
+    "rules": _rules,
 }
 
 
