@@ -13,6 +13,7 @@ from benchmarks.engine import Claimer, multiply, settle_all
 from benchmarks.peers import Peer
 from benchmarks.workloads import PATIENCE, Figures, quantile, tidy, wait_until_none
 from duly import Duly, Event, Timer
+from duly.ports import Clock
 
 BATCH = 100
 CLAIMERS = 50
@@ -20,8 +21,8 @@ CHUNK = 5000
 WARM_UP = 10
 
 
-def _opened(url: str) -> Duly:
-    duly = Duly(url)
+def opened(url: str, clock: Clock | None = None) -> Duly:
+    duly = Duly(url, clock=clock)
 
     @duly.on("bench")
     async def handle(_event: Event) -> None: ...
@@ -46,7 +47,7 @@ def backdrop(_peer: Peer, url: str, future: int, foreign: int, finished: int) ->
 
 
 async def _stock(url: str, future: int, foreign: int, finished: int) -> None:
-    async with _opened(url) as duly:
+    async with opened(url) as duly:
         for events, type, delay in (
             (future, "bench", timedelta(days=1)),
             (foreign, "foreign", timedelta(hours=-1)),
@@ -84,7 +85,7 @@ def claim(_peer: Peer, url: str, rounds: int) -> Figures:
 
 async def _claim(url: str, rounds: int) -> list[float]:
     spans = []
-    async with _opened(url) as duly:
+    async with opened(url) as duly:
         await _add_due(duly, (rounds + WARM_UP) * BATCH)
         claimer = Claimer(duly, "bench")
         for _ in range(rounds + WARM_UP):
@@ -106,7 +107,7 @@ def claimers(_peer: Peer, url: str, events: int, batch: int) -> Figures:
 
 
 async def _claimers(url: str, events: int, batch: int) -> Figures:
-    everybody = [_opened(url) for _ in range(CLAIMERS)]
+    everybody = [opened(url) for _ in range(CLAIMERS)]
     claimers = [Claimer(duly, f"bench-{n}") for n, duly in enumerate(everybody)]
     for duly, claimer in zip(everybody, claimers, strict=True):
         await duly.__aenter__()

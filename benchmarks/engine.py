@@ -9,7 +9,7 @@ from psycopg import sql
 from duly import Duly, Event
 from duly.core.lifecycle import DELIVERED
 from duly.core.model import Settlement
-from duly.flow.claim import Frontier, claim
+from duly.flow.claim import Frontier, claim, claim_heads
 from duly.flow.settle import settle
 from duly.signals import Signals
 
@@ -27,38 +27,56 @@ class Claimer:
         room = dict.fromkeys(self._duly.routes(), limit)
         return await claim(self._duly.store, self._name, room, LEASE, SILENT, self._frontier)
 
+    async def claim_heads(self, limit: int) -> list[Event]:
+        room = dict.fromkeys(self._duly.routes(), limit)
+        return (await claim_heads(self._duly.store, self._name, room, LEASE, SILENT)).fired
+
 
 async def settle_all(duly: Duly, worker: str, events: Sequence[Event]) -> None:
     await settle(duly.store, [Settlement(event, DELIVERED) for event in events], worker, SILENT)
 
 
 def multiply(url: str, id: str, copies: int) -> None:
-    """Copy an event that nobody has claimed, so many times, each due 10 ms after the one before.
-
-    The table is asked for its columns, so that a new column needs nothing new here.
-    """
+    """Copy an event that nobody has claimed, so many times, each due 10 ms after the one before."""
     with psycopg.connect(url, autocommit=True) as connection:
-        rows = connection.execute(
-            "SELECT column_name FROM information_schema.columns WHERE table_schema = 'duly' AND table_name = 'events' "
-            "ORDER BY ordinal_position"
-        ).fetchall()
-        columns = [column for (column,) in rows]
-        copying = sql.SQL(
-            "INSERT INTO duly.events ({columns}) SELECT {values} FROM duly.events AS original, "
-            "generate_series(1, %(copies)s) AS n WHERE original.id = %(id)s"
-        ).format(
-            columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
-            values=sql.SQL(", ").join(map(_value, columns)),
-        )
-        connection.execute(copying, {"id": id, "copies": copies})
+        _copy(connection, "events", sql.SQL("original.id = {}").format(id), copies, {"due": LATER, "ready": LATER})
         connection.execute("VACUUM ANALYZE")
         connection.execute("CHECKPOINT")
 
 
-def _value(column: str) -> sql.Composable:
-    own = sql.Identifier("original", column)
-    if column == "id":  # in the order of their numbers, as Duly's own are in the order of time
-        return sql.SQL("(left({}::text, 24) || lpad(to_hex(n), 12, '0'))::uuid").format(own)
-    if column in ("due", "ready"):
-        return sql.SQL("{} + n * interval '10 milliseconds'").format(own)
-    return own
+def multiply_schedules(url: str, copies: int) -> None:
+    """Copy every schedule and its head, so many times."""
+    with psycopg.connect(url) as connection:
+        _copy(connection, "schedules", sql.SQL("true"), copies, {"name": NUMBERED})
+        _copy(connection, "events", sql.SQL("original.head"), copies, {"series": OF_COPY})
+
+
+ANEW = sql.SQL("(left({}::text, 24) || lpad(to_hex(n), 12, '0'))::uuid")
+"""Ids in the order of their numbers, as Duly's own are in the order of time."""
+
+OF_COPY = sql.SQL("left({}, 33) || lpad(to_hex(n), 12, '0')")  # 'schedule:', and the id that its copy got
+LATER = sql.SQL("{} + n * interval '10 milliseconds'")
+NUMBERED = sql.SQL("{} || '-' || n")
+
+
+def _copy(
+    connection: psycopg.Connection, table: str, which: sql.Composable, copies: int, changed: dict[str, sql.SQL]
+) -> None:
+    """The table is asked for its columns, so that a new column needs nothing new here."""
+    rows = connection.execute(
+        "SELECT column_name FROM information_schema.columns WHERE table_schema = 'duly' AND table_name = %s "
+        "ORDER BY ordinal_position",
+        [table],
+    ).fetchall()
+    values = {column: changed.get(column, sql.SQL("{}")) for (column,) in rows} | {"id": ANEW}
+    copying = sql.SQL(
+        "INSERT INTO duly.{table} ({columns}) SELECT {values} FROM duly.{table} AS original, "
+        "generate_series(1, {copies}) AS n WHERE {which}"
+    ).format(
+        table=sql.Identifier(table),
+        columns=sql.SQL(", ").join(map(sql.Identifier, values)),
+        values=sql.SQL(", ").join(value.format(sql.Identifier("original", column)) for column, value in values.items()),
+        copies=copies,
+        which=which,
+    )
+    connection.execute(copying)

@@ -21,6 +21,8 @@ WORKLOADS = {
     "finish_all": "claims",
     "rules": "rules",
     "changes": "rules",
+    "due": "schedules",
+    "catch_up": "schedules",
 }
 """Each with the module that it stands in; only that one is imported."""
 

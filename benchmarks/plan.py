@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from benchmarks.peers import OTHERS, Absent, Peer, find
 from benchmarks.rules import EXPRESSIONS
 
-WORKLOADS = ("insert", "drain", "lateness", "idle", "growth", "claimers", "memory", "rules")
+WORKLOADS = ("insert", "drain", "lateness", "idle", "growth", "claimers", "memory", "rules", "schedules")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +26,9 @@ class Sizes:
     claims: int = 100_000
     memory: int = 1_000_000
     walks: int = 200
+    schedules: int = 1000
+    hours: int = 5  # in each of which all schedules are due
+    down: int = 10_000  # schedules that a day of downtime has kept waiting
     repeat: int = 3
     thorough: bool = True  # or leave out what peers use while idle, and slow ones with two processes
 
@@ -43,6 +46,8 @@ QUICK = Sizes(
     claims=10_000,
     memory=50_000,
     walks=20,
+    hours=2,
+    down=2000,
     repeat=1,
     thorough=False,
 )
@@ -146,6 +151,13 @@ def _rules(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
     yield Case("changes", "duly", (), once=True)
 
 
+def _schedules(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
+    for batch in (10, 100):
+        yield Case("due", "duly", (sizes.schedules, batch, sizes.hours), f"batches of {batch}")
+    yield Case("catch_up", "duly", (sizes.schedules, 1), "due once")
+    yield Case("catch_up", "duly", (sizes.down, 24), "hourly, a day missed")
+
+
 _PLANS = {
     "insert": _insert,
     "drain": _drain,
@@ -155,6 +167,7 @@ _PLANS = {
     "claimers": _claimers,
     "memory": _memory,
     "rules": _rules,
+    "schedules": _schedules,
 }
 
 

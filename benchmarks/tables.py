@@ -20,7 +20,7 @@ class Table:
 
 
 def tables(results: Results) -> list[Table]:
-    own = (_claim, _claimers, _memory, _rules, _changes, _targets)
+    own = (_claim, _claimers, _memory, _rules, _changes, _due, _catch_up, _targets)
     made = [make(results) for make in (_insert, _drain, _lateness, _idle, *own)]
     return [table for table in made if table.rows]
 
@@ -99,6 +99,21 @@ def _changes(results: Results) -> Table:
             rows.append([what, *["right" if one else "wrong" for one in right]])
     columns = ["", "Duly", _version(results, "cronsim"), _version(results, "croniter")]
     return Table("changes", "Rules: when clocks change", columns, rows)
+
+
+def _due(results: Results) -> Table:
+    columns = {"schedules fired/s": _rate, "p50 ms": _ms("p50_ms"), "p99 ms": _ms("p99_ms"), "due": _events}
+    return _table(results, "due", "Due schedules, 50 who claim at once", columns, label_first=True)
+
+
+def _catch_up(results: Results) -> Table:
+    columns = {
+        "events fired": _events,
+        "occurrences": lambda row: f"{row.numbers[0] * row.numbers[1]:,}",
+        "seconds": _plain("seconds", 2),
+        "events/s": _rate,
+    }
+    return _table(results, "catch_up", "Due schedules, one worker", columns, label_first=True)
 
 
 def _version(results: Results, library: str) -> str:

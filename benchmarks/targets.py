@@ -82,6 +82,13 @@ def _rules(results: Results) -> Iterator[Verdict]:
         yield _under(results.find("rules", "duly", rule), f"next occurrence of {rule}", "duly_us", most, "µs")
 
 
+def _due(results: Results) -> Iterator[Verdict]:
+    row = results.find("due", "duly", "batches of 10")
+    what = f"50 claimers, {row.numbers[0] if row else 1000:,} due schedules"
+    yield _least(row, what, 10_000)
+    yield _under(row, f"{what}, p99", P99, 100, "ms")
+
+
 _JUDGES = {
     "drain": _drain,
     "insert": _insert,
@@ -91,6 +98,7 @@ _JUDGES = {
     "claimers": _claimers,
     "memory": _memory,
     "rules": _rules,
+    "due": _due,
 }
 
 

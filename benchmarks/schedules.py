@@ -1,0 +1,120 @@
+"""Duly's schedules: how fast heads fire and are followed, by fifty who claim at once, by one worker, after a day."""
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from itertools import chain
+
+import psycopg
+
+from benchmarks.claims import CLAIMERS, opened
+from benchmarks.crew import Broken
+from benchmarks.engine import Claimer, multiply_schedules, settle_all
+from benchmarks.peers import Peer
+from benchmarks.workloads import PATIENCE, Figures, quantile, tidy
+from duly import Duly, Event, cron, every
+from duly.testing import ManualClock
+
+HOURLY = (
+    every("1h"),
+    every("60m", start=datetime(2025, 6, 1, 0, 20, tzinfo=UTC)),
+    cron("0 * * * *"),
+    cron("0 * * * *", timezone="Europe/Brussels"),
+    cron("30 * * * *", timezone="Asia/Kolkata"),
+    cron("15 0-23 * * *", timezone="America/New_York"),
+    cron("45 0-23 * * *", timezone="Asia/Kathmandu"),
+    cron("5 0-23 * * *", timezone="Australia/Lord_Howe"),
+)
+"""All of them are due once in every hour; no clock is changed in January."""
+
+START = datetime(2026, 1, 15, 12, 2, tzinfo=UTC)
+UNLIKE = """\
+SELECT count(*) FROM (
+    SELECT count(*) FILTER (WHERE NOT e.head) AS fired, count(*) FILTER (WHERE e.head) AS heads,
+           coalesce(sum(e.stands_for) FILTER (WHERE NOT e.head), 0) AS occurrences
+    FROM duly.schedules AS s LEFT JOIN duly.events AS e ON e.series = 'schedule:' || s.id GROUP BY s.id
+) AS schedule WHERE fired <> %s OR occurrences <> %s OR heads <> 1
+"""
+
+
+def due(_peer: Peer, url: str, schedules: int, batch: int, rounds: int) -> Figures:
+    """Fifty claimers, as many pools, until each schedule has fired exactly once and has its next head; every hour."""
+    return asyncio.run(_due(url, schedules, batch, rounds))
+
+
+async def _due(url: str, schedules: int, batch: int, rounds: int) -> Figures:
+    clock = ManualClock(START)
+    everybody = [opened(url, clock) for _ in range(CLAIMERS)]
+    claimers = [Claimer(duly, f"bench-{n}") for n, duly in enumerate(everybody)]
+    for duly in everybody:
+        await duly.__aenter__()
+    await _stock(everybody[0], url, schedules)
+    spans: list[float] = []
+
+    async def take(claimer: Claimer) -> list[Event]:
+        """Until there are none; what others hold is theirs."""
+        fired = []
+        while True:
+            start = time.perf_counter()
+            heads = await claimer.claim_heads(batch)
+            if not heads:
+                return fired
+            spans.append(1000 * (time.perf_counter() - start))
+            fired += heads
+
+    wall = 0.0
+    for hour in range(1 + rounds):
+        if hour == 1:  # all are connected and prepared by now, as workers are that have run
+            wall, spans = 0.0, []
+        clock.advance(hours=1)
+        start = time.perf_counter()
+        fired = await asyncio.gather(*map(take, claimers))
+        wall += time.perf_counter() - start
+        await settle_all(everybody[0], "bench", list(chain(*fired)))
+    for duly in everybody:
+        await duly.__aexit__()
+    _check(url, fired=1 + rounds, occurrences=1 + rounds)
+    spans.sort()
+    rate = rounds * schedules / wall
+    return {"events_per_second": rate, "p50_ms": quantile(spans, 0.5), "p99_ms": quantile(spans, 0.99)}
+
+
+def catch_up(_peer: Peer, url: str, schedules: int, hours: int) -> Figures:
+    """One worker that finds every schedule due, as often as so many hours of downtime have missed."""
+    return asyncio.run(_catch_up(url, schedules, hours))
+
+
+async def _catch_up(url: str, schedules: int, hours: int) -> Figures:
+    clock = ManualClock(START)
+    fired = 0
+    duly = Duly(url, clock=clock)
+
+    @duly.on("bench")
+    async def handle(_event: Event) -> None:
+        nonlocal fired
+        fired += 1
+        if fired == schedules:
+            duly.stop()  # what is under way is settled first
+
+    async with duly, asyncio.timeout(PATIENCE):
+        await _stock(duly, url, schedules)
+        clock.advance(hours=hours)
+        start = time.perf_counter()
+        await duly.run(signals=False)
+        wall = time.perf_counter() - start
+    _check(url, fired=1, occurrences=hours)
+    return {"events_per_second": schedules / wall, "seconds": wall}
+
+
+async def _stock(duly: Duly, url: str, schedules: int) -> None:
+    for n, rule in enumerate(HOURLY):
+        await duly.schedules.put(f"bench-{n}", rule, "bench", {"n": n})
+    multiply_schedules(url, schedules // len(HOURLY) - 1)
+    tidy(url)
+
+
+def _check(url: str, *, fired: int, occurrences: int) -> None:
+    with psycopg.connect(url) as connection:
+        [unlike] = connection.execute(UNLIKE, [fired, occurrences]).fetchone() or [-1]
+    if unlike:
+        raise Broken(f"{unlike:,} schedules did not fire {fired} times for {occurrences} occurrences, or lack a head")
