@@ -93,10 +93,10 @@ def _catch_up(head: Event, schedule: Schedule, now: datetime) -> Fire | Drop:
 
 def _latest(head: Event, schedule: Schedule, now: datetime) -> Fire:
     table, itself = schedule.timetable, occurrence_of(head)
-    missed = _missed(head, schedule, now)
-    if missed is None:
-        return Fire(itself, 1, table.after(_past(head, schedule)))
-    following, last = missed
+    following = table.after(_past(head, schedule))
+    last = _last_missed(following, schedule, now)
+    if following is None or last is None:
+        return Fire(itself, 1, following)
     more = table.count(following.at, last.at)
     dropped = f"stands for {1 + more:,} occurrences, {_from_to(itself, last)}: only the latest fires"
     return Fire(last, 1 + more, table.after(last.at), dropped)
@@ -104,10 +104,10 @@ def _latest(head: Event, schedule: Schedule, now: datetime) -> Fire:
 
 def _all(head: Event, schedule: Schedule, now: datetime) -> Fire | Drop:
     table, limit = schedule.timetable, schedule.policies.misfire.limit
-    missed = _missed(head, schedule, now)
-    if missed is None:
-        return Fire(occurrence_of(head), 1, table.after(_past(head, schedule)))
-    following, last = missed
+    following = table.after(_past(head, schedule))
+    last = _last_missed(following, schedule, now)
+    if following is None or last is None:
+        return Fire(occurrence_of(head), 1, following)
     many = 1 + table.count(following.at, last.at)
     if many <= limit:
         return Fire(occurrence_of(head), 1, following)
@@ -133,16 +133,15 @@ def _skip(head: Event, schedule: Schedule, now: datetime) -> Fire | Drop:
     return Drop(f"{many:,} occurrences were {late}" if many > 1 else f"it was {late}", many, next)
 
 
-def _missed(head: Event, schedule: Schedule, now: datetime) -> tuple[Occurrence, Occurrence] | None:
-    """The first and the last occurrence after the head that are due as well; None when there are none."""
-    table = schedule.timetable
-    following = table.after(_past(head, schedule))
+def _last_missed(following: Occurrence | None, schedule: Schedule, now: datetime) -> Occurrence | None:
+    """The last occurrence that is due as well as the head, from the one that follows it on; None when none is."""
     if following is None or due_of(schedule, following) > now:
         return None
+    table = schedule.timetable
     last = table.last(now)
     if last is not None and due_of(schedule, last) > now:  # its jitter lies ahead
         last = table.last(last.at - BEFORE)
-    return following, last if last is not None and last.at > following.at else following
+    return last if last is not None and last.at > following.at else following
 
 
 def _past(head: Event, schedule: Schedule) -> datetime:
