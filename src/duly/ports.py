@@ -73,8 +73,16 @@ class Reserved(NamedTuple):
 NOTHING_SEEN = Seen()
 
 
-class Retired(NamedTuple):
-    """How a claimed head fires."""
+class Heads(NamedTuple):
+    """Heads that are locked, their schedules, which are locked as well, and the store's clock."""
+
+    heads: list[Event]
+    schedules: list[Schedule]
+    now: datetime
+
+
+class Fired(NamedTuple):
+    """How a head fires."""
 
     id: str
     due: datetime
@@ -127,20 +135,29 @@ class ScheduleStatements(Protocol):
     async def plant(self, events: Sequence[NewEvent]) -> set[str]:
         """Insert events of series; the ids that went in. The others' identity (series, occurrence) was taken."""
 
-    async def retire(self, heads: Sequence[Retired]) -> None:
-        """Claimed heads are heads no longer, and fire."""
+    async def due_heads(self, room: Mapping[str, int]) -> Heads:
+        """Ready heads, oldest first, at most so many of each lane, locked but not claimed."""
+
+    async def reserved_heads(self, reserved: Sequence[Reserved]) -> Heads:
+        """Those that are still reserved, as they now are, locked but not claimed."""
+
+    async def fire(self, heads: Sequence[Fired], worker: str, now: datetime, lease: timedelta) -> None:
+        """Claim locked heads: they are heads no longer."""
 
     async def drop(self, heads: Mapping[str, tuple[int, str, str]], by: str) -> None:
         """Heads are SKIPPED: for each id, how many occurrences it stands for, the act, and the reason."""
 
     async def hold(self, heads: Mapping[str, str], by: str) -> None:
-        """Claimed heads are claimed no longer, and wait for a reason."""
+        """Heads wait for a reason."""
 
     async def taken(self, identities: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
         """Which of these (series, occurrence) have an event already."""
 
     async def head(self, series: str) -> Event | None:
         """The head of a series, locked until the transaction ends."""
+
+    async def head_id(self, series: str) -> str | None:
+        """Which event is the head of a series, not locked."""
 
     async def reshape(self, head: Event, anew: NewEvent) -> None:
         """Give a locked head that has not started the content, occurrence and due time of *anew*."""
@@ -193,9 +210,6 @@ class Statements(ScheduleStatements, Protocol):
     ) -> list[Event]:
         """Take ready events that are no heads, oldest first, at most so many of each lane. What has become ready before
         what was *seen* may be overlooked."""
-
-    async def claim_heads(self, worker: str, room: Mapping[str, int], lease: timedelta) -> list[Event]:
-        """Take ready heads. In the same transaction they must be retired, and their successors planted."""
 
     async def claim_alone(self, worker: str, lanes: Sequence[str], lease: timedelta) -> list[Event]:
         """Take one event that a crash interrupted, recording the interruption. One that was interrupted

@@ -90,8 +90,9 @@ class DoomedTransaction:
     async def claim(self, *args: Any) -> list[Event]:
         return self._claiming(await self._transaction.claim(*args))
 
-    async def claim_heads(self, *args: Any) -> list[Event]:
-        return self._claiming(await self._transaction.claim_heads(*args))
+    async def fire(self, heads: Any, *args: Any) -> None:
+        await self._transaction.fire(heads, *args)
+        self._claiming([await self._transaction.get(one.id) for one in heads])
 
     async def claim_alone(self, *args: Any) -> list[Event]:
         return self._claiming(await self._transaction.claim_alone(*args))

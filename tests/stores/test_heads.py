@@ -6,7 +6,7 @@ import pytest
 from duly.core.model import Schedule, Status
 from duly.core.recurrence import Occurrence
 from duly.core.rules import every
-from duly.ports import Retired
+from duly.ports import Fired
 from duly.testing import ManualClock
 from tests.make import DAY, HOUR, LANE, LEASE, MINUTE, START, make_event, make_head, make_new, make_schedule
 from tests.stores.rows import keep
@@ -65,17 +65,19 @@ async def test_one_can_ask_which_occurrences_are_taken(store: Any) -> None:
     assert await store.taken([]) == set()
 
 
-async def test_a_retired_head_fires_as_the_occurrence_it_is_told(store: Any) -> None:
+async def test_a_head_fires_as_the_occurrence_it_is_told(store: Any) -> None:
     schedule = make_schedule()
     head = make_head(schedule, due=START)
     await store.plant([head])
-    [claimed] = await store.claim_heads("w1", {LANE: 1}, LEASE)
-    assert claimed.head
-    await store.retire([Retired(head.id, START + 4 * HOUR, Occurrence("later", START + 3 * HOUR), 4, True)])
+    found = await store.due_heads({LANE: 1})
+    assert ([one.id for one in found.heads], found.now) == ([head.id], START)
+    fires = Fired(head.id, START + 4 * HOUR, Occurrence("later", START + 3 * HOUR), 4, True)
+    await store.fire([fires], "w1", START, LEASE)
     fired = await store.get(head.id)
     assert (fired.head, fired.due, fired.occurrence, fired.stands_for) == (False, START + 4 * HOUR, "later", 4)
     assert (fired.scheduled, fired.gated) == (START + 3 * HOUR, True)
-    assert (fired.status, fired.version, fired.ready) == (Status.PROCESSING, 2, claimed.ready), "its claim stays"
+    assert (fired.status, fired.version, fired.ready) == (Status.PROCESSING, 2, START + LEASE)
+    assert (fired.worker, fired.claimed) == ("w1", START)
     next = make_head(schedule, due=START + 5 * HOUR)
     assert await store.plant([next]) == {next.id}, "its place is free"
 
@@ -157,4 +159,4 @@ async def test_heads_and_timers_are_claimed_apart(store: Any) -> None:
     await store.plant([head])
     await store.add([timer])
     assert [event.id for event in await store.claim("w1", {LANE: 5}, LEASE)] == [timer.id]
-    assert [event.id for event in await store.claim_heads("w1", {LANE: 5}, LEASE)] == [head.id]
+    assert [event.id for event in (await store.due_heads({LANE: 5})).heads] == [head.id]

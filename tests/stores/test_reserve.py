@@ -105,7 +105,7 @@ async def test_heads_are_reserved_too(store: Any, clock: ManualClock) -> None:
     reserved = await reserve(store)
     assert [(one.id, one.head) for one in reserved] == [(head.id, True)]
     clock.advance(AHEAD)
-    assert await store.claim_heads("w2", {LANE: 5}, LEASE) == []
+    assert (await store.due_heads({LANE: 5})).heads == []
     [event] = await start(store, reserved)
     assert event.head, "it is for the caller to retire it"
 

@@ -17,7 +17,7 @@ from duly.core.model import Event
 from duly.errors import StoreUnavailable
 from duly.flow.alarm import Alarm
 from duly.flow.claim import NONE, tell_heads
-from duly.flow.heads import succeed_heads
+from duly.flow.heads import Claimant, succeed_heads
 from duly.flow.outage import Outage
 from duly.ports import Reserved, Store
 from duly.signals import Claimed, Signals
@@ -134,10 +134,11 @@ class Ahead:
 
     async def _start_heads(self, heads: Sequence[Reserved]) -> Started:
         async with self._store.begin() as tx:
-            started, now = await tx.start(heads, self._lease, self._worker)
-            at = time.monotonic()
-            latest = max((event.due for event in started), default=now)
-            succeeded = await succeed_heads(tx, started, latest) if started else NONE
+            found = await tx.reserved_heads(heads)
+            now, at = found.now, time.monotonic()
+            latest = max((head.due for head in found.heads), default=now)
+            claimant = Claimant(self._worker, self._lease)
+            succeeded = await succeed_heads(tx, found, latest, claimant) if found.heads else NONE
         tell_heads(succeeded, self._worker, self._signals)
         return Started(succeeded.fired, now, at)
 

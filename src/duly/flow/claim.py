@@ -8,7 +8,7 @@ import msgspec
 
 from duly.core.model import Event, Status
 from duly.flow.gates import let_go_after
-from duly.flow.heads import Succeeded, succeed_heads
+from duly.flow.heads import Claimant, Succeeded, succeed_heads
 from duly.ports import NOTHING_SEEN, Horizon, Store
 from duly.signals import Claimed, DeadLettered, Halted, Interrupted, Signals, Skipped
 
@@ -75,8 +75,8 @@ async def claim_heads(
 ) -> Succeeded:
     """Heads that are this worker's until the lease ends. Their successors are planned already."""
     async with store.begin() as tx:
-        heads = await tx.claim_heads(worker, room, lease)
-        succeeded = await succeed_heads(tx, heads, heads[0].claimed or heads[0].due) if heads else NONE
+        found = await tx.due_heads(room)
+        succeeded = await succeed_heads(tx, found, found.now, Claimant(worker, lease)) if found.heads else NONE
     tell_heads(succeeded, worker, signals)
     return succeeded
 

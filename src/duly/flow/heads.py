@@ -1,17 +1,17 @@
 """What follows a head. Whatever ends being one gets its successor in the same transaction, or a reason why not."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import msgspec
 
 from duly.core.failure import describe, storable
-from duly.core.model import Event, Schedule
+from duly.core.model import Event, Schedule, Status
 from duly.core.recurrence import Occurrence
 from duly.core.succession import PAUSED, Drop, Facts, Fire, Hold, decide, due_of, head_of, occurrence_of
 from duly.flow.ids import new_id
-from duly.ports import Retired, Statements
+from duly.ports import Fired, Heads, Statements
 
 ENDED, ERROR = "ended", "error: "
 MOST_TAKEN = 100
@@ -28,6 +28,13 @@ class Next(NamedTuple):
     occurrence: Occurrence
 
 
+class Claimant(NamedTuple):
+    """Who claims, and for how long."""
+
+    worker: str
+    lease: timedelta
+
+
 class Succeeded(NamedTuple):
     """The heads that fire, as they do; those that do not, with the reason; how many have to wait; and the series that
     go no further."""
@@ -42,10 +49,11 @@ class Succeeded(NamedTuple):
         return len(self.fired) + len(self.dropped) + self.held
 
 
-async def succeed_heads(tx: Statements, heads: Sequence[Event], now: datetime) -> Succeeded:
-    """Decide about heads that are claimed, carry it out, and plan what follows them."""
-    schedules = await _schedules(tx, heads)
-    facts = await _facts(tx, list(schedules.values()), now)
+async def succeed_heads(tx: Statements, found: Heads, by: datetime, claimant: Claimant) -> Succeeded:
+    """Decide about heads that are due by then, carry it out, and plan what follows them. All that happens to a head is
+    written once."""
+    heads, schedules = found.heads, {schedule.series: schedule for schedule in found.schedules}
+    facts = await _facts(tx, found.schedules, by)
     fires: dict[str, Fire] = {}
     drops: dict[str, Drop] = {}
     holds: dict[str, str] = {}
@@ -75,7 +83,7 @@ async def succeed_heads(tx: Statements, heads: Sequence[Event], now: datetime) -
             halted[schedule.id] = ENDED
         else:
             wanted.append(Next(schedule, decision.next))
-    fired = await _retire(tx, heads, fires, schedules)
+    fired = await _fire(tx, found, fires, schedules, claimant)
     if drops:
         await tx.drop({id: (drop.stands_for, drop.act, drop.reason) for id, drop in drops.items()}, SCHEDULE)
     if holds:
@@ -89,10 +97,10 @@ async def succeed_heads(tx: Statements, heads: Sequence[Event], now: datetime) -
 
 async def plan_next(tx: Statements, head: Event) -> None:
     """What follows a head that somebody ends by hand; it is locked, and no head from now on."""
-    schedules = await _schedules(tx, [head])
-    schedule = schedules.get(head.series or "")
-    if schedule is None:
+    locked = await tx.schedules([schedule_id(head.series)])  # events come first, then schedules
+    if not locked:
         return
+    [schedule] = locked
     try:
         following = schedule.timetable.after(max(occurrence_of(head).at, head.due))
     except Exception as error:
@@ -126,12 +134,6 @@ async def plant(tx: Statements, wanted: Sequence[Next]) -> dict[str, str]:
     return halted
 
 
-async def _schedules(tx: Statements, heads: Sequence[Event]) -> dict[str, Schedule]:
-    """Locked: events come first, then schedules."""
-    found = await tx.schedules(sorted({schedule_id(head.series) for head in heads}))
-    return {schedule.series: schedule for schedule in found}
-
-
 async def _facts(tx: Statements, schedules: Sequence[Schedule], now: datetime) -> dict[str, Facts]:
     """Asked only for the schedules whose policies need it."""
     limited, depending = [], []
@@ -150,17 +152,17 @@ async def _facts(tx: Statements, schedules: Sequence[Schedule], now: datetime) -
     return {one.id: Facts(now, under_way.get(one.series, 0), succeeded.get(one.id)) for one in schedules}
 
 
-async def _retire(
-    tx: Statements, heads: Sequence[Event], fires: Mapping[str, Fire], schedules: Mapping[str, Schedule]
+async def _fire(
+    tx: Statements, found: Heads, fires: Mapping[str, Fire], schedules: Mapping[str, Schedule], claimant: Claimant
 ) -> list[Event]:
-    firing = [head for head in heads if head.id in fires]
+    firing = [head for head in found.heads if head.id in fires]
     moved = {
         head.id: (head.series or "", fires[head.id].occurrence.name)
         for head in firing
         if fires[head.id].occurrence.name != head.occurrence
     }
     taken = await tx.taken(list(moved.values())) if moved else set()
-    fired, retired, notes = [], [], []
+    fired, written, notes = [], [], []
     for head in firing:
         fire = fires[head.id]
         schedule = schedules.get(head.series or "")
@@ -170,12 +172,17 @@ async def _retire(
         else:
             occurrence = fire.occurrence
             due = occurrence.at if schedule is None else due_of(schedule, occurrence)
-        retired.append(Retired(head.id, due, occurrence, fire.stands_for, gated))
+        written.append(Fired(head.id, due, occurrence, fire.stands_for, gated))
         if fire.note is not None:
             notes.append((head.id, "caught up", fire.note))
         fired.append(
             msgspec.structs.replace(
                 head,
+                status=Status.PROCESSING,
+                version=head.version + 1,
+                worker=claimant.worker,
+                claimed=found.now,
+                ready=found.now + claimant.lease,
                 head=False,
                 due=due,
                 scheduled=occurrence.at,
@@ -184,8 +191,8 @@ async def _retire(
                 gated=gated,
             )
         )
-    if retired:
-        await tx.retire(retired)
+    if written:
+        await tx.fire(written, claimant.worker, found.now, claimant.lease)
     if notes:
         await tx.note(notes, SCHEDULE)
     return fired

@@ -24,6 +24,7 @@ from duly.flow.ids import new_id
 from duly.ports import Statements, Store
 
 MOST_DEPENDENCIES = 100
+MOST_TRIES = 10
 THE_END = datetime(9999, 1, 1, tzinfo=UTC)
 
 
@@ -56,7 +57,7 @@ async def put_schedule(
 ) -> Schedule:
     """Create or replace. An unchanged rule keeps its next event; a changed one moves it, if it has not started."""
     asked = _checked(draft, channels)
-    for _ in range(3):
+    for _ in range(MOST_TRIES):
         if tx is not None:
             stored = await _put(tx, asked, by)
         else:
@@ -88,7 +89,7 @@ async def _create(tx: Statements, asked: Asked, by: str) -> Schedule | None:
 async def _replace(tx: Statements, asked: Asked, known: Schedule, by: str) -> Schedule | None:
     head = await tx.head(known.series)  # events are locked first, then schedules
     locked = await tx.schedules([known.id])
-    if not locked or (head is None) != (await tx.head(known.series) is None):
+    if not locked or await tx.head_id(known.series) != (head and head.id):
         return None  # deleted, or claimed, meanwhile
     [stored] = locked
     now = await tx.now()

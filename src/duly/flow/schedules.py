@@ -22,7 +22,7 @@ from duly.errors import Conflict, Invalid, NotFound, Problem
 from duly.flow.gates import ITS_TURN, PASSED, SKIP, let_go, pause, resume, told
 from duly.flow.heads import plan_next
 from duly.flow.ids import new_id
-from duly.flow.put_schedule import ScheduleDraft, put_schedule
+from duly.flow.put_schedule import MOST_TRIES, ScheduleDraft, put_schedule
 from duly.flow.replan import Replanned, replan
 from duly.ports import Statements, Store, Transaction
 
@@ -119,8 +119,8 @@ class Schedules:
     async def pause(
         self, name: str, *, tenant: str = "default", by: str = "api", reason: str | None = None
     ) -> Schedule:
-        """Nothing of it starts any more; what has begun goes on to its end, with its retries. Its next event stays where
-        it is, held."""
+        """Nothing of it starts any more; what has begun goes on to its end, with its retries. Its next event stays
+        where it is, held."""
         async with self._locked(name, tenant) as (tx, schedule, _head):
             if schedule.enabled:
                 paused = msgspec.structs.replace(schedule, enabled=False)
@@ -312,16 +312,17 @@ class Schedules:
     async def _locked(
         self, name: str, tenant: str, *, head: bool = True
     ) -> AsyncIterator[tuple[Transaction, Schedule, Event | None]]:
-        """A schedule and its head, which nobody else can change meanwhile. Events are locked first."""
-        known = await self.get(name, tenant=tenant)
-        async with self._store.begin() as tx:
-            locked_head = await tx.head(known.series) if head else None
-            found = await tx.schedules([known.id])
-            if not found:
-                raise NotFound(f"there is no schedule {name!r:.60}{_in(tenant)} any more")
-            if head and (again := await tx.head(known.series)) != locked_head:
-                locked_head = again  # claimed meanwhile, and this is what follows it
-            yield tx, found[0], locked_head
+        """A schedule and its head, which nobody else can change meanwhile. Events are locked first; when the head has
+        been claimed before the schedule was locked too, it is tried again."""
+        for _ in range(MOST_TRIES):
+            known = await self.get(name, tenant=tenant)
+            async with self._store.begin() as tx:
+                own_head = await tx.head(known.series) if head else None
+                found = await tx.schedules([known.id])
+                if found and (not head or await tx.head_id(known.series) == (own_head and own_head.id)):
+                    yield tx, found[0], own_head
+                    return
+        raise Conflict(f"schedule {name!r} is being changed by others just now: try again")
 
 
 def _table(what: Any, timezone: str | None, policies: dict[str, Any], now: datetime) -> Timetable:

@@ -1,11 +1,12 @@
 """What every group of statements needs: a way to ask, and to write values as the dialect wants them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from duly.core.model import Event, NewEvent
+from duly.ports import Reserved
 
 Columns = dict[str, list[Any]]
 
@@ -34,6 +35,18 @@ class Asking(ABC):
 
     @abstractmethod
     def read_event(self, row: Any) -> Event: ...
+
+    @abstractmethod
+    def room(self, room: Mapping[str, int], since: Mapping[str, datetime] | None = None) -> Columns:
+        """A row for each lane."""
+
+    def reservations(self, reserved: Sequence[Reserved]) -> Columns:
+        ordered = sorted(reserved)
+        return {
+            "id": [one.id for one in ordered],
+            "version": [one.version for one in ordered],
+            "until": [self.instant(one.until) for one in ordered],
+        }
 
     def instants(self, values: Sequence[datetime | None]) -> list[Any]:
         return [None if value is None else self.instant(value) for value in values]

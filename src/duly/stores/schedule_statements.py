@@ -1,14 +1,15 @@
 """The statements about schedules, their heads, and what is held."""
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from duly.core.model import Event, NewEvent, Schedule
 from duly.core.succession import FULL, PAUSED
-from duly.ports import Moved, Retired
+from duly.ports import Fired, Heads, Moved, Reserved
 from duly.stores.asking import Asking, Columns
 
 HEAD_COLUMNS = (
@@ -24,11 +25,11 @@ class ScheduleStatements(Asking):
     # -- schedules
 
     async def schedules(self, ids: Sequence[str]) -> list[Schedule]:
-        return [self._schedule(row) for row in await self.ask("schedules", ids=self.listed(ids))]
+        return [self.read_schedule(row) for row in await self.ask("schedules", ids=self.listed(ids))]
 
     async def schedule_named(self, tenant: str, name: str) -> Schedule | None:
         rows = await self.ask("schedule_named", tenant=tenant, schedule=name)
-        return self._schedule(rows[0]) if rows else None
+        return self.read_schedule(rows[0]) if rows else None
 
     async def shown_schedule(self, tenant: str, name: str) -> Schedule | None:
         rows = await self.ask("shown_schedule", tenant=tenant, schedule=name)
@@ -39,7 +40,7 @@ class ScheduleStatements(Asking):
         return [self._shown(row) for row in rows]
 
     async def declared(self) -> list[Schedule]:
-        return [self._schedule(row) for row in await self.ask("declared")]
+        return [self.read_schedule(row) for row in await self.ask("declared")]
 
     async def put_schedule(self, schedule: Schedule) -> bool:
         rows = await self.ask(
@@ -79,7 +80,17 @@ class ScheduleStatements(Asking):
         values = self.batch(events, HEAD_COLUMNS)
         return {row[0] for row in await self.ask("plant", values, soon=self.span(self.soon))}
 
-    async def retire(self, heads: Sequence[Retired]) -> None:
+    async def due_heads(self, room: Mapping[str, int]) -> Heads:
+        return await self.read_heads(await self.ask("due_heads", self.room(room)))
+
+    async def reserved_heads(self, reserved: Sequence[Reserved]) -> Heads:
+        return await self.read_heads(await self.ask("reserved_heads", self.reservations(reserved)))
+
+    @abstractmethod
+    async def read_heads(self, rows: Sequence[Any]) -> Heads:
+        """Heads as the queries tell of them."""
+
+    async def fire(self, heads: Sequence[Fired], worker: str, now: datetime, lease: timedelta) -> None:
         values: Columns = {
             "id": [one.id for one in heads],
             "due": self.instants([one.due for one in heads]),
@@ -88,7 +99,7 @@ class ScheduleStatements(Asking):
             "stands_for": [one.stands_for for one in heads],
             "gated": [one.gated for one in heads],
         }
-        await self.ask("retire", values)
+        await self.ask("fire", values, worker=worker, claimed=self.instant(now), until=self.instant(now + lease))
 
     async def drop(self, heads: Mapping[str, tuple[int, str, str]], by: str) -> None:
         values: Columns = {
@@ -108,6 +119,10 @@ class ScheduleStatements(Asking):
 
     async def head(self, series: str) -> Event | None:
         return self.one(await self.ask("head", series=series))
+
+    async def head_id(self, series: str) -> str | None:
+        rows = await self.ask("head_id", series=series)
+        return rows[0][0] if rows else None
 
     async def reshape(self, head: Event, anew: NewEvent) -> None:
         await self.ask(
@@ -179,7 +194,7 @@ class ScheduleStatements(Asking):
 
     # -- reading
 
-    def _schedule(self, row: Any) -> Schedule:
+    def read_schedule(self, row: Any) -> Schedule:
         (id, tenant, name, type, rule, timezone, policies, payload, target, retry, enabled, halted, origin, created,
          updated) = row[:15]  # fmt: skip
         return Schedule(
@@ -202,7 +217,7 @@ class ScheduleStatements(Asking):
 
     def _shown(self, row: Any) -> Schedule:
         next_at, held, last_at = row[15:18]
-        plain = self._schedule(row)
+        plain = self.read_schedule(row)
         return msgspec.structs.replace(
             plain, next_at=self.maybe_instant(next_at), held=held, last_at=self.maybe_instant(last_at)
         )

@@ -118,17 +118,13 @@ class Statements(ScheduleStatements, ABC):
         rows = await self.ask("claim", self.room(room, seen.fresh), worker=worker, lease=self.span(lease))
         return self.read_claims(rows, worker, lease)
 
-    async def claim_heads(self, worker: str, room: Mapping[str, int], lease: timedelta) -> list[Event]:
-        rows = await self.ask("claim_heads", self.room(room), worker=worker, lease=self.span(lease))
-        return self.read_claims(rows, worker, lease)
-
     def read_claims(self, rows: Sequence[Any], worker: str, lease: timedelta) -> list[Event]:
         if not rows:
             return []
         claimed = EPOCH + timedelta(microseconds=rows[0][-1])
         until = claimed + lease
         events = [self.read_claimed(row, claimed, until, worker) for row in rows]
-        events.sort(key=_by_due)
+        events.sort(key=by_due)
         return events
 
     async def claim_alone(self, worker: str, lanes: Sequence[str], lease: timedelta) -> list[Event]:
@@ -156,20 +152,12 @@ class Statements(ScheduleStatements, ABC):
         return reserved, _latest(rows)
 
     async def start(self, reserved: Sequence[Reserved], lease: timedelta, worker: str) -> tuple[list[Event], datetime]:
-        rows = await self.ask("start", self._reservations(reserved), lease=self.span(lease))
+        rows = await self.ask("start", self.reservations(reserved), lease=self.span(lease))
         return self.read_claims([tuple(row)[:-1] for row in rows], worker, lease), _latest(rows)
 
     async def release(self, reserved: Sequence[Reserved], patience: timedelta) -> None:
         lanes = self.listed(sorted({one.lane for one in reserved}))
-        await self.ask("release", self._reservations(reserved), patience=self.span(patience), lanes=lanes)
-
-    def _reservations(self, reserved: Sequence[Reserved]) -> Columns:
-        ordered = sorted(reserved)
-        return {
-            "id": [one.id for one in ordered],
-            "version": [one.version for one in ordered],
-            "until": [self.instant(one.until) for one in ordered],
-        }
+        await self.ask("release", self.reservations(reserved), patience=self.span(patience), lanes=lanes)
 
     async def horizon(self, lanes: Sequence[str], seen: Seen = NOTHING_SEEN) -> tuple[Horizon, Seen]:
         [row] = await self.ask("horizon", **self.horizon_parameters(lanes, seen))
@@ -286,7 +274,7 @@ def _latest(rows: Sequence[Any]) -> datetime:
     return EPOCH + timedelta(microseconds=max((row[-1] for row in rows), default=0))
 
 
-_by_due = attrgetter("due")
+by_due = attrgetter("due")
 
 
 def _by_id(settlement: Settlement) -> str:

@@ -135,20 +135,6 @@ WITH picked AS MATERIALIZED (
 )
 {take}
 
--- name: claim_heads
-WITH picked AS MATERIALIZED (
-    SELECT found.id
-    FROM unnest(:lane::text[], :free::int[]) AS room (lane, free)
-    CROSS JOIN LATERAL (
-        SELECT id FROM duly.events
-        WHERE lane = room.lane AND head AND ready <= {now}
-        ORDER BY ready
-        LIMIT room.free
-        FOR UPDATE SKIP LOCKED
-    ) AS found
-)
-{take}
-
 -- name: reserve
 -- What is due in a moment, for a worker that will start each at its instant. Nothing is started yet, so all that
 -- changes is the version, and until when nobody else may have it.
@@ -336,11 +322,47 @@ SELECT id::text, (SELECT count(pg_notify('duly', lane)::text)
                   FROM (SELECT DISTINCT lane FROM e WHERE ready <= {now} + :soon::bigint * {us}) AS soon)
 FROM e
 
--- name: retire
--- A claimed head is one no longer; where downtime missed some, it fires as the latest of them.
+-- fragment: with_schedules
+-- (Where a series is a schedule's, that is locked too, in the order of their ids.)
+SELECT {event}, {micros}, {schedule}
+FROM (SELECT * FROM picked ORDER BY series) AS e
+LEFT JOIN LATERAL (
+    SELECT * FROM duly.schedules
+    WHERE id = CASE WHEN e.series LIKE 'schedule:%' THEN substr(e.series, 10)::uuid END
+    FOR UPDATE
+) AS s ON true
+
+-- name: due_heads
+WITH picked AS MATERIALIZED (
+    SELECT found.*
+    FROM unnest(:lane::text[], :free::int[]) AS room (lane, free)
+    CROSS JOIN LATERAL (
+        SELECT * FROM duly.events
+        WHERE lane = room.lane AND head AND ready <= {now}
+        ORDER BY ready
+        LIMIT room.free
+        FOR UPDATE SKIP LOCKED
+    ) AS found
+)
+{with_schedules}
+
+-- name: reserved_heads
+-- As with `start`, nobody waits for the disk here.
+WITH at_once AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS done),
+picked AS MATERIALIZED (
+    SELECT events.* FROM unnest(:id::uuid[], :version::int[], :until::timestamptz[]) AS mine (id, version, until)
+    JOIN duly.events ON events.id = mine.id AND events.version = mine.version AND events.ready = mine.until
+    WHERE events.unsettled = 0 AND (SELECT done FROM at_once) = 'off'
+    FOR UPDATE OF events
+)
+{with_schedules}
+
+-- name: fire
+-- A head is claimed, and is one no longer; where downtime missed some, it fires as the latest of them.
 UPDATE duly.events AS e
-SET head = false, due = given.due, scheduled = given.scheduled, occurrence = given.occurrence,
-    stands_for = given.stands_for, gated = given.gated
+SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = :claimed::timestamptz,
+    ready = :until::timestamptz, head = false, due = given.due, scheduled = given.scheduled,
+    occurrence = given.occurrence, stands_for = given.stands_for, gated = given.gated
 FROM unnest(:id::uuid[], :due::timestamptz[], :scheduled::timestamptz[], :occurrence::text[], :stands_for::int[],
             :gated::boolean[])
   AS given (id, due, scheduled, occurrence, stands_for, gated)
@@ -351,7 +373,7 @@ RETURNING e.id::text
 -- Heads that will not fire.
 WITH e AS (
     UPDATE duly.events AS e
-    SET head = false, status = 'SKIPPED', ready = NULL, held = NULL, unsettled = 0, stands_for = given.stands_for
+    SET head = false, status = 'SKIPPED', ready = NULL, held = NULL, stands_for = given.stands_for
     FROM unnest(:id::uuid[], :stands_for::int[], :act::text[], :detail::text[]) AS given (id, stands_for, act, detail)
     WHERE e.id = given.id
     RETURNING e.id, e.version, given.act, given.detail
@@ -362,9 +384,9 @@ WITH e AS (
 SELECT id::text FROM e
 
 -- name: hold
--- Claimed heads that have to wait all the same: they are claimed no longer.
+-- Heads that are due, and have to wait all the same.
 WITH e AS (
-    UPDATE duly.events AS e SET status = 'PENDING', ready = NULL, held = given.held, unsettled = 0
+    UPDATE duly.events AS e SET ready = NULL, held = given.held
     FROM unnest(:id::uuid[], :held::text[]) AS given (id, held)
     WHERE e.id = given.id
     RETURNING e.id, e.version, e.held
@@ -483,6 +505,9 @@ JOIN duly.events AS e ON e.series = wanted.series AND e.occurrence = wanted.occu
 
 -- name: head
 SELECT {event} FROM duly.events AS e WHERE series = :series AND head FOR UPDATE
+
+-- name: head_id (read)
+SELECT id::text FROM duly.events WHERE series = :series AND head
 
 -- name: reshape
 -- A head that has not started follows its schedule, in place.

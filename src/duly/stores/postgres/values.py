@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duly.core.model import Event, Status
-from duly.ports import Seen
-from duly.stores.asking import Columns
+from duly.ports import Heads, Seen
+from duly.stores.asking import EPOCH, Columns
 from duly.stores.specs import Dialect
-from duly.stores.statements import STATUSES, Statements
+from duly.stores.statements import STATUSES, Statements, by_due
 
 MICROSECOND = timedelta(microseconds=1)
 
@@ -76,6 +76,12 @@ class PostgresStatements(Statements):
             retry, key, correlation_id, series, occurrence, head, None, last_error, created, claimed, None, worker,
             scheduled, timezone, zone_data, gated,
         )  # fmt: skip
+
+    async def read_heads(self, rows: Sequence[Any]) -> Heads:
+        now = EPOCH + timedelta(microseconds=rows[0][29] if rows else 0)
+        heads = [self.read_event(row) for row in rows]
+        heads.sort(key=by_due)
+        return Heads(heads, [self.read_schedule(row[30:]) for row in rows if row[30] is not None], now)
 
     def horizon_parameters(self, lanes: Sequence[str], seen: Seen) -> dict[str, Any]:
         return {"lane": list(lanes), "since": [seen.fresh.get(lane) for lane in lanes], "leased": seen.leased}

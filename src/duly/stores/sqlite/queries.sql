@@ -81,15 +81,6 @@ WHERE id IN (
 )
 RETURNING {claimed}, :now
 
--- name: claim_heads
-UPDATE events
-SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = :now,
-    ready = :now + :lease
-WHERE id IN (
-    SELECT id FROM events WHERE lane = :lane AND head AND ready IS NOT NULL AND ready <= :now ORDER BY ready LIMIT :free
-)
-RETURNING {claimed}, :now
-
 -- name: reserve
 -- What is due in a moment, for a worker that will start each at its instant. Nothing is started yet, so all that
 -- changes is the version, and until when nobody else may have it.
@@ -237,10 +228,19 @@ FROM json_each(:rows) WHERE true
 ON CONFLICT (series, occurrence) WHERE series IS NOT NULL DO NOTHING
 RETURNING id
 
--- name: retire
--- A claimed head is one no longer; where downtime missed some, it fires as the latest of them.
+-- name: due_heads
+SELECT {event}, :now FROM events WHERE lane = :lane AND head AND ready IS NOT NULL AND ready <= :now
+ORDER BY ready LIMIT :free
+
+-- name: reserved_heads
+SELECT {event}, :now FROM events
+WHERE (id, version, ready) IN (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:rows)) AND unsettled = 0
+
+-- name: fire
+-- A head is claimed, and is one no longer; where downtime missed some, it fires as the latest of them.
 UPDATE events
-SET head = 0, due = given.due, scheduled = given.scheduled, occurrence = given.occurrence,
+SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = :claimed, ready = :until,
+    head = 0, due = given.due, scheduled = given.scheduled, occurrence = given.occurrence,
     stands_for = given.stands_for, gated = given.gated
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS due, value ->> 2 AS scheduled, value ->> 3 AS occurrence,
              value ->> 4 AS stands_for, value ->> 5 AS gated FROM json_each(:rows)) AS given
@@ -252,16 +252,16 @@ RETURNING id
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT e.id, :now, value ->> 2, :by, e.version, value ->> 3 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0;
 UPDATE events
-SET head = 0, status = 'SKIPPED', ready = NULL, held = NULL, unsettled = 0, stands_for = given.stands_for
+SET head = 0, status = 'SKIPPED', ready = NULL, held = NULL, stands_for = given.stands_for
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS stands_for FROM json_each(:rows)) AS given
 WHERE events.id = given.id
 RETURNING id
 
 -- name: hold
--- Claimed heads that have to wait all the same: they are claimed no longer.
+-- Heads that are due, and have to wait all the same.
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT e.id, :now, 'held', :by, e.version, value ->> 1 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0;
-UPDATE events SET status = 'PENDING', ready = NULL, held = given.held, unsettled = 0
+UPDATE events SET ready = NULL, held = given.held
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS held FROM json_each(:rows)) AS given
 WHERE events.id = given.id
 RETURNING id
@@ -350,6 +350,9 @@ JOIN events AS e ON e.series = wanted.value ->> 0 AND e.occurrence = wanted.valu
 
 -- name: head
 SELECT {event} FROM events WHERE series = :series AND head
+
+-- name: head_id (read)
+SELECT id FROM events WHERE series = :series AND head
 
 -- name: reshape
 -- A head that has not started follows its schedule, in place.

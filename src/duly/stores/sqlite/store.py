@@ -19,13 +19,13 @@ import msgspec
 from duly.core.model import Event, Status
 from duly.core.recurrence import instant_name
 from duly.errors import Misuse, StoreError, StoreUnavailable
-from duly.ports import Clock, Seen
+from duly.ports import Clock, Heads, Seen
 from duly.stores.asking import EPOCH, Columns
 from duly.stores.migrations import migrations, pending, require_current
 from duly.stores.queries import Query
 from duly.stores.specs import Dialect
 from duly.stores.sqlite.waker import SqliteWaker
-from duly.stores.statements import STATUSES, Autocommit, Statements
+from duly.stores.statements import STATUSES, Autocommit, Statements, by_due
 
 T = TypeVar("T")
 
@@ -119,6 +119,13 @@ class SqliteStatements(Statements):
 
     def settled(self, ids: Sequence[str], rows: Sequence[Any]) -> set[str]:
         return {row[0] for row in rows}
+
+    async def read_heads(self, rows: Sequence[Any]) -> Heads:
+        # Nobody else can write meanwhile, so asking a second time tells of the same moment.
+        heads = [self.read_event(row) for row in rows]
+        heads.sort(key=by_due)
+        found = await self.schedules(sorted({(head.series or "").partition(":")[2] for head in heads})) if heads else []
+        return Heads(heads, found, from_micros(rows[0][29] if rows else 0))
 
     def horizon_parameters(self, lanes: Sequence[str], seen: Seen) -> dict[str, Any]:
         return {"lanes": self.listed(lanes)}
