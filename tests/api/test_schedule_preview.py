@@ -1,0 +1,30 @@
+"""``duly.schedules.preview``: what is told of occurrences to come."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from duly import Duly
+from duly.testing import ManualClock
+
+BRUSSELS = {"timezone": "Europe/Brussels"}
+
+
+@pytest.fixture
+def duly() -> Duly:
+    return Duly("sqlite://", clock=ManualClock(datetime(2027, 3, 26, tzinfo=UTC)))
+
+
+async def test_a_gap_is_told_with_the_occurrence_that_it_moves_and_with_no_other(duly: Duly) -> None:
+    async with duly:
+        found = await duly.schedules.preview({"cron": "30 2 * * *"}, count=10, **BRUSSELS)
+    assert [one.note for one in found if one.due.day != 28] == [None] * 9
+    [moved] = [one for one in found if one.due.day == 28]
+    assert moved.note == "2027-03-28 has no 02:30: it fires after the gap"
+
+
+async def test_a_gap_that_swallows_an_occurrence_is_told_with_the_next_one_alone(duly: Duly) -> None:
+    async with duly:
+        found = await duly.schedules.preview({"cron": "30 2 * * *"}, count=10, dst={"gap": "skip"}, **BRUSSELS)
+    noted = {one.local.day: one.note for one in found if one.note}
+    assert noted == {29: "2027-03-28 has no 02:30: it fires not then"}
