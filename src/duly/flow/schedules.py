@@ -13,9 +13,9 @@ from duly.core.failure import storable
 from duly.core.model import Entry, Event, NewEvent, Schedule
 from duly.core.policies import SHADOW, read_policies
 from duly.core.preview import Preview, preview
-from duly.core.recurrence import Occurrence, Rule, instant_name
+from duly.core.recurrence import OPEN, Occurrence, Rule, instant_name
 from duly.core.retry import DEFAULT, Retry
-from duly.core.rules import parse_rule
+from duly.core.rules import parse_rule, zone_problems
 from duly.core.succession import event_of
 from duly.core.timetable import BEFORE, Timetable
 from duly.errors import Conflict, Invalid, NotFound, Problem
@@ -298,7 +298,8 @@ class Schedules:
         """What is under way ends; all else of it is cancelled. How many that were."""
         async with self._locked(name, tenant) as (tx, schedule, _head):
             if dependents := await tx.dependents(tenant, name):
-                raise Conflict(f"cannot delete schedule {name!r}: {', '.join(dependents[:5])} depend on it")
+                depend = "depends" if len(dependents) == 1 else "depend"
+                raise Conflict(f"cannot delete schedule {name!r}: {', '.join(dependents[:5])} {depend} on it")
             cancelled = await tx.cancel_series(schedule.series, storable(by), "its schedule was deleted")
             await tx.delete_schedule(schedule.id)
             await _note(tx, schedule, "deleted", by, name)
@@ -327,11 +328,14 @@ class Schedules:
 
 def _table(what: Any, timezone: str | None, policies: dict[str, Any], now: datetime) -> Timetable:
     zone = timezone or getattr(what, "timezone", None)
+    if problems := zone_problems(zone):
+        raise Invalid(problems)
     read = read_policies(policies, zone)
     if isinstance(what, dict):
         rule = parse_rule(what, zone, read.dst)
     elif hasattr(what, "placed"):
-        rule = what if zone is None else what.placed(zone, read.dst if policies.get("dst") else what.dst)
+        dst = read.dst if policies.get("dst") else getattr(what, "dst", OPEN)
+        rule = what if zone is None else what.placed(zone, dst)
     else:
         raise Invalid([Problem("rule", f"expected a rule or a schedule's name, not {type(what).__name__}")])
     return Timetable(rule.anchored(now), read)
