@@ -36,8 +36,8 @@ def _wide(events: Sequence[Event], now: datetime, width: int) -> Table:
     widths = {title: max(len(cell) for cell in (title, *cells)) for title, cells in columns.items()}
     shrinking = [title for title in widths if title in ("TYPE", "TENANT", "KEY", "LAST ERROR")]
     room = width - sum(widths[title] for title in widths if title not in shrinking) - 2 * len(widths)
-    widths |= _fair({title: widths[title] for title in shrinking}, room)
-    drawn = _empty_table()
+    widths |= fair({title: widths[title] for title in shrinking}, room)
+    drawn = empty_table()
     for title in columns:
         drawn.add_column(title, no_wrap=True, width=widths[title], overflow="ellipsis")
     for event, row in zip(events, zip(*columns.values(), strict=True), strict=True):
@@ -45,7 +45,7 @@ def _wide(events: Sequence[Event], now: datetime, width: int) -> Table:
     return drawn
 
 
-def _fair(wanted: dict[str, int], room: int) -> dict[str, int]:
+def fair(wanted: dict[str, int], room: int) -> dict[str, int]:
     """What is short gets all that it wants; what is long shares the rest."""
     given: dict[str, int] = {}
     for title in sorted(wanted, key=wanted.__getitem__):
@@ -55,7 +55,7 @@ def _fair(wanted: dict[str, int], room: int) -> dict[str, int]:
 
 
 def _narrow(events: Sequence[Event], now: datetime, width: int) -> Table:
-    drawn = _empty_table()
+    drawn = empty_table()
     drawn.add_column("ID", no_wrap=True, min_width=36, max_width=max(36, width - 35), overflow="ellipsis")
     drawn.add_column("STATUS", no_wrap=True, min_width=10)
     drawn.add_column("DUE (UTC)", no_wrap=True, min_width=19)
@@ -70,7 +70,7 @@ def _narrow(events: Sequence[Event], now: datetime, width: int) -> Table:
     return drawn
 
 
-def _empty_table() -> Table:
+def empty_table() -> Table:
     return Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
 
 
@@ -129,6 +129,10 @@ def _facts(event: Event, now: datetime) -> Iterator[tuple[str, str]]:
     yield "payload", event.payload_json
     yield "created", f"{utc_millis(event.created)} UTC"
     yield "due", f"{utc_millis(event.due)} UTC, {away(event.due - now)}"
+    if event.timezone not in (None, "UTC") and event.local is not None:
+        yield "local", f"{event.local:%a %Y-%m-%d %H:%M:%S} in {event.timezone}"
+    if event.scheduled not in (None, event.due):
+        yield "by its rule", f"{utc_millis(event.scheduled)} UTC"
     if event.executed is not None and event.lateness is not None:
         yield "executed", f"{utc_millis(event.executed)} UTC, {brief(event.lateness)} late"
     yield "attempts", f"{event.attempts} of at most {event.retry.max_attempts}"
