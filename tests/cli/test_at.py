@@ -100,7 +100,8 @@ def test_any_json_can_be_a_payload(on: Shell) -> None:
 @pytest.mark.parametrize(
     ("seconds", "said"),
     [(0, "0 ms"), (0.9994, "999 ms"), (0.9996, "1.0 s"), (59.9, "59.9 s"), (59.97, "1m"), (61, "1m 1s"),
-     (3600, "1h"), (3661, "1h 1m"), (86400 * 3 + 4 * 3600, "3d 4h")],
+     (3599.4, "59m 59s"), (3599.6, "1h"), (3600, "1h"), (3661, "1h 1m"), (86340, "23h 59m"), (86399, "1d"),
+     (86400 * 3 + 4 * 3600, "3d 4h")],
 )  # fmt: skip
 def test_spans_are_told_by_their_two_largest_units(seconds: float, said: str) -> None:
     assert brief(timedelta(seconds=seconds)) == said

@@ -88,7 +88,8 @@ def brief(span: timedelta) -> str:
     return f"{seconds:.1f} s"
 
 
-_UNITS = ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (59.95, "m", 1, "s"))
+# From where on a unit is used: a little before it is full, where the next smaller one would be rounded up to "60m".
+_UNITS = ((86370, "d", 3600, "h"), (3599.5, "h", 60, "m"), (59.95, "m", 1, "s"))
 
 
 def away(span: timedelta) -> str:
