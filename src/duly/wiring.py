@@ -14,7 +14,7 @@ from duly.core.recurrence import Rule
 from duly.core.retry import DEFAULT, Retry
 from duly.errors import BadSetting, Misuse, StoreUnavailable
 from duly.flow.admin import Events
-from duly.flow.declared import origin_of, put_declared
+from duly.flow.declared import origin_of, orphaned, put_declared
 from duly.flow.outage import Outage
 from duly.flow.put_schedule import ScheduleDraft
 from duly.flow.schedule import add_timers, put_timer
@@ -319,6 +319,10 @@ class Duly:
             grace=self.settings.shutdown_grace,
         )
         return Worker(self.store, self.routes(), options, self._signals, name)
+
+    async def orphans(self) -> list[Schedule]:
+        """The schedules that this program once declared in code, and does not any more. They still fire."""
+        return await orphaned(self.store, self._declared)
 
     async def _put_declared(self) -> None:
         """Write the rows of what is declared in code, and tell of those that once were."""

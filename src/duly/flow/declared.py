@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from duly.core import zones
+from duly.core.model import Schedule
 from duly.core.policies import read_policies
 from duly.errors import Invalid
 from duly.flow.put_schedule import ScheduleDraft, put_schedule
@@ -34,16 +35,16 @@ async def put_declared(
     if moved:
         signals.emit(Replanned(len(moved), zones.VERSION))
     if drafts and (orphans := await orphaned(store, drafts)):
-        signals.emit(Orphaned(orphans))
+        signals.emit(Orphaned([schedule.name for schedule in orphans]))
 
 
-async def orphaned(store: Store, drafts: Sequence[ScheduleDraft]) -> list[str]:
-    """The names of schedules that a function of the same program has declared and none does any more. They are left
+async def orphaned(store: Store, drafts: Sequence[ScheduleDraft]) -> list[Schedule]:
+    """The schedules that a function of the same program has declared and none does any more. They are left
     alone: whoever meant to remove them can delete them."""
     programs = {_program(draft.origin) for draft in drafts}
     declared = {(draft.tenant, draft.name) for draft in drafts}
     return [
-        schedule.name
+        schedule
         for schedule in await store.declared()
         if _program(schedule.origin) in programs and (schedule.tenant, schedule.name) not in declared
     ]
