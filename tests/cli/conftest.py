@@ -133,6 +133,31 @@ def on(shell: Shell, url: str) -> Shell:
     return shell
 
 
+@pytest.fixture
+def lite(shell: Shell) -> Shell:
+    """The same on SQLite alone, for what does not depend on the store."""
+    shell.set(DULY_DATABASE_URL="sqlite:///duly.db")
+    assert shell("migrate").code == 0
+    return shell
+
+
+def schedules(shell: Shell, *words: object) -> str:
+    """What a `duly schedules` command prints that ends well."""
+    result = shell("schedules", *words)
+    assert (result.code, result.err) == (0, "")
+    return result.out
+
+
+def shown(shell: Shell, name: str, *words: object) -> Any:
+    """A schedule, and all that is around it."""
+    return json.loads(schedules(shell, "show", name, *words, "--json"))
+
+
+def names(shell: Shell, *words: object) -> list[str]:
+    """Those of all schedules."""
+    return [one["name"] for one in json.loads(schedules(shell, "list", *words, "--json"))["schedules"]]
+
+
 class Process:
     """A `duly` command in a process of its own."""
 

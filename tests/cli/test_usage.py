@@ -114,7 +114,8 @@ def test_help_tells_also_of_what_works_everywhere(shell: Shell, words: list[str]
 
 
 def test_every_command_of_the_contract_is_there(shell: Shell) -> None:
-    assert {"serve", "worker", "tick", "demo", "at", "events", "migrate", "doctor"} <= set(shell("--help").out.split())
+    known = set(shell("--help").out.split())
+    assert {"serve", "worker", "tick", "demo", "at", "events", "schedules", "migrate", "doctor"} <= known
     assert {"list", "show", "cancel", "replay"} <= set(shell("events", "--help").out.split())
 
 

@@ -2,18 +2,18 @@
 
 import asyncio
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
-import msgspec
 from cyclopts import App, Parameter
 from rich.text import Text
 
 from duly.core.model import Event, lane_of
 from duly.edges.cli.invocation import Hidden, Invocation
 from duly.edges.cli.output import STYLES, away, note, print_json, readable, screen, utc
+from duly.edges.cli.payloads import read_payload
 from duly.edges.cli.when import EXAMPLES, parse_when
 from duly.edges.event_json import event_to_json
-from duly.errors import Invalid, Misuse, Problem
+from duly.errors import Misuse
 from duly.ports import Added
 
 
@@ -50,7 +50,7 @@ def at(
 
 
 async def _at(written: str, what: What, invocation: Invocation) -> None:
-    due, payload = parse_when(written), _payload(what.payload)
+    due, payload = parse_when(written), read_payload(what.payload)
     duly = invocation.duly()
     async with duly:
         added = await duly.put(
@@ -84,12 +84,3 @@ _CHANGES = {
     "moved": "its key had an event already, which was moved",
     "unchanged": "its key has this event already: nothing changed",
 }
-
-
-def _payload(written: str) -> Any:
-    try:
-        return msgspec.json.decode(written)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise Invalid(
-            [Problem("payload", f"is not JSON: {error}; quote it for the shell, as in --payload '{{\"cart\": 9}}'")]
-        ) from None

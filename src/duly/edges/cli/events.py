@@ -1,7 +1,6 @@
 """``duly events``: look at events, and cancel, move, replay or discard them."""
 
 import asyncio
-import getpass
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,7 +13,7 @@ from duly.core.durations import parse_duration
 from duly.core.model import Event, Status
 from duly.core.specs import DueBetween, Everything, ExecutedLate, OfType, OneOf, Spec, Stuck, WithKey
 from duly.edges.cli.event_views import acted, one_event, table
-from duly.edges.cli.invocation import Hidden, Invocation
+from duly.edges.cli.invocation import Hidden, Invocation, person
 from duly.edges.cli.output import note, print_json, screen, tell_error
 from duly.edges.cli.when import resolve
 from duly.edges.event_json import entry_to_json, event_to_json
@@ -125,7 +124,7 @@ async def _show(id: str, tenant: str | None, invocation: Invocation) -> None:
 @events.command
 def cancel(*ids: str, tenant: Tenant = None, reason: Reason = None, invocation: Hidden) -> int:
     """Cancel events that wait: they will not fire. A schedule goes on with its next."""
-    by = _person()
+    by = person()
     return _each(
         ids,
         "cancelled",
@@ -137,14 +136,14 @@ def cancel(*ids: str, tenant: Tenant = None, reason: Reason = None, invocation: 
 @events.command
 def replay(*ids: str, tenant: Tenant = None, invocation: Hidden) -> int:
     """Run dead letters (FAILED) again, under the same id, with all their attempts anew."""
-    by = _person()
+    by = person()
     return _each(ids, "replayed", lambda duly: lambda id: duly.events.replay(id, tenant=tenant, by=by), invocation)
 
 
 @events.command
 def discard(*ids: str, tenant: Tenant = None, reason: Reason = None, invocation: Hidden) -> int:
     """Put dead letters (FAILED) away for good."""
-    by = _person()
+    by = person()
     return _each(
         ids,
         "discarded",
@@ -166,7 +165,7 @@ def reschedule(
     def move(duly: Duly) -> Act:
         async def to_then(id: str) -> Event:
             due = await resolve(duly, " ".join(when))
-            return await duly.events.reschedule(id, due, tenant=tenant, by=_person())
+            return await duly.events.reschedule(id, due, tenant=tenant, by=person())
 
         return to_then
 
@@ -205,11 +204,3 @@ def _span(written: str) -> timedelta:
         return parse_duration(written)
     except ValueError as error:
         raise Invalid([Problem("late-by", str(error))]) from None
-
-
-def _person() -> str:
-    """Who did it, for the history."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # an account without a name, as in some containers
-        return "command line"

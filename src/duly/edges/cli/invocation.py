@@ -1,5 +1,6 @@
 """What holds for every command: which database, which app, for people or for programs."""
 
+import getpass
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +50,12 @@ class Invocation:
         require_file(duly)
         return duly
 
+    def app_for_looking(self) -> Duly | None:
+        """The app's own, with what its code declares; None when no app is named. Its tables are up to date: whoever
+        asks has opened ``duly_for_looking`` before."""
+        named = self.app or (None if self.db else read_settings().app)
+        return self.duly() if named else None
+
     def _use_db(self) -> None:
         """--db decides as if it were the setting, so that an app that leaves it to the setting follows."""
         if self.db is not None:
@@ -61,6 +68,14 @@ class Invocation:
 
 Hidden = Annotated[Invocation, Parameter(parse=False)]
 """A command's last parameter: given by ``call``, not typed by anybody."""
+
+
+def person() -> str:
+    """Who did it, for the history."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # an account without a name, as in some containers
+        return "command line"
 
 
 def require_file(duly: Duly) -> None:

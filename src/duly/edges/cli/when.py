@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 from duly.core.durations import parse_duration
+from duly.core.policies import read_policies
+from duly.core.rules import zone_problems
 from duly.errors import Invalid, Problem
 from duly.wiring import Duly
 
@@ -25,6 +27,25 @@ async def resolve(duly: Duly, text: str, field: str = "when") -> datetime:
         return await duly.store.now() + when
     except OverflowError:
         raise _problem(field, f"{text[:50]!r} is out of range") from None
+
+
+async def resolve_in(duly: Duly, text: str, timezone: str, field: str = "when") -> datetime:
+    """As ``resolve``; what has no zone of its own is a local time, or the beginning of a day, in *timezone*."""
+    if problems := zone_problems(timezone):
+        raise Invalid(problems)
+    written = await without_delay(duly, text, field)
+    try:
+        read = read_policies({"start": written}, timezone).start
+    except Invalid as error:
+        raise Invalid([Problem(field, message) for _, message in error.problems]) from None
+    assert read is not None
+    return read
+
+
+async def without_delay(duly: Duly, text: str, field: str) -> str:
+    """The text itself, unless it is a delay: then its instant."""
+    is_delay = _delay(text.strip().lower()) is not None
+    return (await resolve(duly, text, field)).isoformat() if is_delay else text.strip()
 
 
 def _delay(text: str) -> timedelta | None:

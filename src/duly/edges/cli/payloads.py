@@ -1,0 +1,16 @@
+"""Payloads as people type them: JSON, quoted for the shell."""
+
+from typing import Any
+
+import msgspec
+
+from duly.errors import Invalid, Problem
+
+
+def read_payload(written: str) -> Any:
+    try:
+        return msgspec.json.decode(written)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Invalid(
+            [Problem("payload", f"is not JSON: {error}; quote it for the shell, as in --payload '{{\"cart\": 9}}'")]
+        ) from None

@@ -1,0 +1,369 @@
+"""Schedules as people see them: a table, one schedule with what is ahead of it and behind, and what is to come."""
+
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from duly.core.model import Entry, Event, Schedule, Status
+from duly.core.policies import DEFAULT, SHADOW
+from duly.core.preview import Preview
+from duly.edges.cli.event_views import empty_table, fair, timing
+from duly.edges.cli.output import STYLES, away, counted, readable, utc, utc_millis
+from duly.edges.schedule_json import schedule_to_json
+from duly.flow.heads import ENDED, ERROR
+from duly.flow.replan import Replanned
+from duly.flow.schedules import Resumed
+
+ONE_LINE_EACH = 130
+"""From this width on, a schedule's columns fit on one line."""
+
+WIDE_ENOUGH_FOR_NOTES = 110
+
+STATES = {
+    "on": "green",
+    "waits": "cyan",
+    "shadow": "magenta",
+    "paused": "yellow",
+    "ended": "dim",
+    "error": "bold red",
+}
+SOON = timedelta(seconds=1)
+UNDECLARED = "not in the code"
+
+
+# -- in words
+
+
+def state(schedule: Schedule) -> str:
+    halted = schedule.halted or ""
+    if halted.startswith(ERROR):
+        return "error"
+    if not schedule.enabled:
+        return "paused"
+    if halted == ENDED:
+        return "ended"
+    if schedule.held:
+        return "waits"
+    return "shadow" if _mode(schedule) == SHADOW else "on"
+
+
+def _mode(schedule: Schedule) -> str | None:
+    try:
+        return schedule.policies.mode
+    except Exception:  # whatever somebody wrote there by hand
+        return None
+
+
+def reason(schedule: Schedule) -> str:
+    """Why it is in that state, where the word does not tell."""
+    halted = schedule.halted or ""
+    if halted.startswith(ERROR):
+        return halted.removeprefix(ERROR)
+    return schedule.held or "" if state(schedule) == "waits" else ""
+
+
+KINDS = ("cron", "every", "rrule", "yearly", "at")
+"""The fields that make a rule what it is; a yearly one has a time as well, so it comes before the time alone."""
+
+
+def rule_in_words(rule: Any) -> str:
+    """A rule in short, such as ``cron 0 9 * * MON``."""
+    kind = next((kind for kind in KINDS if kind in rule), None) if isinstance(rule, dict) else None
+    if kind is None:
+        return str(rule)
+    if kind == "yearly":
+        leap = {"feb28": ", else 02-28", "mar1": ", else 03-01", "skip": ", in leap years"}
+        return f"yearly {rule['yearly']} {rule.get('at', '')}{leap.get(rule.get('leap', ''), '')}"
+    return f"{'once' if kind == 'at' else kind} {rule[kind]}"
+
+
+def _rule(schedule: Schedule) -> str:
+    try:
+        return rule_in_words(schedule.rule)
+    except msgspec.DecodeError:
+        return schedule.rule_json
+
+
+def when_next(schedule: Schedule, now: datetime) -> str:
+    """How far the next one is; nothing for one that is not on its way."""
+    if schedule.next_at is None or not schedule.enabled:
+        return ""
+    return away(schedule.next_at - now) if schedule.next_at > now else f"due {away(schedule.next_at - now)}"
+
+
+def what_is_next(schedule: Schedule, now: datetime) -> str:
+    if not schedule.enabled:
+        return "paused"
+    if schedule.next_at is None:
+        return "it has ended: there is no next" if schedule.halted == ENDED else schedule.halted or "no next event"
+    return f"next {utc(schedule.next_at)} UTC, {when_next(schedule, now)}"
+
+
+# -- many
+
+
+def table(schedules: Sequence[Schedule], undeclared: Collection[str], now: datetime, width: int) -> Table:
+    """Readable at 80 columns, where each schedule takes two lines, and better at 130 and more. *undeclared* has the
+    ids of those that no code declares any more."""
+    draw = _wide if width >= ONE_LINE_EACH else _narrow
+    return draw(schedules, undeclared, now, width)
+
+
+def _states(schedules: Sequence[Schedule], undeclared: Collection[str]) -> list[Text]:
+    written = []
+    for schedule in schedules:
+        word = state(schedule)
+        text = Text(word, STATES[word])
+        if schedule.id in undeclared:
+            text.append(f", {UNDECLARED}", "yellow")
+        written.append(text)
+    return written
+
+
+def _wide(schedules: Sequence[Schedule], undeclared: Collection[str], now: datetime, width: int) -> Table:
+    columns: dict[str, Sequence[str | Text]] = {
+        "NAME": [readable(one.name) for one in schedules],
+        "STATE": _states(schedules, undeclared),
+        "RULE": [readable(_rule(one)) for one in schedules],
+        "ZONE": [readable(one.timezone) for one in schedules],
+        "NEXT (UTC)": ["–" if one.next_at is None else utc(one.next_at) for one in schedules],
+        "": [when_next(one, now) for one in schedules],
+        "LAST": ["–" if one.last_at is None else away(one.last_at - now) for one in schedules],
+        "TENANT": [readable(one.tenant if one.tenant != "default" else "") for one in schedules],
+        "WHY": [readable(reason(one)) for one in schedules],
+    }
+    columns = {title: cells for title, cells in columns.items() if any(cells)}
+    widths = {title: max(len(cell) for cell in (title, *cells)) for title, cells in columns.items()}
+    shrinking = [title for title in widths if title in ("NAME", "RULE", "ZONE", "TENANT", "WHY")]
+    room = width - sum(widths[title] for title in widths if title not in shrinking) - 2 * len(widths)
+    widths |= fair({title: widths[title] for title in shrinking}, room)
+    drawn = empty_table()
+    for title in columns:
+        drawn.add_column(title, no_wrap=True, width=widths[title], overflow="ellipsis")
+    for row in zip(*columns.values(), strict=True):
+        drawn.add_row(*row)
+    return drawn
+
+
+def _narrow(schedules: Sequence[Schedule], undeclared: Collection[str], now: datetime, width: int) -> Table:
+    words = _states(schedules, undeclared)
+    lasts = [_last(one, now) for one in schedules]
+    most = max(len("STATE"), *map(len, words), *map(len, lasts))
+    drawn = empty_table()
+    drawn.add_column("NAME", width=max(20, width - 19 - most - 6), overflow="fold")
+    drawn.add_column("NEXT (UTC)", no_wrap=True, width=19)
+    drawn.add_column("STATE", no_wrap=True, width=most)
+    for one, word, last in zip(schedules, words, lasts, strict=True):
+        tenant = "" if one.tenant == "default" else f"{one.tenant} · "
+        drawn.add_row(readable(f"{tenant}{one.name}"), "–" if one.next_at is None else utc(one.next_at), word)
+        zone = f" · {one.timezone}" if one.timezone != "UTC" else ""
+        drawn.add_row(_beneath(f"{_rule(one)}{zone}", "dim"), when_next(one, now), last)
+        if why := reason(one):
+            drawn.add_row(_beneath(why, "red" if state(one) == "error" else ""))
+    return drawn
+
+
+def _beneath(text: str, style: str) -> Padding:
+    return Padding(Text(readable(text), style), (0, 0, 0, 2))
+
+
+def _last(schedule: Schedule, now: datetime) -> Text:
+    return Text("" if schedule.last_at is None else f"last {away(schedule.last_at - now)}", "dim")
+
+
+# -- one
+
+
+class Surroundings(NamedTuple):
+    """What is around a schedule: ahead of it, behind it, and what people did to it."""
+
+    ahead: Sequence[Preview] | str  # or why nobody can tell
+    events: Sequence[Event]
+    history: Sequence[Entry]
+    undeclared: bool = False
+
+
+def one_schedule(schedule: Schedule, around: Surroundings, now: datetime, width: int) -> RenderableType:
+    word = state(schedule)
+    heading = Text.assemble((readable(schedule.name), "bold"), "  ", (word, STATES[word]))
+    if around.undeclared:
+        heading.append(f", {UNDECLARED} any more", "yellow")
+    parts: list[RenderableType] = [heading, "", _fields(schedule, now)]
+    parts += ["", Text("ahead of it", "bold"), _ahead(schedule, around.ahead, now, width)]
+    if around.events:
+        parts += ["", Text("its latest events", "bold"), _events(around.events, now, width)]
+    parts += ["", Text("history", "bold"), _history(around.history)]
+    return Group(*parts)
+
+
+def _fields(schedule: Schedule, now: datetime) -> Table:
+    drawn = Table.grid(padding=(0, 2, 0, 0))
+    drawn.add_column(style="dim", no_wrap=True)
+    drawn.add_column(overflow="fold")
+    for name, value in _facts(schedule, now):
+        drawn.add_row(name, readable(value))
+    return drawn
+
+
+def _facts(schedule: Schedule, now: datetime) -> Iterator[tuple[str, str]]:
+    if why := reason(schedule):
+        yield "why", why
+    yield "rule", _whole_rule(schedule)
+    yield "timezone", schedule.timezone
+    yield "type", schedule.type
+    yield "tenant", schedule.tenant
+    yield "payload", schedule.payload_json
+    if schedule.target_json is not None:
+        yield "target", schedule.target_json
+    if schedule.next_at is not None:
+        yield "next", f"{utc(schedule.next_at)} UTC, {when_next(schedule, now) or 'held while paused'}"
+    if schedule.last_at is not None:
+        yield "last", f"{utc(schedule.last_at)} UTC, {away(schedule.last_at - now)}"
+    yield from _policies(schedule)
+    if schedule.origin is not None:
+        yield "declared by", schedule.origin
+    if schedule.created is not None:
+        yield "created", f"{utc(schedule.created)} UTC"
+    if schedule.updated is not None and schedule.created is not None and schedule.updated - schedule.created > SOON:
+        yield "changed", f"{utc(schedule.updated)} UTC"
+
+
+def _whole_rule(schedule: Schedule) -> str:
+    try:
+        start = schedule.rule.get("start")
+    except (msgspec.DecodeError, AttributeError):
+        return schedule.rule_json
+    counted_from = f", counted from {start}" if start else ""
+    return f"{_rule(schedule)}{counted_from}"
+
+
+def _policies(schedule: Schedule) -> Iterator[tuple[str, str]]:
+    """What is not as usual, and what happens when clocks are changed."""
+    written, usual = schedule_to_json(schedule), DEFAULT.to_json()
+    for name, plain in usual.items():
+        value = written[name]
+        if name == "dst":
+            if isinstance(value, dict) and value.get("gap") and schedule.timezone != "UTC":
+                yield "clock changes", f"in a gap: {GAPS.get(value['gap'])}; shown twice: {TWICE.get(value['overlap'])}"
+        elif value != plain:
+            yield name.replace("_", " "), _policy(value)
+    if schedule.retry_json is not None:
+        yield "retry", _policy(written["retry"])
+
+
+GAPS = {"after": "right after it", "shift": "as much later as it is long", "skip": "not at all"}
+TWICE = {"first": "the first time", "second": "the second time", "both": "both times"}
+
+
+def _policy(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {one}" for name, one in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _ahead(schedule: Schedule, ahead: Sequence[Preview] | str, now: datetime, width: int) -> RenderableType:
+    if isinstance(ahead, str):
+        return Text(readable(ahead), "red")
+    if not ahead:
+        return Text("nothing any more", "dim")
+    return preview_table(ahead, schedule.timezone, now, width)
+
+
+def preview_table(ahead: Sequence[Preview], timezone: str, now: datetime, width: int) -> Table:
+    """With notes, a narrow screen has no room to tell how far each one is."""
+    local, noted = timezone != "UTC", any(one.note for one in ahead)
+    how_far = not noted or width >= WIDE_ENOUGH_FOR_NOTES
+    drawn = empty_table()
+    drawn.add_column("UTC", no_wrap=True)
+    if local:
+        drawn.add_column(readable(timezone), no_wrap=True)
+    if how_far:
+        drawn.add_column("", no_wrap=True)
+    drawn.add_column("NOTE" if noted else "", overflow="fold")
+    for one in ahead:
+        day = one.local.strftime("%a")
+        cells = [utc(one.due), f"{day} {one.local:%Y-%m-%d %H:%M:%S}"] if local else [f"{day} {utc(one.due)}"]
+        cells += [away(one.due - now)] if how_far else []
+        drawn.add_row(*cells, Text(readable(one.note or ""), "yellow"))
+    return drawn
+
+
+def _events(events: Sequence[Event], now: datetime, width: int) -> Table:
+    drawn = empty_table()
+    drawn.show_header = False
+    wide = width >= WIDE_ENOUGH_FOR_NOTES
+    drawn.add_column(min_width=36, max_width=None if wide else max(36, width - 35), overflow="fold")
+    for _ in range(2):
+        drawn.add_column(no_wrap=True)
+    for event in events:
+        error = readable(event.last_error) if event.last_error and event.status is not Status.COMPLETED else ""
+        many = f"stands for {event.stands_for:,}" if event.stands_for > 1 else ""
+        told = " · ".join(part for part in (timing(event, now), many, _beside(event), error) if part)
+        row: list[RenderableType] = [event.id, Text(event.status, STYLES[event.status]), utc(event.due)]
+        drawn.add_row(*row, *([told] if wide else []))
+        if told and not wide:
+            drawn.add_row(_beneath(told, "dim"))
+    return drawn
+
+
+def _beside(event: Event) -> str:
+    """How an event came about that is none of its schedule's in turn."""
+    return {"trigger": "triggered", "backfill": "backfilled"}.get((event.occurrence or "").partition(":")[0], "")
+
+
+def _history(history: Sequence[Entry]) -> Table:
+    drawn = Table.grid(padding=(0, 2, 0, 0))
+    drawn.add_column(no_wrap=True)
+    drawn.add_column(overflow="fold")
+    for entry in history:
+        said = Text(entry.act)
+        if entry.worker:
+            said.append(f" by {readable(entry.worker)}", "dim")
+        if entry.detail:
+            said.append(f": {readable(entry.detail)}")
+        drawn.add_row(utc_millis(entry.at), said)
+    return drawn
+
+
+# -- what was done
+
+
+def put_line(schedule: Schedule, change: str, now: datetime) -> Text:
+    rule = readable(f"{_rule(schedule)} in {schedule.timezone}")
+    following = (what_is_next(schedule, now), STATES[state(schedule)])
+    return Text.assemble(f"{change} ", (readable(schedule.name), "bold"), f"  {rule}  ", following)
+
+
+def acted(schedule: Schedule, what: str, now: datetime) -> Text:
+    word = state(schedule)
+    ending = "" if word == "paused" else f"; {what_is_next(schedule, now)}"
+    return Text.assemble((readable(schedule.name), "bold"), f" {readable(what)}{ending}")
+
+
+def resumed(result: Resumed, now: datetime) -> Text:
+    """What becomes of what the pause has passed over."""
+    if not result.passed:
+        passed = "goes on: its pause has passed over nothing"
+    else:
+        one = result.passed == 1
+        fate = "fires by its misfire policy" if one else "fire by its misfire policy"
+        left_out = "was left out" if one else "were left out"
+        passed = f"goes on: {counted(result.passed, 'occurrence')} that its pause has passed over "
+        passed += fate if result.fires else left_out
+    return acted(result.schedule, passed, now)
+
+
+def replanned_table(moved: Sequence[Replanned]) -> Table:
+    drawn = empty_table()
+    for title in ("SCHEDULE", "ZONE", "OLD (UTC)", "", "NEW (UTC)"):
+        drawn.add_column(title, no_wrap=title.endswith("(UTC)"), overflow="fold")
+    for one in moved:
+        tenant = "" if one.tenant == "default" else f"{one.tenant} · "
+        drawn.add_row(readable(f"{tenant}{one.schedule}"), readable(one.timezone), utc(one.old), "→", utc(one.new))
+    return drawn

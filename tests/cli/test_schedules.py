@@ -1,0 +1,445 @@
+"""``duly schedules``: what is shown of schedules, and what people do to them."""
+
+import asyncio
+import getpass
+import json
+import re
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from duly import Duly
+from duly.testing import ManualClock
+from tests.cli.conftest import Shell, names, schedules, shown
+
+DAILY = ("--type", "report", "--cron", "0 9 * * *")
+BRUSSELS = ("--timezone", "Europe/Brussels")
+
+DECLARING = """
+from duly import Duly, Event, every
+
+duly = Duly()
+
+
+@duly.schedule(every("10m"), name="warm")
+async def warm(event: Event) -> None: ...
+"""
+
+
+def long_ago(url: str, act: Callable[[Duly], Awaitable[object]]) -> None:
+    """Do something to the database as if it was 2020."""
+
+    async def act_then() -> None:
+        async with Duly(url, clock=ManualClock(datetime(2020, 1, 1, tzinfo=UTC))) as duly:
+            await act(duly)
+
+    asyncio.run(act_then())
+
+
+# -- looking
+
+
+@pytest.mark.parametrize("columns", [80, 130, 160])
+def test_the_list_fits_and_shows_what_matters(lite: Shell, columns: int) -> None:
+    lite.set(COLUMNS=str(columns))
+    schedules(lite, "put", "weekly-report", "--type", "x", "--once", "2035-05-01T09:00", *BRUSSELS)
+    schedules(lite, "put", "held-back", *DAILY, "--paused")
+    schedules(lite, "put", "canary", *DAILY, "--mode", "shadow", "--tenant", "acme")
+    schedules(lite, "put", "over", "--type", "x", "--once", "2020-01-01T00:00:00Z")
+    listed = schedules(lite, "list")
+    assert all(len(line.rstrip()) <= columns for line in listed.splitlines())
+    for told in ("weekly-report", "once 2035-05-01T09:00:00", "Europe/Brussels", "2035-05-01 07:00:00", "in 3"):
+        assert told in listed
+    for state in ("on", "paused", "shadow", "ended"):
+        assert re.search(rf"\b{state}\b", listed)
+    assert "acme" in listed
+    assert len(listed.splitlines()) == 5 if columns >= 130 else 9
+
+
+def test_the_list_tells_when_each_last_fired(on: Shell) -> None:
+    schedules(on, "put", "greeting", "--type", "greet", "--every", "1h")
+    assert shown(on, "greeting")["last_at"] is None
+    schedules(on, "trigger", "greeting")
+    on("tick", "--app", "shop")
+    assert shown(on, "greeting")["last_at"] is not None
+    assert re.search(r" in \S+( \S+)? +(now|\S+ m?s ago)\s*$", schedules(on, "list"))
+    on.set(COLUMNS="80")
+    assert "last " in schedules(on, "list")
+
+
+def test_pages_follow_one_another_across_tenants(lite: Shell) -> None:
+    everything = [("acme/fr", "b"), ("acme/fr", "x/y"), ("default", "a"), ("default", "c/d"), ("default", "e")]
+    for tenant, name in everything:
+        schedules(lite, "put", name, *DAILY, "--tenant", tenant)
+    seen: list[tuple[str, str]] = []
+    after: list[str] = []
+    while True:
+        page = json.loads(schedules(lite, "list", "--limit", 1, *after, "--json"))
+        seen += [(one["tenant"], one["name"]) for one in page["schedules"]]
+        if page["next"] is None:
+            break
+        after = ["--after", page["next"]]
+    assert seen == everything
+    assert names(lite, "--tenant", "default", "--after", "c/d") == ["e"]
+    assert lite("schedules", "list", "--limit", 3).err == "there are more: add --after a\n"
+    assert lite("schedules", "list", "--after", "zz").err == "no more schedules\n"
+
+
+def test_an_empty_list_says_so(on: Shell) -> None:
+    result = on("schedules", "list")
+    assert (result.code, result.out, result.err) == (0, "", "no schedules\n")
+    assert json.loads(schedules(on, "list", "--json")) == {"schedules": [], "next": None}
+
+
+def test_with_an_app_what_its_code_declares_no_more_is_marked(on: Shell) -> None:
+    cool = '\n\n@duly.schedule(every("1h"), name="cool")\nasync def cool(event: Event) -> None: ...\n'
+    on.write("declaring.py", DECLARING + cool)
+    on("tick", "--app", "declaring")
+    assert "not in the code" not in schedules(on, "list", "--app", "declaring")
+    del sys.modules["declaring"]
+    on.write("declaring.py", DECLARING)
+    schedules(on, "put", "by-hand", *DAILY)
+    listed = schedules(on, "list", "--app", "declaring").splitlines()
+    assert ["not in the code" in line for line in listed] == [False, False, True, False]
+    assert "not in the code" not in schedules(on, "list")
+    assert shown(on, "cool", "--app", "declaring")["undeclared"]
+    assert "undeclared" not in shown(on, "cool")
+    assert "cool  on, not in the code any more" in schedules(on, "show", "cool", "--app", "declaring")
+
+
+@pytest.mark.parametrize("columns", [80, 160])
+def test_show_tells_all_of_a_schedule(on: Shell, columns: int) -> None:
+    on.set(COLUMNS=str(columns))
+    schedules(
+        on,
+        "put",
+        "tea",
+        "--type",
+        "greet",
+        "--cron",
+        "0 16 * * *",
+        *BRUSSELS,
+        "--exclude",
+        "SAT",
+        "--exclude",
+        "WED",
+        "--jitter",
+        "1m",
+    )
+    event = json.loads(schedules(on, "trigger", "tea", "--payload", '"Ada"', "--json"))["events"][0]["id"]
+    on("tick", "--app", "shop")
+    schedules(on, "pause", "tea", "--reason", "no biscuits")
+    told = schedules(on, "show", "tea")
+    assert all(len(line.rstrip()) <= columns for line in told.splitlines())
+    assert told.splitlines()[0] == "tea  paused"
+    for fact in (
+        "cron 0 16 * * *",
+        "Europe/Brussels",
+        "greet",
+        "held while paused",
+        "in a gap: right after it; shown twice: the first time",
+        "exclude        SAT, WED",
+        "jitter         1m",
+        "rests on",
+        f"{event}  COMPLETED",
+        "late · triggered",
+        "held: paused",
+        f"paused by {getpass.getuser()}: no biscuits",
+    ):
+        assert fact in told
+    whole = shown(on, "tea")
+    assert len(whole["occurrences"]) == 5
+    assert [entry["act"] for entry in whole["history"]] == ["created", "triggered", "paused"]
+    assert {one["status"] for one in whole["events"]} == {"PENDING", "COMPLETED"}
+
+
+def test_show_tells_of_what_lies_ahead_with_what_people_moved(lite: Shell) -> None:
+    schedules(lite, "put", "yearly", "--type", "x", "--yearly", "06-01", "--start", "2034-01-01")
+    schedules(lite, "reschedule", "yearly", "2035-02-01T10:00")
+    ahead = [(one["due_at"], one["note"]) for one in shown(lite, "yearly")["occurrences"]]
+    assert ahead[:2] == [
+        ("2035-02-01T10:00:00Z", "moved from 2034-06-01 09:00:00"),
+        ("2035-06-01T09:00:00Z", None),
+    ]
+
+
+def test_a_schedule_that_somebody_broke_by_hand_is_shown_with_its_error(lite: Shell) -> None:
+    schedules(lite, "put", "broken", *DAILY)
+
+    async def break_it(duly: Duly) -> None:
+        async with duly.transaction() as tx:
+            await tx.execute("""UPDATE schedules SET rule = '{"cron": "at tea"}', halted = 'error: Invalid: tea?'""")
+
+    long_ago("sqlite:///duly.db", break_it)
+    listed, told = schedules(lite, "list"), schedules(lite, "show", "broken")
+    assert re.search(r"broken +error +cron at tea .*Invalid: tea\?", listed)
+    assert "has 2 fields" in told
+    lite.set(COLUMNS="80")
+    assert "Invalid: tea?" in schedules(lite, "list")
+    assert schedules(lite, "put", "broken", *DAILY).startswith("changed broken")
+
+
+# -- looking ahead
+
+
+def test_a_rule_can_be_looked_at_without_a_database(shell: Shell) -> None:
+    told = schedules(
+        shell, "preview", "--cron", "30 2 * * *", *BRUSSELS, "--after", "2027-03-27", "--count", 3, "--db", "sqlite://"
+    )
+    assert [line.split("  ")[:2] for line in told.splitlines()] == [
+        ["UTC", ""],
+        ["2027-03-27 01:30:00", "Sat 2027-03-27 02:30:00"],
+        ["2027-03-28 01:00:00", "Sun 2027-03-28 03:00:00"],
+        ["2027-03-29 00:30:00", "Mon 2027-03-29 02:30:00"],
+    ]
+    assert told.count("2027-03-28 has no 02:30: it fires after the gap") == 1
+    assert not list(shell.folder.glob("*.db"))
+
+
+@pytest.mark.parametrize("columns", [80, 160])
+def test_both_of_two_equal_readings_are_told_apart(shell: Shell, columns: int) -> None:
+    shell.set(COLUMNS=str(columns))
+    words = ("--cron", "30 2 * * *", *BRUSSELS, "--after", "2026-10-24T12:00", "--count", 2, "--dst-overlap", "both")
+    told = schedules(shell, "preview", *words)
+    assert all(len(line.rstrip()) <= columns for line in told.splitlines())
+    assert "this is the first time" in " ".join(told.split())
+    assert "this is the second time" in " ".join(told.split())
+    found = json.loads(schedules(shell, "preview", *words, "--json"))["occurrences"]
+    assert [(one["due_at"], one["local_at"]) for one in found] == [
+        ("2026-10-25T00:30:00Z", "2026-10-25T02:30:00"),
+        ("2026-10-25T01:30:00Z", "2026-10-25T02:30:00"),
+    ]
+
+
+def test_a_schedule_can_be_looked_at_by_its_name(on: Shell) -> None:
+    schedules(on, "put", "it", *DAILY, *BRUSSELS, "--exclude", "2035-05-02")
+    told = schedules(on, "preview", "it", "--after", "2035-05-01T08:00", "--count", 2)
+    assert "2035-05-01 07:00:00  Tue 2035-05-01 09:00:00" in told
+    assert "rests on 2035-05-02" in told
+
+
+def test_what_never_fires_again_says_so(shell: Shell) -> None:
+    result = shell("schedules", "preview", "--once", "2020-01-01T00:00:00Z")
+    assert (result.code, result.out, result.err) == (0, "", "it never fires from then on\n")
+
+
+def test_the_templates_are_listed(shell: Shell) -> None:
+    told = schedules(shell, "templates")
+    assert re.search(r"weekday-mornings +0 9 \* \* MON-FRI +Monday to Friday at 9:00", told)
+    assert {"name", "cron", "meaning"} == set(json.loads(schedules(shell, "templates", "--json"))["templates"][0])
+
+
+# -- acting
+
+
+def test_a_pause_holds_and_a_resumption_lets_go(on: Shell) -> None:
+    schedules(on, "put", "it", *DAILY)
+    assert schedules(on, "pause", "it") == "it is paused: nothing of it starts until it is resumed\n"
+    assert schedules(on, "pause", "it") == "it was paused already\n"
+    assert shown(on, "it")["held"] == "paused"
+    assert schedules(on, "resume", "it").startswith("it goes on: its pause has passed over nothing; next 20")
+    assert schedules(on, "resume", "it").startswith("it was not paused; next 20")
+
+
+@pytest.mark.parametrize(
+    ("passed", "said"),
+    [([], "were left out; next 20"), (["--passed", "fire"], "fire by its misfire policy; next 2020-01-01 09:00:00")],
+)
+def test_a_resumption_tells_what_becomes_of_what_was_passed_over(lite: Shell, passed: list[str], said: str) -> None:
+    async def pause_it(duly: Duly) -> None:
+        await duly.schedules.put("it", {"cron": "0 9 * * *"}, "report")
+        await duly.schedules.pause("it")
+
+    long_ago("sqlite:///duly.db", pause_it)
+    told = schedules(lite, "resume", "it", *passed)
+    assert re.match(r"it goes on: [\d,]+ occurrences that its pause has passed over ", told)
+    assert said in told
+
+
+def test_a_trigger_fires_now_and_leaves_the_next_event_alone(on: Shell) -> None:
+    schedules(on, "put", "it", "--type", "greet", "--every", "1h", "--payload", '"all"')
+    before = shown(on, "it")["next_at"]
+    told = schedules(on, "trigger", "it", "--payload", '"Ada"', "--correlation-id", "c1")
+    [id] = re.findall(r"triggered it: event (\S+)  PENDING, it fires now\n", told)
+    on("tick", "--app", "shop")
+    assert on.told() == ["hello Ada"]
+    event = on.show(id)
+    assert (event["status"], event["correlation_id"]) == ("COMPLETED", "c1")
+    assert shown(on, "it")["next_at"] == before
+    schedules(on, "trigger", "it")
+    on("tick", "--app", "shop")
+    assert on.told() == ["hello Ada", "hello all"]
+
+
+def test_a_trigger_of_a_shadow_says_that_nothing_is_delivered(lite: Shell) -> None:
+    schedules(lite, "put", "canary", *DAILY, "--mode", "shadow")
+    assert "SKIPPED, a shadow: recorded, and not delivered" in schedules(lite, "trigger", "canary")
+
+
+def test_a_trigger_that_has_to_wait_its_turn_says_so(lite: Shell) -> None:
+    schedules(lite, "put", "one", *DAILY, "--overlap", "queue")
+    schedules(lite, "trigger", "one")
+    assert "it fires now, waits for its turn" in schedules(lite, "trigger", "one")
+
+
+def test_the_next_event_alone_can_be_moved_or_left_out(on: Shell) -> None:
+    put = schedules(on, "put", "it", "--type", "x", "--yearly", "06-01", *BRUSSELS, "--start", "2034-01-01")
+    assert put.startswith("created it  yearly 06-01 09:00 in Europe/Brussels  next 2034-06-01 07:00:00 UTC")
+    assert "it was moved, this once; next 2034-06-02 08:30:00 UTC" in schedules(
+        on, "reschedule", "it", "2034-06-02T10:30"
+    )
+    assert "it leaves one out; next 2035-06-01 07:00:00 UTC" in schedules(on, "skip", "it", "--reason", "closed")
+    assert [entry["act"] for entry in shown(on, "it")["history"]] == ["created", "rescheduled", "skipped"]
+    schedules(on, "put", "over", "--type", "x", "--once", "2020-01-01T00:00:00Z")
+    for act in (["skip", "over"], ["reschedule", "over", "+1h"]):
+        result = on("schedules", *act)
+        assert (result.code, result.err) == (1, "duly: schedule 'over' has no next event: ended\n")
+
+
+def test_a_backfill_tells_its_label_and_what_existed(on: Shell) -> None:
+    schedules(on, "put", "it", *DAILY)
+    fill = ("backfill", "it", "--from", "2026-01-01", "--to", "2026-01-04")
+    told = schedules(on, *fill)
+    assert told == "backfilled it: 3 events made  label 2026-01-01T00:00:00Z/2026-01-04T00:00:00Z\n"
+    assert schedules(on, *fill).startswith("backfilled it: 0 events made; 3 existed already  label ")
+    more = json.loads(schedules(on, *fill[:-1], "2026-01-05", "--label", "again", "--limit", 4, "--json"))
+    assert (more["label"], len(more["events"]), more["existing"]) == ("again", 4, 0)
+
+
+def test_a_deletion_tells_how_many_events_it_cancels(on: Shell) -> None:
+    schedules(on, "put", "it", *DAILY)
+    schedules(on, "put", "dependent", *DAILY, "--depends-on", "it", "--within", "1h")
+    schedules(on, "trigger", "it")
+    refused = on("schedules", "delete", "it")
+    assert (refused.code, refused.err) == (1, "duly: cannot delete schedule 'it': dependent depends on it\n")
+    assert schedules(on, "delete", "dependent", "it") == (
+        "deleted dependent: 1 waiting event was cancelled\ndeleted it: 2 waiting events were cancelled\n"
+    )
+    assert names(on) == []
+
+
+def test_of_many_names_one_that_is_refused_does_not_keep_the_others(on: Shell) -> None:
+    for name in ("first", "last"):
+        schedules(on, "put", name, "--type", "greet", "--every", "1h")
+    for act, of_many in (
+        ("pause", "schedules"),
+        ("resume", "schedules"),
+        ("skip", "schedules"),
+        ("trigger", "events"),
+        ("delete", "deleted"),
+    ):
+        result = on("schedules", act, "first", "nobody", "last", "--json")
+        assert result.code == 1
+        assert "there is no schedule 'nobody'" in result.error["message"]
+        assert len(result.json[of_many]) == 2
+
+
+def test_another_tenants_schedule_does_not_exist(lite: Shell) -> None:
+    schedules(lite, "put", "it", *DAILY, "--tenant", "acme")
+    assert "in tenant 'other'" in lite("schedules", "pause", "it", "--tenant", "other").err
+    assert lite("schedules", "show", "it").code == 1
+    schedules(lite, "pause", "it", "--tenant", "acme")
+    assert names(lite, "--tenant", "other") == []
+
+
+# -- newer zone data
+
+
+def test_replanning_moves_what_older_zone_data_had_planned(lite: Shell) -> None:
+    schedules(lite, "put", "it", "--type", "x", "--yearly", "06-01", *BRUSSELS, "--start", "2034-01-01")
+    assert schedules(lite, "replan") == "nothing moves\n"
+
+    async def as_planned_by_older_data(duly: Duly) -> None:
+        async with duly.transaction() as tx:
+            hour = 3_600_000_000
+            await tx.execute(f"""UPDATE events SET due = due + {hour}, scheduled = scheduled + {hour},
+                                 ready = ready + {hour}, zone_data = '2000a'""")
+
+    long_ago("sqlite:///duly.db", as_planned_by_older_data)
+    for words, said in ((["--dry-run"], "1 event would move"), ([], "1 event moved")):
+        told = schedules(lite, "replan", *words)
+        assert re.search(r"it +Europe/Brussels +2034-06-01 08:00:00 +→ +2034-06-01 07:00:00", told)
+        assert said in told
+    assert json.loads(schedules(lite, "replan", "--json")) == {"moved": [], "dry_run": False}
+    assert shown(lite, "it")["next_at"] == "2034-06-01T07:00:00Z"
+
+
+# -- for everybody
+
+
+def test_what_others_wrote_cannot_steer_the_terminal(lite: Shell) -> None:
+    async def break_it(duly: Duly) -> None:
+        await duly.schedules.put("it", {"every": "1h"}, "x")
+        async with duly.transaction() as tx:
+            await tx.execute("UPDATE schedules SET halted = ?", "error: \x1b[2J all is well")
+
+    long_ago("sqlite:///duly.db", break_it)
+    assert "\x1b" not in schedules(lite, "list") + schedules(lite, "show", "it")
+
+
+def test_every_verb_of_the_contract_is_there_and_helps(shell: Shell) -> None:
+    verbs = "list show put pause resume trigger reschedule skip preview backfill delete replan templates".split()
+    assert set(verbs) <= set(shell("schedules", "--help").out.split())
+    for verb in verbs:
+        told = shell("schedules", verb, "--help")
+        assert told.code == 0
+        assert told.out.startswith(f"Usage: duly schedules {verb}")
+
+
+# -- wrong use
+
+
+WRONG_USE = [
+    (["put", "it", "--type", "x"], "--cron"),
+    (["put", "it", *DAILY, "--every", "1h"], "--cron and --every"),
+    (["put", "it", "--cron", "@daily"], "--type"),
+    (["put", *DAILY], "name the schedule"),
+    (["put", "it", *DAILY, "--at", "09:00"], "--yearly"),
+    (["put", "it", *DAILY, "--anchor", "now"], "--every or --rrule"),
+    (["put", "it", *DAILY, "--depends-on", "load"], "--within"),
+    (["put", "it", *DAILY, "--depends-on", "load", "--within", "1h"], "put that one first"),
+    (["put", "it", *DAILY, "--paused", "--enabled"], "--enabled"),
+    (["put", "it", *DAILY, "--file", "x.json"], "--file"),
+    (["put", "it", *DAILY, "--payload", "{cart: 9}"], "--payload '"),
+    (["put", "it", *DAILY, "--timezone", "Mars/Phobos"], "Europe/Brussels"),
+    (["put", "it", "--type", "x", "--cron", "61 25 * * *"], "hour '25'"),
+    (["put", "it", "--type", "x", "--once", "tomorrow"], "2026-12-01T09:00:00Z"),
+    (["put", "it", "--type", "x", "--every", "1h", "--anchor", "soon"], "anchor"),
+    (["put", "it", *DAILY, "--limit", "0", "--overlap", "often", "--exclude", "FOO"], "allow, skip, queue"),
+    (["pause"], "duly schedules list"),
+    (["resume", "it", "--passed", "maybe"], "skip, fire"),
+    (["reschedule", "it"], "+30s"),
+    (["reschedule", "it", "whenever"], "2026-12-01T09:00:00Z"),
+    (["backfill", "it"], "--from"),
+    (["backfill", "it", "--from", "2026-02-01", "--to", "2026-01-01"], "to: is not after the start"),
+    (["backfill", "it", "--from", "-1d", "--to", "+1d"], "lies ahead"),
+    (["backfill", "it", "--from", "2020-01-01", "--to", "2026-01-01"], "raise the limit"),
+    (["preview"], "--cron"),
+    (["preview", "it", "--cron", "@daily"], "'it'"),
+    (["preview", "--cron", "0 0 30 2 *"], "never"),
+    (["preview", "--cron", "@daily", "--timezone", "Foo", "--start", "2027-01-01"], "Europe/Brussels"),
+    (["preview", "--cron", "@daily", "--after", "soon"], "after"),
+    (["preview", "--cron", "@daily", "--count", "0"], "--count"),
+    (["list", "--limit", "0"], "--limit"),
+    (["lst"], "list"),
+]
+
+
+@pytest.mark.parametrize(("words", "help"), WRONG_USE, ids=lambda value: " ".join(value) if type(value) is list else "")
+def test_wrong_use_exits_with_2_and_one_line_that_helps(lite: Shell, words: list[str], help: str) -> None:
+    schedules(lite, "put", "it", *DAILY)
+    result = lite("schedules", *words)
+    assert (result.code, result.out) == (2, "")
+    [line] = result.err.splitlines()
+    assert line.startswith("duly: ")
+    assert help in line
+    assert names(lite) == ["it"]
+
+
+@pytest.mark.parametrize("act", ["show", "pause", "resume", "trigger", "skip", "delete", "preview"])
+def test_what_is_not_there_fails_with_the_command_that_lists_what_is(lite: Shell, act: str) -> None:
+    result = lite("schedules", act, "nobody")
+    assert (result.code, result.out) == (1, "")
+    assert result.err == "duly: there is no schedule 'nobody'; `duly schedules list` shows them\n"
