@@ -380,7 +380,7 @@ def test_what_others_wrote_cannot_steer_the_terminal(lite: Shell) -> None:
 
 
 def test_every_verb_of_the_contract_is_there_and_helps(shell: Shell) -> None:
-    verbs = "list show put pause resume trigger reschedule skip preview backfill delete replan templates".split()
+    verbs = "list show put pause resume trigger reschedule skip preview backfill delete replan templates import".split()
     assert set(verbs) <= set(shell("schedules", "--help").out.split())
     for verb in verbs:
         told = shell("schedules", verb, "--help")

@@ -15,7 +15,7 @@ from duly.core.recurrence import DEFAULT_ZONE
 from duly.core.specs import OfSeries
 from duly.core.templates import TEMPLATES
 from duly.core.timetable import BEFORE
-from duly.edges.cli import schedule_acts, schedule_put
+from duly.edges.cli import schedule_acts, schedule_import, schedule_put
 from duly.edges.cli.event_views import empty_table
 from duly.edges.cli.invocation import Hidden, Invocation, person
 from duly.edges.cli.output import counted, note, print_json, screen, utc
@@ -37,7 +37,7 @@ Tenant = Annotated[str, Parameter(help="Whose schedule it is; else default")]
 
 
 def register(commands: App) -> None:
-    for verbs in (schedule_put, schedule_acts):
+    for verbs in (schedule_put, schedule_acts, schedule_import):
         verbs.register(schedules)
     commands.command(schedules)
 

@@ -1,0 +1,199 @@
+"""Reads a crontab as crontab(5) has it: environment, times, commands and what they are given to read.
+
+Pure: text in, jobs and bad lines out.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from duly.core.rules import parse_rule, zone_problems
+from duly.errors import Invalid
+
+SETTING = re.compile(r"""(?P<quote>["']?)(?P<name>[A-Za-z_]\w*)(?P=quote)\s*=\s*(?P<value>.*)""")
+PERCENT = re.compile(r"(?<!\\)%")
+ZONES = ("CRON_TZ", "TZ")
+"""The settings that say whose clocks the lines below go by; the first one wins."""
+
+
+class Job(NamedTuple):
+    """One line that runs a command."""
+
+    line: int
+    cron: str
+    command: str
+    stdin: str | None
+    user: str | None
+    environment: dict[str, str]
+    timezone: str | None  # None: the file does not say
+
+    @property
+    def payload(self) -> dict[str, object]:
+        return {"command": self.command, "stdin": self.stdin, "user": self.user, "environment": self.environment}
+
+
+class BadLine(NamedTuple):
+    line: int
+    text: str
+    reason: str
+
+
+class Crontab(NamedTuple):
+    jobs: list[Job]
+    bad: list[BadLine]
+
+
+def read_crontab(text: str, *, system: bool = False) -> Crontab:
+    """All that can be read; the rest with its reasons. A *system* crontab names a user before each command."""
+    jobs: list[Job] = []
+    bad: list[BadLine] = []
+    settings: dict[str, str] = {}
+    broken: dict[str, int] = {}  # settings of zones that do not exist, and where they are
+    for number, raw in enumerate(text.split("\n"), start=1):
+        line = raw.strip()
+        if not line or line.startswith("#"):
+            continue
+        try:
+            if setting := SETTING.fullmatch(line):
+                name, value = setting["name"], _unquoted(setting["value"])
+                broken.pop(name, None)
+                settings[name] = value
+                if name in ZONES and (problem := _zone_problem(value)):
+                    broken[name] = number
+                    raise ValueError(problem)
+            else:
+                jobs.append(_job(number, line, settings, broken, system))
+        except ValueError as error:
+            bad.append(BadLine(number, line, str(error)))
+    return Crontab(jobs, bad)
+
+
+def _unquoted(value: str) -> str:
+    quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+    return value[1:-1] if quoted else value
+
+
+def _zone_problem(value: str) -> str | None:
+    zone = _zone(value)
+    return next((problem.message for problem in zone_problems(zone)), None)
+
+
+def _zone(value: str) -> str | None:
+    """``TZ=:Europe/Brussels`` is a way to write it; an empty one takes back what was set above."""
+    return value.strip().removeprefix(":") or None
+
+
+def _job(number: int, line: str, settings: dict[str, str], broken: dict[str, int], system: bool) -> Job:
+    """ValueError with the reason for what is none."""
+    many = 1 if line.startswith("@") else 5
+    words = line.split(maxsplit=many + int(system))
+    cron = " ".join(words[:many])
+    if many == 5 and len(words) < 5:
+        raise ValueError("is neither a setting NAME=value nor five fields and a command")
+    _check(cron)
+    if len(words) <= many + int(system):
+        missing = "a user and a command" if system else "a command"
+        raise ValueError(f"has a time, but not {missing} after it")
+    zone_set_by = next((name for name in ZONES if settings.get(name)), None)
+    if zone_set_by in broken:
+        raise ValueError(f"its zone is not known: see line {broken[zone_set_by]}")
+    command, stdin = _command(words[-1])
+    if not command:
+        raise ValueError("has nothing before its first %: what follows it is only what a command reads")
+    return Job(
+        line=number,
+        cron=cron,
+        command=command,
+        stdin=stdin,
+        user=words[many] if system else None,
+        environment={name: value for name, value in settings.items() if name != "CRON_TZ"},
+        timezone=None if zone_set_by is None else _zone(settings[zone_set_by]),
+    )
+
+
+def _check(cron: str) -> None:
+    try:
+        parse_rule({"cron": cron})
+    except Invalid as error:
+        raise ValueError("; ".join(problem.message for problem in error.problems)) from None
+
+
+def _command(written: str) -> tuple[str, str | None]:
+    """What follows the first percent sign is what the command reads; further ones are the ends of its lines."""
+    command, *lines = (part.replace("\\%", "%") for part in PERCENT.split(written))
+    if not lines:
+        return command.rstrip(), None
+    stdin = "\n".join(lines)
+    return command.rstrip(), stdin if not stdin or stdin.endswith("\n") else f"{stdin}\n"
+
+
+# -- names
+
+
+INTERPRETERS = {"sh", "bash", "dash", "zsh", "ksh", "python", "perl", "ruby", "php", "node", "java", "uv", "run"}
+WRAPPERS = {"sudo", "env", "nice", "ionice", "chronic", "exec", "time", "nohup", "setsid", "command", "cronic"}
+PREPARATIONS = {"cd", "test", "[", "[[", "export", "source", ".", "sleep", "umask", "set", "mkdir", "if", "true"}
+LONGEST_NAME = 60
+
+
+def name_jobs(jobs: list[Job]) -> list[str]:
+    """A name for each, after its program. The first of several that would share one keeps it; the others get a suffix
+    from their commands, or from their whole lines. So the same file gives the same names, and lines that are added
+    below or given other times do not change those of the others."""
+    names: list[str] = []
+    for job in jobs:
+        names.append(next(name for name in _candidates(job) if name not in names))
+    return names
+
+
+def _candidates(job: Job) -> Iterator[str]:
+    slug = slug_of(job.command)
+    yield slug
+    yield f"{slug}-{_digest(job.user, job.command, job.stdin)}"
+    whole = f"{slug}-{_digest(job.cron, job.timezone, job.user, job.command, job.stdin)}"
+    yield whole
+    number = 2
+    while True:  # the very same line again: cron runs it twice, and so it is here
+        yield f"{whole}-{number}"
+        number += 1
+
+
+def _digest(*parts: str | None) -> str:
+    return hashlib.blake2b("\0".join(part or "" for part in parts).encode(), digest_size=3).hexdigest()
+
+
+def slug_of(command: str) -> str:
+    """The program that a command runs, and its first word, as far as they can be told: ``certbot-renew``."""
+    words = [word.strip("\"'(){};`") for word in _program(command)]
+    words = [word for word in words if word and not word.startswith(("-", "<", ">", "&", "|", "$("))]
+    program = PurePosixPath(words[0]).name if words else ""
+    program = re.sub(r"\.(sh|py|pl|rb|php|js|bash)$", "", program)
+    then = words[1] if len(words) > 1 and re.fullmatch(r"[A-Za-z][\w:.-]*", words[1]) else ""
+    slug = "-".join(filter(None, (_plain(program), _plain(then))))
+    return slug[:LONGEST_NAME].strip("-") or "command"
+
+
+def _program(command: str) -> list[str]:
+    """The words of the first part that does something, without what only wraps it."""
+    parts = [part.split() for part in re.split(r"&&|\|\||;|\n", command)]
+    for part in parts:
+        words = [word for word in part if word not in ("{", "(", "!", "then", "do")]
+        while words and (_base(words[0]) in WRAPPERS | INTERPRETERS or _is_option(words[0]) or "=" in words[0]):
+            del words[0]
+        if words and _base(words[0]) not in PREPARATIONS:
+            return words
+    return parts[0] if parts else []
+
+
+def _base(word: str) -> str:
+    return re.sub(r"[\d.]+$", "", PurePosixPath(word.strip("\"'(){}")).name)
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") or word.isdigit()
+
+
+def _plain(word: str) -> str:
+    return re.sub(r"[^a-z0-9_]+", "-", word.lower()).strip("-")
