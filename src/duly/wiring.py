@@ -14,7 +14,7 @@ from duly.core.recurrence import Rule
 from duly.core.retry import DEFAULT, Retry
 from duly.errors import BadSetting, Misuse, StoreUnavailable
 from duly.flow.admin import Events
-from duly.flow.declared import origin_of, orphaned, put_declared
+from duly.flow.declared import Declared, origin_of, orphaned, put_declared
 from duly.flow.outage import Outage
 from duly.flow.put_schedule import ScheduleDraft
 from duly.flow.schedule import add_timers, put_timer
@@ -68,7 +68,7 @@ class Duly:
         self.settings = settings or read_settings(database_url=database_url, **_known(overrides))
         self._channels = dict(channels or {})
         self._handlers = Handlers()
-        self._declared: list[ScheduleDraft] = []
+        self._declared = Declared()
         self._migrate = migrate
         self._signals = Signals(self.settings.late_after)
         self._worker: Worker | None = None
@@ -94,6 +94,7 @@ class Duly:
 
         def register(function: Function) -> Function:
             self._handlers.register(type, function, transactional=transactional, deadline=deadline)
+            self._declared.add_function(function)
             return function
 
         return register
@@ -117,7 +118,8 @@ class Duly:
         def register(function: Function) -> Function:
             own = name or function.__qualname__
             self._handlers.register(type or own, function, deadline=deadline)
-            self._declared.append(
+            self._declared.add_function(function)
+            self._declared.drafts.append(
                 ScheduleDraft(
                     name=own,
                     rule=rule,

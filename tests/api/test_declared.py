@@ -68,6 +68,12 @@ async def test_schedules_that_no_code_declares_any_more_are_told_of_and_kept(
     await after.tick()
     assert [signal.schedules for signal in told.of(Orphaned)] == [["removed"]], "another program's are its own affair"
     assert (await after.schedules.get("removed")).next_at == START + HOUR
+    last = await duly()
+
+    @last.on("another")
+    async def another(event: Event) -> None: ...
+
+    assert [schedule.name for schedule in await last.orphans()] == ["kept", "removed"], "it declares none any more"
 
 
 async def test_what_depends_on_another_may_be_declared_before_it(app: Duly) -> None:

@@ -386,6 +386,25 @@ async def test_a_bad_preview_is_refused(app: Duly, what: Any, options: dict[str,
     assert [problem.path for problem in refused.value.problems] == [path]
 
 
+async def test_a_preview_of_a_schedule_begins_with_its_next_event_as_it_is(app: Duly) -> None:
+    await app.schedules.put("daily", cron("0 9 * * *"), "digest")
+    await app.schedules.skip("daily")
+    shown = await app.schedules.preview("daily", count=2)
+    assert [one.due for one in shown] == [START + DAY + 9 * HOUR, START + 2 * DAY + 9 * HOUR]
+    await app.schedules.reschedule("daily", START + 3 * DAY)
+    shown = await app.schedules.preview("daily", count=2)
+    assert [one.due for one in shown] == [START + 3 * DAY, START + 3 * DAY + 9 * HOUR]
+    assert [one.note for one in shown] == ["moved by hand from 2026-01-02T09:00:00Z", None]
+    by_the_rule = await app.schedules.preview("daily", count=1, after=START)
+    assert [one.due for one in by_the_rule] == [START + 9 * HOUR]
+
+
+async def test_pausing_what_has_ended_leaves_it_ended(app: Duly) -> None:
+    await app.schedules.put("launch", once(START - HOUR), "digest")
+    assert (await app.schedules.pause("launch")).halted == "ended"
+    assert (await app.schedules.resume("launch")).schedule.halted == "ended"
+
+
 # -- delete
 
 
@@ -416,7 +435,7 @@ async def test_deleting_cancels_what_waits_and_lets_end_what_is_under_way(duly: 
 async def test_what_others_depend_on_is_not_deleted(app: Duly) -> None:
     await app.schedules.put("load", every("1h"), "digest")
     await app.schedules.put("report", every("1h"), "digest", depends_on={"schedule": "load", "within": "1h"})
-    with pytest.raises(Conflict, match="cannot delete schedule 'load': report depend on it"):
+    with pytest.raises(Conflict, match="cannot delete schedule 'load': report depends on it"):
         await app.schedules.delete("load")
     await app.schedules.delete("report")
     await app.schedules.delete("load")

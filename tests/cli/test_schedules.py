@@ -160,7 +160,7 @@ def test_show_tells_of_what_lies_ahead_with_what_people_moved(lite: Shell) -> No
     schedules(lite, "reschedule", "yearly", "2035-02-01T10:00")
     ahead = [(one["due_at"], one["note"]) for one in shown(lite, "yearly")["occurrences"]]
     assert ahead[:2] == [
-        ("2035-02-01T10:00:00Z", "moved from 2034-06-01 09:00:00"),
+        ("2035-02-01T10:00:00Z", "moved by hand from 2034-06-01T09:00:00Z"),
         ("2035-06-01T09:00:00Z", None),
     ]
 

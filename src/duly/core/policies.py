@@ -177,8 +177,10 @@ def _moment(field: str) -> Callable[[Any, str | None], datetime]:
         except (ValueError, TypeError, OverflowError):
             example = "an instant such as 2026-12-01T09:00:00Z, or a local time without the Z"
             raise _bad(field, f"{value!r:.50} is not {example}") from None
-        if timezone is None or not 1970 <= moment.year <= 9998:
+        if timezone is None:
             raise _bad(field, f"{moment.isoformat()} has no zone: end it with Z or an offset, or give a timezone")
+        if not 1970 <= moment.year <= 9998:
+            raise _bad(field, f"{moment.isoformat()} is out of range: a year from 1970 to 9998")
         local = OnceLocal(moment.replace(microsecond=0), timezone=timezone).last(
             datetime.max.replace(tzinfo=UTC, year=9998)
         )

@@ -3,9 +3,9 @@
 from datetime import datetime
 from typing import NamedTuple
 
-from duly.core.model import Schedule
-from duly.core.recurrence import DEFAULT_ZONE, Local, Occurrence
-from duly.core.succession import due_of
+from duly.core.model import Event, Schedule
+from duly.core.recurrence import DEFAULT_ZONE, Local, Occurrence, instant_name
+from duly.core.succession import continues_after, due_of, occurrence_of
 from duly.core.timetable import BEFORE, Timetable
 from duly.core.zones import Piece, Zone, seconds_of, to_wall, wall_of, zone
 
@@ -34,6 +34,20 @@ def preview(table: Timetable, after: datetime, count: int, schedule: Schedule | 
         found.append(Preview(due, to_wall(due, place), "; ".join(notes) or None))
         before, following = following.at, table.after(following.at)
     return found
+
+
+def preview_of(schedule: Schedule, head: Event | None, after: datetime, count: int) -> list[Preview]:
+    """What a schedule will do: its head, as it is, and what follows that."""
+    table = schedule.timetable
+    if head is None:
+        return preview(table, after, count, schedule)
+    itself = occurrence_of(head)
+    moved = head.due != due_of(schedule, itself)
+    before = (table.last(itself.at - BEFORE) or itself).at
+    by_hand = [f"moved by hand from {instant_name(due_of(schedule, itself))}"]
+    notes = by_hand if moved else _of_the_clocks(table, before, itself)
+    first = Preview(head.due, to_wall(head.due, schedule.timezone), "; ".join(notes) or None)
+    return [first, *preview(table, continues_after(head, schedule), count - 1, schedule)]
 
 
 def _of_the_clocks(table: Timetable, before: datetime, occurrence: Occurrence) -> list[str]:

@@ -93,7 +93,7 @@ def _catch_up(head: Event, schedule: Schedule, now: datetime) -> Fire | Drop:
 
 def _latest(head: Event, schedule: Schedule, now: datetime) -> Fire:
     table, itself = schedule.timetable, occurrence_of(head)
-    following = table.after(_past(head, schedule))
+    following = table.after(continues_after(head, schedule))
     last = _last_missed(following, schedule, now)
     if following is None or last is None:
         return Fire(itself, 1, following)
@@ -104,7 +104,7 @@ def _latest(head: Event, schedule: Schedule, now: datetime) -> Fire:
 
 def _all(head: Event, schedule: Schedule, now: datetime) -> Fire | Drop:
     table, limit = schedule.timetable, schedule.policies.misfire.limit
-    following = table.after(_past(head, schedule))
+    following = table.after(continues_after(head, schedule))
     last = _last_missed(following, schedule, now)
     if following is None or last is None:
         return Fire(occurrence_of(head), 1, following)
@@ -119,7 +119,7 @@ def _all(head: Event, schedule: Schedule, now: datetime) -> Fire | Drop:
 
 def _skip(head: Event, schedule: Schedule, now: datetime) -> Fire | Drop:
     table, tolerance = schedule.timetable, schedule.policies.misfire.tolerance
-    base = _past(head, schedule)
+    base = continues_after(head, schedule)
     if now - head.due <= tolerance:
         return Fire(occurrence_of(head), 1, table.after(base))
     following = table.after(base)
@@ -144,7 +144,7 @@ def _last_missed(following: Occurrence | None, schedule: Schedule, now: datetime
     return last if last is not None and last.at > following.at else following
 
 
-def _past(head: Event, schedule: Schedule) -> datetime:
+def continues_after(head: Event, schedule: Schedule) -> datetime:
     """From where on the series continues: the occurrence itself, or the time to which somebody has moved it."""
     itself = occurrence_of(head)
     return itself.at if head.due == due_of(schedule, itself) else max(itself.at, head.due)

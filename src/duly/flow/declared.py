@@ -17,6 +17,17 @@ from duly.signals import Orphaned, Replanned, Signals
 BY = "code"
 
 
+class Declared:
+    """What code declares: the schedules, and the programs that its functions are of."""
+
+    def __init__(self) -> None:
+        self.drafts: list[ScheduleDraft] = []
+        self.programs: set[str] = set()
+
+    def add_function(self, function: Callable[..., Any]) -> None:
+        self.programs.add(_program(origin_of(function)))
+
+
 def origin_of(function: Callable[..., Any]) -> str:
     """Where a function is: its module and its name. A program that is run as a file is known by the file's name."""
     module = function.__module__
@@ -25,28 +36,25 @@ def origin_of(function: Callable[..., Any]) -> str:
     return f"{module}:{function.__qualname__}"
 
 
-async def put_declared(
-    store: Store, drafts: Sequence[ScheduleDraft], channels: Collection[str], signals: Signals
-) -> None:
+async def put_declared(store: Store, declared: Declared, channels: Collection[str], signals: Signals) -> None:
     """Put each, those that others depend on first; replan what older zone data has planned; tell of orphans."""
-    for draft in _in_order(drafts):
+    for draft in _in_order(declared.drafts):
         await put_schedule(store, draft, channels, by=BY)
     moved = await replan(store, by=BY)
     if moved:
         signals.emit(Replanned(len(moved), zones.VERSION))
-    if drafts and (orphans := await orphaned(store, drafts)):
+    if orphans := await orphaned(store, declared):
         signals.emit(Orphaned([schedule.name for schedule in orphans]))
 
 
-async def orphaned(store: Store, drafts: Sequence[ScheduleDraft]) -> list[Schedule]:
+async def orphaned(store: Store, declared: Declared) -> list[Schedule]:
     """The schedules that a function of the same program has declared and none does any more. They are left
     alone: whoever meant to remove them can delete them."""
-    programs = {_program(draft.origin) for draft in drafts}
-    declared = {(draft.tenant, draft.name) for draft in drafts}
+    names = {(draft.tenant, draft.name) for draft in declared.drafts}
     return [
         schedule
         for schedule in await store.declared()
-        if _program(schedule.origin) in programs and (schedule.tenant, schedule.name) not in declared
+        if _program(schedule.origin) in declared.programs and (schedule.tenant, schedule.name) not in names
     ]
 
 

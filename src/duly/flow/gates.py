@@ -44,7 +44,8 @@ async def let_go(tx: Statements, schedules: Sequence[Schedule]) -> None:
 async def pause(tx: Statements, schedule: Schedule, by: str) -> int:
     """Hold all that has not begun; the schedule is locked and written as not enabled. How many are held. What is
     triggered from now on was meant to fire."""
-    await tx.halt({schedule.id: PAUSED})
+    if schedule.halted is None:
+        await tx.halt({schedule.id: PAUSED})
     return await tx.hold_series(schedule.series, PAUSED, by)
 
 

@@ -12,7 +12,7 @@ from duly.core.checks import due_problems, name_problems, write_json
 from duly.core.failure import storable
 from duly.core.model import Entry, Event, NewEvent, Schedule
 from duly.core.policies import SHADOW, read_policies
-from duly.core.preview import Preview, preview
+from duly.core.preview import Preview, preview, preview_of
 from duly.core.recurrence import OPEN, Occurrence, Rule, instant_name
 from duly.core.retry import DEFAULT, Retry
 from duly.core.rules import parse_rule, zone_problems
@@ -281,16 +281,21 @@ class Schedules:
         tenant: str = "default",
         **policies: Any,
     ) -> builtins.list[Preview]:
-        """The next occurrences of a schedule by its name, or of a rule, with what is odd about them in a note."""
+        """The next occurrences of a schedule by its name, or of a rule, with what is odd about them in a note. Without
+        *after*, a schedule's next event comes first, where somebody may have moved it."""
         if type(count) is not int or not 1 <= count <= MOST:
             raise Invalid([Problem("count", f"must be a whole number from 1 to {MOST}, not {count!r:.50}")])
         if after is not None and (problems := due_problems(after)):
             raise Invalid([Problem("after", message) for _, message in problems])
         schedule = await self.get(what, tenant=tenant) if isinstance(what, str) else None
         now = await self._store.now()
-        table = _table(what, timezone, policies, now) if schedule is None else schedule.timetable
         try:
-            return preview(table, now if after is None else after.astimezone(UTC), count, schedule)
+            if schedule is None:
+                table = _table(what, timezone, policies, now)
+                return preview(table, now if after is None else after.astimezone(UTC), count)
+            head_id = await self._store.head_id(schedule.series) if after is None else None
+            head = await self._store.get(head_id) if head_id is not None else None
+            return preview_of(schedule, head, now if after is None else after.astimezone(UTC), count)
         except ValueError as error:
             raise Invalid([Problem("rule", str(error))]) from error
 

@@ -1,7 +1,6 @@
 """``duly schedules``: look at schedules, and at what is ahead of them."""
 
 import asyncio
-from datetime import datetime
 from typing import Annotated, Any
 from urllib.parse import quote, unquote
 
@@ -14,11 +13,10 @@ from duly.core.preview import Preview
 from duly.core.recurrence import DEFAULT_ZONE
 from duly.core.specs import OfSeries
 from duly.core.templates import TEMPLATES
-from duly.core.timetable import BEFORE
 from duly.edges.cli import schedule_acts, schedule_import, schedule_put
 from duly.edges.cli.event_views import empty_table
 from duly.edges.cli.invocation import Hidden, Invocation, person
-from duly.edges.cli.output import counted, note, print_json, screen, utc
+from duly.edges.cli.output import counted, note, print_json, screen
 from duly.edges.cli.schedule_options import NO_BOUNDS, NO_RULE, Bounds, RuleOptions
 from duly.edges.cli.schedule_views import Surroundings, one_schedule, preview_table, replanned_table, table
 from duly.edges.cli.when import resolve_in
@@ -118,7 +116,7 @@ async def _show(name: str, tenant: str, invocation: Invocation) -> None:
         events = await duly.events.find(OfSeries(schedule.series), limit=SHOWN_EVENTS)
         history = await duly.schedules.history(name, tenant=tenant)
         now = await duly.store.now()
-        ahead = await _ahead(duly, schedule, now)
+        ahead = await _ahead(duly, schedule)
     undeclared = await _undeclared(invocation)
     if invocation.json:
         around = {
@@ -133,24 +131,12 @@ async def _show(name: str, tenant: str, invocation: Invocation) -> None:
     console.print(one_schedule(schedule, Surroundings(ahead, events, history, orphan), now, console.width))
 
 
-async def _ahead(duly: Duly, schedule: Schedule, now: datetime) -> list[Preview] | str:
+async def _ahead(duly: Duly, schedule: Schedule) -> list[Preview] | str:
     """What will fire: the next event, wherever somebody has moved it, and what the rule says from there on."""
-    head = await duly.store.head(schedule.series)
-
-    async def by_rule(after: datetime, count: int) -> list[Preview]:
-        return await duly.schedules.preview(schedule.name, tenant=schedule.tenant, after=after, count=count)
-
     try:
-        if head is None or head.scheduled is None or head.due <= now:
-            return await by_rule(now, SHOWN_AHEAD)
-        itself = await by_rule(head.scheduled - BEFORE, 1)
-        following = await by_rule(max(head.due, head.scheduled), SHOWN_AHEAD - 1)
+        return await duly.schedules.preview(schedule.name, tenant=schedule.tenant, count=SHOWN_AHEAD)
     except Exception as error:  # whatever somebody wrote to the table by hand: the rest can still be shown
         return describe(error)
-    if [one.due for one in itself] != [head.due]:
-        moved = f"moved from {utc(head.scheduled)}"
-        itself = [Preview(head.due, head.local or head.due, moved)]
-    return [*itself, *following]
 
 
 @schedules.command(sort_key=3)

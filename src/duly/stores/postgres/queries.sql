@@ -298,7 +298,7 @@ SELECT name FROM duly.schedules
 WHERE tenant = :tenant AND policies -> 'depends_on' ->> 'schedule' = :schedule ORDER BY name
 
 -- name: halt
-UPDATE duly.schedules AS s SET halted = verdict.halted, updated = {now}
+UPDATE duly.schedules AS s SET halted = verdict.halted
 FROM unnest(:id::uuid[], :halted::text[]) AS verdict (id, halted) WHERE s.id = verdict.id
 RETURNING s.id::text
 

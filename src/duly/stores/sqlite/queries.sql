@@ -213,7 +213,7 @@ SELECT name FROM schedules
 WHERE tenant = :tenant AND policies ->> '$.depends_on.schedule' = :schedule ORDER BY name
 
 -- name: halt
-UPDATE schedules SET halted = verdict.halted, updated = :now
+UPDATE schedules SET halted = verdict.halted
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS halted FROM json_each(:rows)) AS verdict
 WHERE schedules.id = verdict.id
 
