@@ -15,20 +15,24 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
            --no-header --no-emit-index-url --no-emit-find-links --annotation-style line
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench lock clean
+.PHONY: help demo test exhaustive check format bench lock clean
 .DELETE_ON_ERROR:
 
 help: ## List these commands
 	@echo "make <command> [ARGS='...'] [PYTHON=python3.13]"
 	@echo
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name what; \
-		do printf '  %-8s %s\n' "$$name" "$$what"; done
+		do printf '  %-10s %s\n' "$$name" "$$what"; done
 
 demo: $(READY)-demo ## Install and watch events fire, on SQLite (ARGS go to `duly demo`)
 	@$(BIN)/duly demo $(ARGS)
 
 test: $(READY)-dev ## Install and run every test (ARGS go to pytest)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+exhaustive: $(READY)-dev ## Check rules against every zone and date, without sampling (about an hour)
+	@DULY_EXHAUSTIVE=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 3600 \
+		tests/core/test_oracle.py tests/core/test_cron_oracle.py tests/core/test_yearly_oracle.py $(ARGS)
 
 check: $(READY)-dev ## Check style, formatting, types and import contracts
 	@$(BIN)/ruff check .
