@@ -21,6 +21,9 @@ from duly.stores.statements import Autocommit
 OWN_CONNECTIONS = 5
 """For the engine: claiming, settling, beating, and what people look up beside that."""
 
+SEARCHING_CONNECTIONS = 3
+"""For finding events by a spec. Which index fits depends on the values, so these plan for each."""
+
 LENT_CONNECTIONS = 20
 """For transactional handlers and duly.transaction(); whoever finds none free waits."""
 
@@ -56,12 +59,14 @@ class PostgresStore(PostgresStatements, Autocommit):
         self.clock = clock
         self.soon = soon
         self._own: asyncpg.Pool | None = None
+        self._searching: asyncpg.Pool | None = None
         self._lent: asyncpg.Pool | None = None
 
     async def connect(self) -> None:
         """Reach the database, whatever its tables are; ``open`` also requires them."""
         try:
             self._own = await self._connect(SESSION | PLANS, OWN_CONNECTIONS)
+            self._searching = await self._connect(SESSION, SEARCHING_CONNECTIONS)
             self._lent = await self._connect(SESSION, LENT_CONNECTIONS)
             await self.now()
         except ValueError as error:
@@ -94,7 +99,8 @@ class PostgresStore(PostgresStatements, Autocommit):
             )
 
     async def close(self) -> None:
-        pools, self._own, self._lent = (self._own, self._lent), None, None
+        pools = self._own, self._searching, self._lent
+        self._own = self._searching = self._lent = None
         for pool in pools:
             if pool is not None:
                 try:
@@ -104,7 +110,8 @@ class PostgresStore(PostgresStatements, Autocommit):
 
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
         with _translated():
-            async with _opened(self._own).acquire(timeout=30) as connection:
+            pool = self._searching if query.name == "find" else self._own
+            async with _opened(pool).acquire(timeout=30) as connection:
                 return await _run(connection, query, parameters)
 
     @asynccontextmanager
@@ -191,10 +198,16 @@ SESSION = {
     "jit": "off",  # compiling a query that runs for a millisecond takes longer than running it
 }
 
-PLANS = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
+PLANS = {
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "plan_cache_mode": "force_generic_plan",
+}
 """For the engine's own connections. The numbers of due and claimed events change faster than statistics do, and a
 plan for last minute's numbers scans the table: settling 1,000 of 60,000 events then takes 3 s instead of 20 ms. Each
-of the engine's queries has its index, so no other plan is wanted."""
+of the engine's queries has its index, so no other plan is wanted; and planning a small claim anew takes longer than
+carrying it out."""
 
 
 class PostgresTransaction(CopyingStatements):
