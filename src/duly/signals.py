@@ -90,6 +90,7 @@ class Halted(msgspec.Struct, frozen=True):
 
     schedule: str  # its id
     reason: str
+    name: str = ""
 
 
 class Orphaned(msgspec.Struct, frozen=True):

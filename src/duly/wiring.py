@@ -16,7 +16,7 @@ from duly.errors import BadSetting, Misuse, StoreUnavailable
 from duly.flow.admin import Events
 from duly.flow.declared import Declared, origin_of, orphaned, put_declared
 from duly.flow.outage import Outage
-from duly.flow.put_schedule import ScheduleDraft
+from duly.flow.put_schedule import ScheduleDraft, checked
 from duly.flow.schedule import add_timers, put_timer
 from duly.flow.schedules import Schedules
 from duly.flow.worker import Options, Worker
@@ -116,22 +116,24 @@ class Duly:
         worker starts; whether it is paused stays as it was. The policies are those of ``schedules.put``."""
 
         def register(function: Function) -> Function:
-            own = name or function.__qualname__
+            if not callable(function):
+                raise Misuse(f"@duly.schedule is for a function, not for {function!r:.50}")
+            own = name or getattr(function, "__qualname__", None) or repr(function)
+            draft = ScheduleDraft(
+                name=own,
+                rule=rule,
+                type=type or own,
+                payload=payload,
+                tenant=tenant,
+                retry=retry,
+                timezone=timezone,
+                policies=policies,
+                origin=origin_of(function),
+            )
+            checked(draft, self._channels)  # here, where its author sees it
             self._handlers.register(type or own, function, deadline=deadline)
             self._declared.add_function(function)
-            self._declared.drafts.append(
-                ScheduleDraft(
-                    name=own,
-                    rule=rule,
-                    type=type or own,
-                    payload=payload,
-                    tenant=tenant,
-                    retry=retry,
-                    timezone=timezone,
-                    policies=policies,
-                    origin=origin_of(function),
-                )
-            )
+            self._declared.drafts.append(draft)
             return function
 
         return register

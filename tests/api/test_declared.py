@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from duly import Duly, Event, Invalid, OfSeries, Status, cron, every
+from duly import Duly, Event, Invalid, Misuse, OfSeries, Status, cron, every
 from duly.signals import Orphaned
 from duly.testing import ManualClock
 from tests.conftest import OpenDuly
@@ -84,9 +84,13 @@ async def test_what_depends_on_another_may_be_declared_before_it(app: Duly) -> N
     assert [one.name for one in await app.schedules.list()] == ["fetch", "load", "report"]
 
 
-async def test_a_declared_schedule_that_cannot_be_is_refused_at_start(app: Duly) -> None:
-    declare(app, misfire="sometimes")
+async def test_a_declared_schedule_that_cannot_be_is_refused_where_it_is_declared(app: Duly) -> None:
     with pytest.raises(Invalid, match=r"misfire.policy"):
+        declare(app, misfire="sometimes")
+    with pytest.raises(Misuse, match="is for a function"):
+        app.schedule(every("1h"))(42)  # type: ignore[type-var]
+    declare(app, depends_on={"schedule": "nobody", "within": "1h"})
+    with pytest.raises(Invalid, match=r"schedule 'report' \(tests.api.test_declared:.*\): depends_on.schedule"):
         await app.tick()
 
 

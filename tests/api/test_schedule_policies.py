@@ -501,7 +501,7 @@ async def test_a_shadow_records_what_would_have_fired_and_delivers_nothing(app: 
     assert fired == []
     shadows = await events_of(app, schedule, "SKIPPED")
     assert len(shadows) == 5
-    assert {(await told(app, event))[-1] for event in shadows} == {("shadowed", "shadow: it would have fired")}
+    assert {(await told(app, event))[-1][0] for event in shadows} == {"shadowed"}
     await app.schedules.put("canary", cron("0 * * * *"), "digest", mode="live")
     clock.advance(HOUR)
     await app.tick()

@@ -20,14 +20,14 @@ async def test_a_gap_is_told_with_the_occurrence_that_it_moves_and_with_no_other
         found = await duly.schedules.preview({"cron": "30 2 * * *"}, count=10, **BRUSSELS)
     assert [one.note for one in found if one.due.day != 28] == [None] * 9
     [moved] = [one for one in found if one.due.day == 28]
-    assert moved.note == "2027-03-28 has no 02:30: it fires after the gap"
+    assert moved.note == "2027-03-28 has no 02:30: it fires right after the gap"
 
 
 async def test_a_gap_that_swallows_an_occurrence_is_told_with_the_next_one_alone(duly: Duly) -> None:
     async with duly:
         found = await duly.schedules.preview({"cron": "30 2 * * *"}, count=10, dst={"gap": "skip"}, **BRUSSELS)
     noted = {one.local.day: one.note for one in found if one.note}
-    assert noted == {29: "2027-03-28 has no 02:30: it fires not then"}
+    assert noted == {29: "2027-03-28 has no 02:30: it does not fire for that"}
 
 
 async def test_a_rule_of_real_time_can_be_looked_at_in_a_zone(duly: Duly) -> None:

@@ -139,6 +139,40 @@ async def test_a_short_pause_passes_over_nothing(app: Duly, clock: ManualClock) 
     assert len(fired) == 1
 
 
+async def test_what_was_due_before_the_pause_is_owed(app: Duly, clock: ManualClock) -> None:
+    fired = ticks(app)
+    await app.schedules.put("hourly", every("1h"), "digest")
+    await app.schedules.put("moved", cron("0 12 * * *"), "digest")
+    await app.schedules.reschedule("moved", START + HOUR)
+    clock.advance(2 * HOUR)
+    for name in ("hourly", "moved"):
+        await app.schedules.pause(name)
+    clock.advance(MINUTE)
+    resumed = [await app.schedules.resume(name) for name in ("hourly", "moved")]
+    assert [(one.passed, one.fires) for one in resumed] == [(0, True), (0, True)]
+    await app.tick()
+    assert sorted((event.due, event.stands_for) for event in fired) == [(START + HOUR, 1), (START + 2 * HOUR, 2)]
+
+
+async def test_an_occurrence_that_an_end_had_cut_off_comes_back_when_the_end_does_not_hold_any_more(app: Duly) -> None:
+    noon = cron("0 12 * * *")
+    first = await app.schedules.put("noon", noon, "digest")
+    assert (await app.schedules.put("noon", noon, "digest", end=START)).halted == "ended"
+    assert (await app.schedules.put("noon", noon, "digest")).next_at == first.next_at
+
+
+async def test_an_interval_that_is_changed_when_it_is_overdue_begins_now(app: Duly, clock: ManualClock) -> None:
+    await app.schedules.put("often", every("1m"), "digest")
+    clock.advance(10 * MINUTE)
+    assert (await app.schedules.put("often", every("1h"), "digest")).next_at == START + 10 * MINUTE + HOUR
+
+
+async def test_lines_of_a_recurrence_rule_bring_their_zone(app: Duly) -> None:
+    lines = "DTSTART;TZID=Europe/Brussels:20260101T090000\nRRULE:FREQ=DAILY"
+    put = await app.schedules.put("daily", {"rrule": lines}, "digest")
+    assert (put.timezone, put.next_at) == ("Europe/Brussels", START + 8 * HOUR)
+
+
 async def test_resuming_what_is_not_paused_changes_nothing(app: Duly) -> None:
     await app.schedules.put("hourly", every("1h"), "digest")
     resumed = await app.schedules.resume("hourly")
@@ -346,7 +380,7 @@ async def test_a_preview_tells_what_clocks_do(app: Duly) -> None:
     await app.schedules.put("nightly", rule, "digest")
     spring = await app.schedules.preview("nightly", after=datetime.fromisoformat("2026-03-28T00:00Z"), count=3)
     assert [f"{one.local:%d %H:%M}" for one in spring] == ["28 02:30", "29 03:00", "30 02:30"]
-    assert [one.note for one in spring] == [None, "2026-03-29 has no 02:30: it fires after the gap", None]
+    assert [one.note for one in spring] == [None, "2026-03-29 has no 02:30: it fires right after the gap", None]
     autumn = await app.schedules.preview(rule, after=datetime.fromisoformat("2026-10-24T12:00Z"), count=2)
     assert autumn[0].note == "the clocks show 02:30 twice, and this is the first time"
     assert autumn[1].note is None
@@ -358,7 +392,7 @@ async def test_a_preview_tells_what_clocks_do(app: Duly) -> None:
         count=1,
     )
     assert [(f"{one.local:%d %H:%M}", one.note) for one in skipping] == [
-        ("30 02:30", "2026-03-29 has no 02:30: it fires not then")
+        ("30 02:30", "2026-03-29 has no 02:30: it does not fire for that")
     ]
 
 

@@ -2,7 +2,9 @@
 
 import io
 import json
+import re
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -37,6 +39,11 @@ def tab(shell: Shell) -> Shell:
     shell.set(DULY_DATABASE_URL="sqlite:///duly.db")
     shell.write("crontab", CRONTAB)
     return shell
+
+
+def named(made: Iterable[str], slug: str) -> str:
+    """The first of the schedules that are named after a program."""
+    return min(name for name in made if re.fullmatch(f"{slug}-[0-9a-f]{{6}}", name))
 
 
 def listed(shell: Shell) -> dict[str, Any]:
@@ -97,7 +104,7 @@ def test_settings_hold_for_the_lines_below_them() -> None:
 def test_a_zone_is_set_for_the_lines_below_it() -> None:
     text = "@daily a\nTZ=Asia/Tokyo\n@daily b\nCRON_TZ=:Europe/Paris\n@daily c\nCRON_TZ=\n@daily d\nTZ=\n@daily e"
     jobs = read_crontab(text).jobs
-    assert [job.timezone for job in jobs] == [None, "Asia/Tokyo", "Europe/Paris", "Asia/Tokyo", None]
+    assert [job.timezone for job in jobs] == [None, None, "Europe/Paris", None, None], "TZ is for the commands alone"
     assert jobs[2].environment == {"TZ": "Asia/Tokyo"}  # the command sees it, as under cron
 
 
@@ -163,16 +170,14 @@ def test_a_line_is_named_after_its_program(command: str, name: str) -> None:
     assert slug_of(command) == name
 
 
-def test_the_first_of_many_keeps_the_plain_name_and_the_others_tell_themselves_apart() -> None:
-    lines = ["0 1 * * * sync a/", "0 2 * * * sync b/", "0 3 * * * sync b/", "0 3 * * * sync b/", "0 4 * * * sync b/"]
+def test_a_job_keeps_its_name_whatever_stands_around_it_and_no_other_job_has_it() -> None:
+    lines = ["0 1 * * * sync a/", "0 2 * * * sync b/", "0 3 * * * /opt/sync b/", "0 3 * * * sync b/"]
     names = name_jobs(read_crontab("\n".join(lines)).jobs)
-    assert names[0] == "sync"
-    assert len(set(names)) == 5
-    assert all(name.startswith("sync-") for name in names[1:])
-    longer = name_jobs(read_crontab("\n".join([*lines, "0 5 * * * sync c/"])).jobs)
-    assert longer[:5] == names
-    moved = name_jobs(read_crontab("\n".join([lines[0], "0 6 * * * sync b/", *lines[2:]])).jobs)
-    assert moved[:2] == names[:2]
+    assert len(set(names)) == 4
+    assert all(re.fullmatch("sync-[0-9a-f]{6}(-2)?", name) for name in names)
+    assert names[3] == f"{names[1]}-2", "the same command again"
+    turned = name_jobs(read_crontab("\n".join(["0 5 * * * sync c/", lines[2], "9 9 * * * sync a/"])).jobs)
+    assert turned[1:] == [names[2], names[0]]
 
 
 # -- importing
@@ -190,27 +195,28 @@ def test_each_line_becomes_a_schedule_and_bad_ones_are_told(on: Shell) -> None:
         "2 lines could not be imported",
     ]
     made = listed(on)
-    [second] = [name for name in made if name.startswith("backup-full-")]
-    assert set(made) == {"backup-full", second, "manage-clearsessions", "certbot-renew", "mail"}
-    assert made["mail"]["payload"] == {
+    slugs = sorted(re.sub("-[0-9a-f]{6}(-2)?$", "", name) for name in made)
+    assert slugs == ["backup-full", "backup-full", "certbot-renew", "mail", "manage-clearsessions"]
+    mail, backup = named(made, "mail"), named(made, "backup-full")
+    assert made[mail]["payload"] == {
         "command": 'mail -s "100% done" ops',
         "stdin": "Hello,\n\nall is well.\n",
         "user": None,
         "environment": {"SHELL": "/bin/bash", "MAILTO": "ops@example.com"},
     }
-    assert (made["mail"]["type"], made["mail"]["rule"]) == ("command", {"cron": "0 9 * * MON-FRI"})
-    assert (made["mail"]["timezone"], made["backup-full"]["timezone"]) == ("Asia/Tokyo", "Europe/Brussels")
+    assert (made[mail]["type"], made[mail]["rule"]) == ("command", {"cron": "0 9 * * MON-FRI"})
+    assert (made[mail]["timezone"], made[backup]["timezone"]) == ("Asia/Tokyo", "Europe/Brussels")
 
 
 def test_importing_the_same_file_again_changes_nothing(on: Shell) -> None:
     on.write("crontab", CRONTAB)
     on("schedules", "import", "crontab")
-    on("schedules", "pause", "mail")
+    on("schedules", "pause", named(listed(on), "mail"))
     before = listed(on)
     again = on("schedules", "import", "crontab")
     assert "5 unchanged" in again.out
     assert listed(on) == before
-    history = on("schedules", "show", "backup-full", "--json").json["history"]
+    history = on("schedules", "show", named(before, "backup-full"), "--json").json["history"]
     assert [entry["act"] for entry in history] == ["created"]
 
 
@@ -218,7 +224,8 @@ def test_a_line_with_another_time_changes_its_schedule(tab: Shell) -> None:
     tab("schedules", "import", "crontab")
     tab.write("crontab", CRONTAB.replace("0 3 * * *", "0 4 * * *"))
     assert "1 changed, 4 unchanged" in tab("schedules", "import", "crontab").out
-    assert listed(tab)["backup-full"]["rule"] == {"cron": "0 4 * * *"}
+    made = listed(tab)
+    assert made[named(made, "backup-full")]["rule"] == {"cron": "0 4 * * *"}
 
 
 def test_a_dry_run_tells_what_would_be_done_and_does_nothing(tab: Shell) -> None:
@@ -246,8 +253,8 @@ def test_options_decide_what_the_lines_become(tab: Shell, monkeypatch: pytest.Mo
     assert result.code == 0
     assert result.err == "where the file names no zone, its times are read as UTC: --timezone says otherwise\n"
     made = listed(tab)
-    assert {"etc-run-parts", "etc-backup"} < set(made)
-    one = made["etc-backup"]
+    assert any(name.startswith("etc-run-parts-") for name in made)
+    one = made[named(made, "etc-backup")]
     assert (one["type"], one["mode"], one["enabled"], one["tenant"]) == ("shell.run", "shadow", False, "acme")
     assert one["payload"]["user"] == "backup"
 
@@ -258,13 +265,16 @@ def test_a_system_crontab_without_its_option_is_suspected(tab: Shell) -> None:
 
 
 def test_a_schedule_from_elsewhere_is_not_overwritten(tab: Shell) -> None:
-    tab("schedules", "put", "mail", "--type", "newsletter", "--every", "1h")
-    before = listed(tab)["mail"]
+    tab("schedules", "import", "crontab")
+    mail = named(listed(tab), "mail")
+    tab("schedules", "delete", mail)
+    tab("schedules", "put", mail, "--type", "newsletter", "--every", "1h")
+    before = listed(tab)[mail]
     result = tab("schedules", "import", "crontab", "--json")
     assert result.code == 1
     [refused] = [one for one in result.json["bad"] if one["line"] == 12]
-    assert "a schedule 'mail' that is not from a crontab exists already: give a --prefix" in refused["reason"]
-    assert listed(tab)["mail"] == before
+    assert f"a schedule {mail!r} that is not from a crontab exists already: give a --prefix" in refused["reason"]
+    assert listed(tab)[mail] == before
     assert len(listed(tab)) == 5
 
 
@@ -275,7 +285,7 @@ def test_the_table_fits(tab: Shell, columns: int) -> None:
     assert all(len(line.rstrip()) <= columns for line in told.splitlines())
     for part in ("manage-clearsessions", "cron */5 * * * *", "Europe/Brussels"):
         assert part in told
-    assert ("cd /srv/app" in told) is (columns >= 130)
+    assert ("cd /srv/app" in told) is (columns >= 160)
 
 
 @pytest.mark.parametrize(

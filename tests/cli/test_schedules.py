@@ -194,7 +194,7 @@ def test_a_rule_can_be_looked_at_without_a_database(shell: Shell) -> None:
         ["2027-03-28 01:00:00", "Sun 2027-03-28 03:00:00"],
         ["2027-03-29 00:30:00", "Mon 2027-03-29 02:30:00"],
     ]
-    assert told.count("2027-03-28 has no 02:30: it fires after the gap") == 1
+    assert told.count("2027-03-28 has no 02:30: it fires right after the gap") == 1
     assert not list(shell.folder.glob("*.db"))
 
 

@@ -177,7 +177,9 @@ def test_a_head_fires_only_if_what_it_depends_on_has_succeeded_lately() -> None:
 
 def test_a_shadow_fires_nothing_and_says_what_it_would_have() -> None:
     decision = decided(make_schedule(mode="shadow"), START + 2 * HOUR)
-    assert decision == Drop("shadow: it would have fired", 3, occurrence(START + 3 * HOUR), "shadowed")
+    assert decision == Drop(
+        "shadow: it would have fired for 2026-01-01T02:00:00Z", 3, occurrence(START + 3 * HOUR), "shadowed"
+    )
 
 
 # -- bounds, rest and jitter

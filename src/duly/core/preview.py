@@ -13,6 +13,11 @@ MOST_NAMED = 3
 """Days and readings that a note names; it counts the others."""
 
 MOST_PIECES = 20
+MOVED = {
+    "after": "it fires right after the gap",
+    "shift": "it fires as much later as the gap is long",
+    "skip": "it does not fire for that",
+}
 
 
 class Preview(NamedTuple):
@@ -68,7 +73,7 @@ def _of_the_clocks(table: Timetable, before: datetime, occurrence: Occurrence) -
         if lost and not rule.spacing:
             when = f"{wall_of(lost[0]):%Y-%m-%d} has no {', '.join(map(_time, lost))}"
             here = gap is piece and not rule.shows(reading)
-            notes.append(f"{when}: it fires {'after the gap' if here else 'not then'}")
+            notes.append(f"{when}: {MOVED[rule.dst.gap or rule.usual_gap] if here else 'it does not fire for that'}")
     return notes
 
 

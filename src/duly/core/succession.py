@@ -71,7 +71,7 @@ def decide(head: Event, schedule: Schedule, facts: Facts) -> Decision:
         name, within = policies.depends_on.schedule, format_duration(policies.depends_on.within)
         return _dropped(decision, f"{name!r} has not succeeded within the {within} before")
     if policies.mode == SHADOW:
-        return _dropped(decision, "shadow: it would have fired", "shadowed")
+        return _dropped(decision, f"shadow: it would have fired for {instant_name(decision.occurrence.at)}", "shadowed")
     return decision
 
 

@@ -5,7 +5,7 @@ Pure: text in, jobs and bad lines out.
 
 import hashlib
 import re
-from collections.abc import Iterator
+from itertools import count
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -14,8 +14,8 @@ from duly.errors import Invalid
 
 SETTING = re.compile(r"""(?P<quote>["']?)(?P<name>[A-Za-z_]\w*)(?P=quote)\s*=\s*(?P<value>.*)""")
 PERCENT = re.compile(r"(?<!\\)%")
-ZONES = ("CRON_TZ", "TZ")
-"""The settings that say whose clocks the lines below go by; the first one wins."""
+ZONE = "CRON_TZ"
+"""The setting that says whose clocks the lines below go by. TZ is for the commands alone."""
 
 
 class Job(NamedTuple):
@@ -50,7 +50,7 @@ def read_crontab(text: str, *, system: bool = False) -> Crontab:
     jobs: list[Job] = []
     bad: list[BadLine] = []
     settings: dict[str, str] = {}
-    broken: dict[str, int] = {}  # settings of zones that do not exist, and where they are
+    broken: dict[str, int] = {}  # a setting of a zone that does not exist, and where it is
     for number, raw in enumerate(text.split("\n"), start=1):
         line = raw.strip()
         if not line or line.startswith("#"):
@@ -60,7 +60,7 @@ def read_crontab(text: str, *, system: bool = False) -> Crontab:
                 name, value = setting["name"], _unquoted(setting["value"])
                 broken.pop(name, None)
                 settings[name] = value
-                if name in ZONES and (problem := _zone_problem(value)):
+                if name == ZONE and (problem := _zone_problem(value)):
                     broken[name] = number
                     raise ValueError(problem)
             else:
@@ -81,7 +81,7 @@ def _zone_problem(value: str) -> str | None:
 
 
 def _zone(value: str) -> str | None:
-    """``TZ=:Europe/Brussels`` is a way to write it; an empty one takes back what was set above."""
+    """``:Europe/Brussels`` is a way to write it; an empty one takes back what was set above."""
     return value.strip().removeprefix(":") or None
 
 
@@ -96,9 +96,8 @@ def _job(number: int, line: str, settings: dict[str, str], broken: dict[str, int
     if len(words) <= many + int(system):
         missing = "a user and a command" if system else "a command"
         raise ValueError(f"has a time, but not {missing} after it")
-    zone_set_by = next((name for name in ZONES if settings.get(name)), None)
-    if zone_set_by in broken:
-        raise ValueError(f"its zone is not known: see line {broken[zone_set_by]}")
+    if ZONE in broken:
+        raise ValueError(f"its zone is not known: see line {broken[ZONE]}")
     command, stdin = _command(words[-1])
     if not command:
         raise ValueError("has nothing before its first %: what follows it is only what a command reads")
@@ -108,8 +107,8 @@ def _job(number: int, line: str, settings: dict[str, str], broken: dict[str, int
         command=command,
         stdin=stdin,
         user=words[many] if system else None,
-        environment={name: value for name, value in settings.items() if name != "CRON_TZ"},
-        timezone=None if zone_set_by is None else _zone(settings[zone_set_by]),
+        environment={name: value for name, value in settings.items() if name != ZONE},
+        timezone=_zone(settings.get(ZONE, "")),
     )
 
 
@@ -139,25 +138,14 @@ LONGEST_NAME = 60
 
 
 def name_jobs(jobs: list[Job]) -> list[str]:
-    """A name for each, after its program. The first of several that would share one keeps it; the others get a suffix
-    from their commands, or from their whole lines. So the same file gives the same names, and lines that are added
-    below or given other times do not change those of the others."""
+    """A name for each, after its program and with a suffix from its whole command. So a job keeps its name whatever
+    stands around it, at whatever time it runs, and no other job has it; the same command again is numbered."""
     names: list[str] = []
     for job in jobs:
-        names.append(next(name for name in _candidates(job) if name not in names))
+        name = f"{slug_of(job.command)}-{_digest(job.user, job.command, job.stdin)}"
+        again = (f"{name}-{number}" for number in count(2))
+        names.append(name if name not in names else next(each for each in again if each not in names))
     return names
-
-
-def _candidates(job: Job) -> Iterator[str]:
-    slug = slug_of(job.command)
-    yield slug
-    yield f"{slug}-{_digest(job.user, job.command, job.stdin)}"
-    whole = f"{slug}-{_digest(job.cron, job.timezone, job.user, job.command, job.stdin)}"
-    yield whole
-    number = 2
-    while True:  # the very same line again: cron runs it twice, and so it is here
-        yield f"{whole}-{number}"
-        number += 1
 
 
 def _digest(*parts: str | None) -> str:

@@ -16,7 +16,7 @@ SPARING, CHEAP = 20, 0.02
 """A look from the beginning that takes more than so many seconds is paid for by so many times that without one."""
 
 
-NONE = Succeeded([], [], 0, {})
+NONE = Succeeded([], [], 0, {}, {})
 
 
 class Frontier:
@@ -83,7 +83,7 @@ async def claim_heads(
 
 def tell_heads(succeeded: Succeeded, worker: str, signals: Signals) -> None:
     for schedule, reason in succeeded.halted.items():
-        signals.emit(Halted(schedule, reason))
+        signals.emit(Halted(schedule, reason, succeeded.names.get(schedule, "")))
     for event, reason in succeeded.dropped:
         signals.emit(Skipped(event, reason))
     for event in succeeded.fired:

@@ -8,7 +8,7 @@ from typing import Any
 from duly.core import zones
 from duly.core.model import Schedule
 from duly.core.policies import read_policies
-from duly.errors import Invalid
+from duly.errors import Invalid, Problem
 from duly.flow.put_schedule import ScheduleDraft, put_schedule
 from duly.flow.replan import replan
 from duly.ports import Store
@@ -30,16 +30,20 @@ class Declared:
 
 def origin_of(function: Callable[..., Any]) -> str:
     """Where a function is: its module and its name. A program that is run as a file is known by the file's name."""
-    module = function.__module__
+    module = getattr(function, "__module__", None) or "__main__"
     if module == "__main__":
         module = Path(getattr(sys.modules["__main__"], "__file__", None) or "__main__").stem
-    return f"{module}:{function.__qualname__}"
+    return f"{module}:{getattr(function, '__qualname__', type(function).__name__)}"
 
 
 async def put_declared(store: Store, declared: Declared, channels: Collection[str], signals: Signals) -> None:
     """Put each, those that others depend on first; replan what older zone data has planned; tell of orphans."""
     for draft in _in_order(declared.drafts):
-        await put_schedule(store, draft, channels, by=BY)
+        try:
+            await put_schedule(store, draft, channels, by=BY)
+        except Invalid as error:
+            where = f"schedule {draft.name!r} ({draft.origin})"
+            raise Invalid([Problem(f"{where}: {path}", message) for path, message in error.problems]) from error
     moved = await replan(store, by=BY)
     if moved:
         signals.emit(Replanned(len(moved), zones.VERSION))

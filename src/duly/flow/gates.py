@@ -1,7 +1,7 @@
 """Hold what has to wait, and let it go as soon as its reason is over."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import msgspec
@@ -9,12 +9,14 @@ import msgspec
 from duly.core.model import Event, NewEvent, Schedule
 from duly.core.recurrence import Occurrence, instant_name
 from duly.core.succession import FULL, PAUSED, head_of, occurrence_of
+from duly.core.timetable import BEFORE
 from duly.flow.heads import ENDED, SCHEDULE, Next, plant, schedule_id
 from duly.flow.ids import new_id
 from duly.ports import Statements, Store
 
 ITS_TURN = f"{FULL}its turn"
 AT_ONCE = 1000
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 SKIP, FIRE = PASSED = ("skip", "fire")
 """What may become of occurrences that a pause has passed over."""
@@ -58,24 +60,32 @@ class Passed(NamedTuple):
 
 async def resume(tx: Statements, schedule: Schedule, head: Event | None, passed: str) -> Passed:
     """Go on; the head and the schedule are locked, and it is enabled. What the pause has passed over was not missed, so
-    it is left out, unless it shall fire as if it was."""
-    now = await tx.now()
+    it is left out, unless it shall fire as if it was. A head that was due before the pause is owed all the same: it
+    fires, by the misfire policy."""
+    now, since = await tx.now(), await _paused_since(tx, schedule)
     table = schedule.timetable
     count = 0
     if head is None:
         following = table.after(now)
         halted = {schedule.id: ENDED} if following is None else await plant(tx, [Next(schedule, following)])
-    elif head.due > now or passed == FIRE:
-        count = 0 if head.due > now else table.count(occurrence_of(head).at, now)
+    elif head.due > now or head.due <= since or passed == FIRE:
+        if head.due <= now:
+            count, passed = table.count(max(since + BEFORE, occurrence_of(head).at), now), FIRE
         await tx.reshape(head, kept(schedule, head))
         halted = {}
     else:
-        count = table.count(occurrence_of(head).at, now)
+        count = max(1, table.count(occurrence_of(head).at, now))
         halted = await move_head(tx, schedule, head, table.after(now))
     await tx.halt({schedule.id: halted.get(schedule.id)})
     await tx.rehold(schedule.series, PAUSED, ITS_TURN)
     await let_go(tx, [schedule])
     return Passed(count, passed == FIRE)
+
+
+async def _paused_since(tx: Statements, schedule: Schedule) -> datetime:
+    """When it was paused, as its history says; before all time if that does not say."""
+    pauses = [entry.at for entry in await tx.history(schedule.id) if entry.act == "paused"]
+    return max(pauses, default=LONG_AGO)
 
 
 async def move_head(tx: Statements, schedule: Schedule, head: Event, following: Occurrence | None) -> dict[str, str]:
@@ -89,6 +99,8 @@ async def move_head(tx: Statements, schedule: Schedule, head: Event, following: 
     ):
         following = table.after(following.at)
     if following is None:
+        # It gives its name back: who mends the rule shall have that occurrence.
+        await tx.reshape(head, msgspec.structs.replace(kept(schedule, head), occurrence=f"given up {head.id}"))
         await tx.drop({head.id: (1, "skipped", "its rule ended")}, SCHEDULE)
         return {schedule.id: ENDED}
     await tx.reshape(head, head_of(schedule, following, new_id))

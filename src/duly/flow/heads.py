@@ -43,6 +43,7 @@ class Succeeded(NamedTuple):
     dropped: list[tuple[Event, str]]
     held: int
     halted: dict[str, str]
+    names: dict[str, str]  # of those, by their ids
 
     @property
     def many(self) -> int:
@@ -92,7 +93,8 @@ async def succeed_heads(tx: Statements, found: Heads, by: datetime, claimant: Cl
     if halted:
         await tx.halt(halted)
     dropped = [(head, drops[head.id].reason) for head in heads if head.id in drops]
-    return Succeeded(fired, dropped, len(holds), halted)
+    names = {schedule.id: schedule.name for schedule in found.schedules if schedule.id in halted}
+    return Succeeded(fired, dropped, len(holds), halted, names)
 
 
 async def plan_next(tx: Statements, head: Event) -> None:

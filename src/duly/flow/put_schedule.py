@@ -56,7 +56,7 @@ async def put_schedule(
     store: Store, draft: ScheduleDraft, channels: Collection[str], tx: Statements | None = None, by: str = "api"
 ) -> Schedule:
     """Create or replace. An unchanged rule keeps its next event; a changed one moves it, if it has not started."""
-    asked = _checked(draft, channels)
+    asked = checked(draft, channels)
     for _ in range(MOST_TRIES):
         if tx is not None:
             stored = await _put(tx, asked, by)
@@ -108,7 +108,9 @@ async def _replace(tx: Statements, asked: Asked, known: Schedule, by: str) -> Sc
     )
     if schedule == stored and not (stored.halted or "").startswith(ERROR):
         return await _shown(tx, stored)
-    first = _first(schedule, now if head is None or head.due > now else head.due - BEFORE)
+    # An overdue head is not forgotten; but a rule that begins now has nothing to catch up.
+    anew = rule is not old_rule and rule != asked.rule
+    first = _first(schedule, now if head is None or head.due > now or anew else head.due - BEFORE)
     await tx.put_schedule(schedule)
     await tx.note([(schedule.id, "changed", _changes(stored, schedule))], by)
     if schedule.enabled is not stored.enabled:
@@ -131,8 +133,10 @@ async def _replace(tx: Statements, asked: Asked, known: Schedule, by: str) -> Sc
 async def _switch(tx: Statements, schedule: Schedule, head: Event | None, by: str) -> Schedule:
     if schedule.enabled:
         await resume(tx, schedule, head, SKIP)
+        await tx.note([(schedule.id, "resumed", None)], by)
     else:
         await pause(tx, schedule, by)
+        await tx.note([(schedule.id, "paused", None)], by)
     [written] = await tx.schedules([schedule.id])
     return written
 
@@ -230,7 +234,7 @@ def _readable(schedule: Schedule) -> Rule | None:
         return None
 
 
-def _checked(draft: ScheduleDraft, channels: Collection[str]) -> Asked:
+def checked(draft: ScheduleDraft, channels: Collection[str]) -> Asked:
     payload, target = write_json(draft.payload, "payload"), write_json(draft.target, "target")
     problems = [
         *name_problems("name", draft.name),
@@ -270,7 +274,7 @@ def _checked(draft: ScheduleDraft, channels: Collection[str]) -> Asked:
 
 def _timezone(draft: ScheduleDraft, problems: list[Problem]) -> str:
     """The zone that the call names, or the rule; UTC if neither does."""
-    of_rule = getattr(draft.rule, "timezone", None)
+    of_rule = _zone_of(draft.rule)
     if found := zone_problems(draft.timezone):
         problems += found
         return DEFAULT_ZONE
@@ -279,6 +283,17 @@ def _timezone(draft: ScheduleDraft, problems: list[Problem]) -> str:
             Problem("timezone", f"{draft.timezone} is not the zone of the rule, {of_rule}: give one of them")
         )
     return draft.timezone or of_rule or DEFAULT_ZONE
+
+
+def _zone_of(rule: Any) -> str | None:
+    """The zone that a rule names itself; the text of a recurrence rule may."""
+    written = rule.get("rrule") if isinstance(rule, dict) else None
+    if not isinstance(written, str) or "TZID" not in written.upper():
+        return getattr(rule, "timezone", None)
+    try:
+        return parse_rule(rule).timezone
+    except Invalid:  # which is told when the rule is read
+        return None
 
 
 def _placed(rule: Any, timezone: str, policies: Policies) -> tuple[Rule, Policies]:

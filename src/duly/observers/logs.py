@@ -87,7 +87,9 @@ _TELL: dict[type, Callable[[Any], None]] = {
     Skipped: lambda s: _tell(logging.INFO, "event.skipped", s.event, occurrences=s.event.stands_for, reason=s.reason),
     Orphaned: lambda s: _tell(logging.WARNING, "schedule.orphaned", schedules=list(s.schedules)),
     Replanned: lambda s: _tell(logging.WARNING, "schedule.replanned", events=s.events, zone_data=s.zone_data),
-    Halted: lambda s: _tell(logging.WARNING, "schedule.halted", schedule=s.schedule, reason=s.reason),
+    Halted: lambda s: _tell(
+        logging.INFO if s.reason == "ended" else logging.WARNING, "schedule.halted", schedule=s.name, reason=s.reason
+    ),
     HandlerAbandoned: lambda s: _tell(logging.ERROR, "handler.abandoned", s.event, deadline=_seconds(s.deadline)),
     StoreDown: lambda s: _tell(logging.ERROR, "store.unreachable", error=s.error),
     StoreUp: lambda s: _tell(logging.WARNING, "store.back", after=_seconds(s.after)),

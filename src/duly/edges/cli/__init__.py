@@ -14,7 +14,7 @@ from duly import __version__
 from duly.edges.cli import at, demo, doctor, events, migrate, schedules, worker
 from duly.edges.cli.invocation import Invocation
 from duly.edges.cli.output import forgive_encoding, tell_error
-from duly.errors import BadSetting, DulyError, Invalid, Misuse
+from duly.errors import BadSetting, DulyError, Invalid, Misuse, StoreError
 
 DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
@@ -64,6 +64,10 @@ def main(words: Sequence[str] | None = None) -> int:
         tell_error(error, json=json)
         return WRONG_USE if isinstance(error, Invalid | BadSetting | Misuse) else FAILED
     except BrokenPipeError:  # whoever read our output has seen enough; nor shall Python try to flush the rest
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except OSError as error:  # such as a full disk under what our output goes to
+        tell_error(StoreError(f"cannot write the output: {error.strerror or error}"), json=json)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except KeyboardInterrupt:
