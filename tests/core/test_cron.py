@@ -49,6 +49,7 @@ def times(expression: str, many: int = 6) -> list[str]:
         ("15,45 30 9 * * *", ["09:30:15", "09:30:45", "09:30:15"]),
         ("*/30 * * * * *", ["00:00:30", "00:01:00", "00:01:30"]),
         ("@hourly", ["01:00:00", "02:00:00"]),
+        ("*/60 */24 * * *", ["00:00:00", "00:00:00"]),
         ("@DAILY", ["00:00:00"]),
         ("  0\t12   * * ?  ", ["12:00:00"]),
     ],
@@ -115,6 +116,9 @@ def test_an_alias_is_the_expression_that_it_stands_for(alias: str) -> None:
 
 def test_the_calendar_ends() -> None:
     rule = cron("0 9 * * *")
+    first = rule.after(datetime(1, 1, 1, tzinfo=UTC))
+    assert first is not None
+    assert first.at.year == 1
     assert rule.after(datetime(9998, 12, 31, 12, tzinfo=UTC)) is None
     assert rule.after(datetime(9999, 6, 1, tzinfo=UTC)) is None
     last = rule.last(datetime(9999, 6, 1, tzinfo=UTC))

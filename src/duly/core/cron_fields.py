@@ -129,7 +129,7 @@ def _values(field: Field, item: str) -> set[int]:
         if not re.fullmatch(r"[0-9]{1,4}", step_text) or int(step_text) < 1:
             raise ValueError(f"the step {step_text[:20]!r} is not a whole number from 1 on")
         step = int(step_text)
-        if step > field.high - field.low:
+        if step > field.high - field.low + 1:
             raise ValueError(f"the step {step} is longer than the field, {field.low} to {field.high}")
     if span == "*":
         high = 6 if field is WEEKDAYS else field.high

@@ -16,8 +16,9 @@ or not at all."""
 OVERLAPS = ("first", "second", "both")
 """Which of two equal readings counts."""
 
-MOST_STEPS = 10_000
-"""Pieces that are looked through for one occurrence. More than one are needed only where gaps swallow every reading."""
+MOST_STEPS = 500
+"""Pieces that are looked through for one occurrence. More than a few are needed only where gaps swallow every reading,
+and then centuries of them are enough to say so."""
 
 MARGIN = 3 * 86400
 """No zone is further from UTC, and no gap is longer, than what this leaves room for."""

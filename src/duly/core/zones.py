@@ -24,7 +24,7 @@ SECOND = timedelta(seconds=1)
 
 BLOCK = 2**25  # seconds, a little more than a year
 PROBE = BLOCK // 64  # six days; since 1970 no zone has changed its offset twice in less than nearly seven
-LAST = (datetime(9999, 12, 1, tzinfo=UTC) - EPOCH) // SECOND
+FIRST, LAST = ((datetime(year, 12, 1, tzinfo=UTC) - EPOCH) // SECOND for year in (1, 9999))
 
 
 class Piece(NamedTuple):
@@ -98,7 +98,7 @@ class Zone:
         return high
 
     def _probe(self, instant: int) -> int:
-        utc = EPOCH + timedelta(seconds=min(instant, LAST))
+        utc = EPOCH + timedelta(seconds=max(FIRST, min(instant, LAST)))
         return (self._info.fromutc(utc.replace(tzinfo=self._info)).replace(tzinfo=UTC) - utc) // SECOND
 
 
