@@ -67,12 +67,9 @@ async def test_skip_fires_what_is_within_its_tolerance_in_the_same_pass(app: Dul
     await app.schedules.put("minutely", cron("* * * * *"), "digest", misfire={"policy": "skip", "tolerance": "150s"})
     clock.advance(MISSED)
     await app.tick()
-    assert [event.scheduled for event in fired] == [START + n * MINUTE for n in (4, 5)] or [
-        event.scheduled for event in fired
-    ] == [START + n * MINUTE for n in (3, 4, 5)]
-    assert fired[0].scheduled is not None
-    assert clock.now() - fired[0].scheduled <= timedelta(seconds=150)
-    assert clock.now() - fired[0].scheduled > timedelta(seconds=90)
+    assert [event.scheduled for event in fired] == [START + n * MINUTE for n in (4, 5)], (
+        "that of minute 3 is 151 s late"
+    )
 
 
 async def test_of_five_missed_minutes_all_fires_each_once_oldest_first(app: Duly, clock: ManualClock) -> None:
@@ -197,13 +194,14 @@ async def test_an_event_is_left_out_while_its_predecessor_is_under_way(duly: Ope
 async def test_usually_events_overlap(duly: OpenDuly, clock: ManualClock) -> None:
     app, other = await duly(lease=LEASE, shutdown_grace="1s"), await duly(lease=LEASE, shutdown_grace="1s")
     slow, also = Slow(app), Slow(other)
-    await app.schedules.put("slow", every("1h"), "slow")
+    schedule = await app.schedules.put("slow", every("1h"), "slow")
     clock.advance(HOUR)
     async with ticking(app):
         await slow.has_begun(1)
         clock.advance(HOUR)
         async with ticking(other):
             await also.has_begun(1)
+            assert len(await events_of(app, schedule, "PROCESSING")) == 2
             slow.end_one()
             also.end_one()
 

@@ -4,6 +4,7 @@ Rules of real time (an interval, an instant) know no zones. Rules of wall time (
 readings of the clocks in a zone; without one, in UTC.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property, partial
@@ -191,7 +192,7 @@ Placed = TypeVar("Placed", bound="Local")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Local:
+class Local(ABC):
     """What all rules of wall time share: a rule says which readings it wants, and how an occurrence is named."""
 
     timezone: str | None = None
@@ -210,8 +211,9 @@ class Local:
         return False
 
     @property
+    @abstractmethod
     def readings(self) -> Readings:
-        raise NotImplementedError
+        """Which readings of the clocks it wants."""
 
     @cached_property
     def times(self) -> WallTimes:
