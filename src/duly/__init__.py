@@ -1,5 +1,6 @@
 """Duly, the durable scheduler for time-based events: on time, once, even after a crash."""
 
+from duly.core.event_types import Anniversary, Birthday, EventType, Reminder, Subscription
 from duly.core.model import Delivered, Event, Failed, Rejected, Schedule, Status, Timer, Unreachable
 from duly.core.policies import DependsOn, Misfire
 from duly.core.recurrence import Dst
@@ -12,11 +13,13 @@ from duly.core.specs import (
     OfSeries,
     OfTenant,
     OfType,
+    OfUser,
     Overdue,
     Ready,
     Stuck,
     WithKey,
 )
+from duly.core.users import User
 from duly.errors import Conflict, DulyError, Invalid, Misuse, NotFound, StoreError, StoreUnavailable
 from duly.ports import Transaction
 from duly.wiring import Duly
@@ -24,6 +27,8 @@ from duly.wiring import Duly
 __version__ = "0.1.0"
 
 __all__ = [
+    "Anniversary",
+    "Birthday",
     "Conflict",
     "Delivered",
     "DependsOn",
@@ -32,6 +37,7 @@ __all__ = [
     "Duly",
     "DulyError",
     "Event",
+    "EventType",
     "ExecutedLate",
     "Failed",
     "InStatus",
@@ -42,18 +48,22 @@ __all__ = [
     "OfSeries",
     "OfTenant",
     "OfType",
+    "OfUser",
     "Overdue",
     "Ready",
     "Rejected",
+    "Reminder",
     "Retry",
     "Schedule",
     "Status",
     "StoreError",
     "StoreUnavailable",
     "Stuck",
+    "Subscription",
     "Timer",
     "Transaction",
     "Unreachable",
+    "User",
     "WithKey",
     "cron",
     "every",

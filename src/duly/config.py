@@ -3,13 +3,14 @@
 import os
 import re
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import time, timedelta
 from typing import Any
 
 import msgspec
 
 from duly.core.durations import EXAMPLES, format_duration, parse_duration
-from duly.errors import BadSetting
+from duly.core.users import read_time
+from duly.errors import BadSetting, Problem
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +25,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     lease: timedelta = timedelta(seconds=30)
     shutdown_grace: timedelta = timedelta(seconds=25)
     late_after: timedelta = timedelta(minutes=5)
+    delivery_time: time = time(9)
     log_format: str = "text"
 
 
@@ -58,6 +60,8 @@ def _parse(name: str, variable: str, written: Any) -> Any:
         return _span(variable, written, *_SPANS[name])
     if name in _NUMBERS:
         return _number(variable, written, *_NUMBERS[name])
+    if name == "delivery_time":
+        return _time_of_day(variable, written)
     if name in _CHOICES and written not in _CHOICES[name]:
         raise BadSetting(variable, written, " or ".join(_CHOICES[name]))
     if name == "database_url" and not str(written).startswith(_SCHEMES):
@@ -78,6 +82,13 @@ def _span(variable: str, written: Any, least: timedelta, most: timedelta) -> tim
     if not least <= span <= most:
         raise BadSetting(variable, written, f"{EXAMPLES}, from {format_duration(least)} to {format_duration(most)}")
     return span
+
+
+def _time_of_day(variable: str, written: Any) -> time:
+    found = read_time(variable, written)
+    if isinstance(found, Problem):
+        raise BadSetting(variable, written, "a time of day such as 09:00")
+    return found
 
 
 def _number(variable: str, written: Any, least: int, most: int) -> int:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, Protocol
 from duly.core.model import Claim, Entry, Event, NewEvent, Outcome, Schedule, Settlement
 from duly.core.recurrence import Occurrence
 from duly.core.specs import Spec
+from duly.core.succession import Reshaped
+from duly.core.users import User
 
 
 class Clock(Protocol):
@@ -159,8 +161,8 @@ class ScheduleStatements(Protocol):
     async def head_id(self, series: str) -> str | None:
         """Which event is the head of a series, not locked."""
 
-    async def reshape(self, head: Event, anew: NewEvent) -> None:
-        """Give a locked head that has not started the content, occurrence and due time of *anew*."""
+    async def reshape(self, heads: Sequence[Reshaped], by: str) -> None:
+        """Give locked heads that have not started new content, occurrences and due times."""
 
     async def under_way(self, series: Sequence[str]) -> dict[str, int]:
         """How many events of each gated series have been let go and have not ended; none where it is missing."""
@@ -193,7 +195,50 @@ class ScheduleStatements(Protocol):
         """Write where heads are by this edition of the zone data."""
 
 
-class Statements(ScheduleStatements, Protocol):
+class UserStatements(Protocol):
+    """What can be asked of a store about users, and the heads of their series. Users are locked before their heads; a
+    claim, which locks heads, never asks for a user."""
+
+    async def user(self, id: str) -> User | None: ...
+
+    async def user_by_key(self, tenant: str, key: str) -> User | None: ...
+
+    async def users_by_keys(self, tenant: str, keys: Sequence[str]) -> list[User]: ...
+
+    async def list_users(self, tenant: str | None, *, before: str | None, limit: int) -> list[User]:
+        """Those of a tenant, or of all, the newest first, older than the id *before*."""
+
+    async def walk_users(self, tenant: str | None, *, after: str | None, limit: int) -> list[str]:
+        """Their ids, the oldest first, newer than the id *after*."""
+
+    async def lock_users(self, ids: Sequence[str]) -> list[User]:
+        """Users by id, locked until the transaction ends."""
+
+    async def add_users(self, users: Sequence[User], heads: Sequence[NewEvent], by: str) -> set[str]:
+        """Insert users, each with the heads of its series; the ids that went in. The others' keys were taken."""
+
+    async def change_users(self, users: Sequence[User]) -> None:
+        """Write locked users as they now are."""
+
+    async def delete_users(self, ids: Sequence[str]) -> None: ...
+
+    async def user_heads(self, ids: Sequence[str]) -> list[Event]:
+        """The heads of users' series, locked until the transaction ends."""
+
+    async def user_head_ids(self, ids: Sequence[str]) -> set[str]:
+        """Which events are the heads of users' series, not locked."""
+
+    async def heads_of_users(self, ids: Sequence[str]) -> list[Event]:
+        """The heads of users' series, to be looked at."""
+
+    async def give_up(self, heads: Sequence[str], by: str, reason: str) -> None:
+        """Cancel locked heads, by their ids, and free the names of their occurrences."""
+
+    async def cancel_users(self, ids: Sequence[str], by: str, reason: str) -> int:
+        """Cancel all of users' events that have not begun; how many."""
+
+
+class Statements(ScheduleStatements, UserStatements, Protocol):
     """What can be asked of a store. Each call is atomic; inside ``begin`` they commit together."""
 
     async def now(self) -> datetime:

@@ -13,9 +13,12 @@ from duly.core.model import Entry, Event, Schedule, Timer
 from duly.core.preview import Preview
 from duly.core.recurrence import Rule
 from duly.core.specs import Spec
+from duly.core.users import User
 from duly.errors import Misuse
+from duly.flow.import_users import Imported, Lines
 from duly.flow.replan import Replanned
 from duly.flow.schedules import Backfilled, Resumed, Schedules
+from duly.flow.users import Refreshed, Users
 
 if TYPE_CHECKING:
     from duly.wiring import Duly
@@ -34,6 +37,7 @@ class Sync:
         self._holding = threading.local()  # whether this thread has a transaction open
         self.events = SyncEvents(self)
         self.schedules = SyncSchedules(self)
+        self.users = SyncUsers(self)
 
     def __enter__(self) -> Self:
         if self._home() is None:
@@ -206,6 +210,50 @@ class SyncSchedules:
     @property
     def _verbs(self) -> Schedules:
         return self._sync.duly.schedules
+
+
+class SyncUsers:
+    """``duly.sync.users``: every verb of ``duly.users``, with the same arguments."""
+
+    def __init__(self, sync: Sync) -> None:
+        self._sync = sync
+
+    def add(self, **fields: Any) -> User:
+        return self._sync.call(self._verbs.add, **fields)
+
+    def get(self, id: str, **options: Any) -> User:
+        return self._sync.wait_for(self._verbs.get(id, **options))
+
+    def by_key(self, key: str, **options: Any) -> User:
+        return self._sync.wait_for(self._verbs.by_key(key, **options))
+
+    def list(self, **options: Any) -> "builtins.list[User]":
+        return self._sync.wait_for(self._verbs.list(**options))
+
+    def update(self, id: str, **changes: Any) -> User:
+        return self._sync.call(self._verbs.update, id, **changes)
+
+    def delete(self, id: str, **options: Any) -> User:
+        return self._sync.call(self._verbs.delete, id, **options)
+
+    def events(self, id: str, **options: Any) -> "builtins.list[Event]":
+        return self._sync.wait_for(self._verbs.events(id, **options))
+
+    def ahead(self, id: str, **options: Any) -> "builtins.list[Event]":
+        return self._sync.wait_for(self._verbs.ahead(id, **options))
+
+    def history(self, id: str, **options: Any) -> "builtins.list[Entry]":
+        return self._sync.wait_for(self._verbs.history(id, **options))
+
+    def import_(self, rows: Lines, **options: Any) -> Imported:
+        return self._sync.call(self._verbs.import_, rows, **options)
+
+    def refresh(self, **options: Any) -> Refreshed:
+        return self._sync.call(self._verbs.refresh, **options)
+
+    @property
+    def _verbs(self) -> Users:
+        return self._sync.duly.users
 
 
 class SyncTransaction:

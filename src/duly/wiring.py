@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from duly.channels.handler import DEADLINE, Handlers
 from duly.config import Settings, read_settings, redacted
+from duly.core.event_types import EventTypes, shipped
 from duly.core.model import Event, Schedule, Timer
 from duly.core.recurrence import Rule
 from duly.core.retry import DEFAULT, Retry
@@ -17,8 +18,10 @@ from duly.flow.admin import Events
 from duly.flow.declared import Declared, origin_of, orphaned, put_declared
 from duly.flow.outage import Outage
 from duly.flow.put_schedule import ScheduleDraft, checked
+from duly.flow.put_users import Calendars
 from duly.flow.schedule import add_timers, put_timer
 from duly.flow.schedules import Schedules
+from duly.flow.users import Users
 from duly.flow.worker import Options, Worker
 from duly.observers.logs import observe_with_logs
 from duly.ports import Added, Channel, Clock, Route, Transaction
@@ -80,6 +83,9 @@ class Duly:
         self.store = self._opens = open_store(self.settings, clock)
         self.events = Events(self.store)
         self.schedules = Schedules(self.store, self._channels, self.transaction_of)
+        self.event_types = EventTypes(shipped())
+        calendars = Calendars(self.event_types, self.settings.delivery_time, self._channels)
+        self.users = Users(self.store, calendars, self.transaction_of)
 
     # -- what runs
 

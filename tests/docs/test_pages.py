@@ -2,7 +2,7 @@
 
 import ast
 import re
-from datetime import timedelta
+from datetime import time, timedelta
 from itertools import chain
 from pathlib import Path
 
@@ -60,6 +60,7 @@ def test_the_settings_table_has_each_setting_with_its_default() -> None:
         default, allowed, _ = rows[f"DULY_{name.upper()}"]
         value = getattr(defaults, name)
         written = format_duration(value) if isinstance(value, timedelta) else str(value if value is not None else "–")
+        written = value.isoformat("minutes") if isinstance(value, time) else written
         assert default == written, name
         if name in _SPANS:
             assert allowed == " to ".join(format_duration(limit) for limit in _SPANS[name]), name
@@ -84,23 +85,25 @@ def test_the_table_of_statuses_has_them_all() -> None:
 def test_the_table_of_the_history_has_every_word_that_the_code_writes() -> None:
     """The words stand in the queries, in what `judge` and `decide` return, and in what flow passes on."""
     source = Path(duly.__file__).parent
-    written, of_schedules = {Drop("", 1, None).act}, set()
-    for queries in source.rglob("queries.sql"):
+    written, of_schedules, of_users = {Drop("", 1, None).act}, set(), {"created"}  # a user's row tells of that itself
+    subjects = {"schedule.id": of_schedules, "one.user.id": of_users, "user": of_users, "user.id": of_users}
+    for queries in source.glob("stores/*/*.sql"):
         written |= set(re.findall(r"SELECT [\w.]+, (?:\{now\}|:now), '([a-z ]+)'", queries.read_text(encoding="utf-8")))
     for module in (source / "core/lifecycle.py", source / "core/succession.py", *source.glob("flow/*.py")):
         for call in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
             if not isinstance(call, ast.Call):
                 continue
             name = ast.unparse(call.func)
-            place = {"tx.change": 1, "Verdict": 1, "_change": 2, "_dropped": 2, "_note": 2}.get(name)
+            place = {"tx.change": 1, "Verdict": 1, "_change": 2, "_dropped": 2, "_note": 2, "Reshaped": 2}.get(name)
             if place is not None and len(call.args) > place and isinstance(call.args[place], ast.Constant):
                 (of_schedules if name == "_note" else written).add(ast.literal_eval(call.args[place]))
             if name in ("tx.note", "notes.append", "tx.drop"):
-                for row in (row for row in ast.walk(call) if isinstance(row, ast.Tuple)):
-                    about = of_schedules if ast.unparse(row.elts[0]) == "schedule.id" else written
+                for row in (row for row in ast.walk(call) if isinstance(row, ast.Tuple) and len(row.elts) > 2):
+                    about = subjects.get(ast.unparse(row.elts[0]), written)
                     about |= {ast.literal_eval(row.elts[1])} if isinstance(row.elts[1], ast.Constant) else set()
     assert written == {cells[0] for cells in table("docs/states.md", "The history")}
     assert of_schedules == {cells[0] for cells in table("docs/states.md", "The history of a schedule")}
+    assert of_users == {cells[0] for cells in table("docs/states.md", "The history of a user")}
 
 
 def test_the_table_of_log_lines_has_what_should_be_watched() -> None:

@@ -6,6 +6,7 @@ import pytest
 from duly.core.model import Schedule, Status
 from duly.core.recurrence import Occurrence
 from duly.core.rules import every
+from duly.core.succession import reshaped
 from duly.ports import Fired
 from duly.testing import ManualClock
 from tests.make import DAY, HOUR, LANE, LEASE, MINUTE, START, make_event, make_head, make_new, make_schedule
@@ -88,7 +89,7 @@ async def test_a_reshaped_head_follows_its_schedule_in_place(store: Any, clock: 
     head = await store.head(schedule.series)
     changed = msgspec.structs.replace(schedule, type="other", payload_json='{"v":2}', target_json='{"webhook":"x"}')
     clock.advance(MINUTE)
-    await store.reshape(head, make_head(changed, due=START + DAY))
+    await store.reshape([reshaped(head, make_head(changed, due=START + DAY), "schedule")], "schedule")
     found = await store.head(schedule.series)
     assert (found.id, found.version, found.due, found.ready) == (head.id, 1, START + DAY, START + DAY)
     assert (found.type, found.lane, found.payload) == ("other", "webhook", {"v": 2})

@@ -45,6 +45,7 @@ def test_a_percent_sign_survives_drivers_that_use_it_for_parameters() -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_each_query_is_written_under_one_name(dialect: str) -> None:
-    text = (files("duly.stores") / dialect / "queries.sql").read_text(encoding="utf-8")
+    folder = Path(str(files("duly.stores") / dialect))
+    text = "\n".join(path.read_text(encoding="utf-8") for path in folder.glob("*.sql"))
     names = re.findall(r"^-- name: (\w+)", text, re.MULTILINE)
     assert len(names) == len(set(names)) == len(load(dialect))

@@ -18,12 +18,14 @@ from duly.core.specs import (
     Everything,
     ExecutedLate,
     Gap,
+    InSeriesOf,
     InStatus,
     Named,
     Now,
     OfSeries,
     OfTenant,
     OfType,
+    OfUser,
     OneOf,
     Overdue,
     Ready,
@@ -38,7 +40,7 @@ from tests.make import DAY, HOUR, MICROSECOND, MINUTE, START, make_event
 from tests.stores.rows import keep, write
 
 # Few values and close neighbours, so that rows and questions often meet.
-TEXTS = ["a", "b", "A", "", "é", "it's", "%", "100%", ":now", "$1", "{where}", "null", "🎂", "a ", "\\"]
+TEXTS = ["a", "ab", "b", "A", "user:a:birthday", "user:a", "user:ab:x", "", "é", "it's", "%", "100%", ":now", "$1", "{where}", "null", "🎂", "a ", "\\"]
 SPANS = [
     sign * span + off * MICROSECOND
     for span in (timedelta(), MINUTE, HOUR, DAY, 40 * DAY)
@@ -128,6 +130,8 @@ named = st.one_of(
     st.builds(OfType, texts),
     st.builds(OfTenant, texts),
     st.builds(OfSeries, texts),
+    st.builds(OfUser, texts),
+    st.builds(InSeriesOf, texts),
     st.builds(WithKey, texts),
     st.builds(InStatus, st.sampled_from(list(Status))),
     st.builds(Overdue, st.sampled_from([0, 1 / 60, 1, 24, -1, 0.5])),
@@ -206,9 +210,9 @@ async def test_a_span_longer_than_the_calendar_is_answered(store: Any) -> None:
 
 def test_every_name_is_compiled() -> None:
     """A new kind of spec is either named, or known to both sides and to the strategies above."""
-    basics = {"Both", "Either", "Not", "Everything", "Compare", "OneOf", "Gap"}
+    basics = {"Both", "Either", "Not", "Everything", "Compare", "OneOf", "Gap", "InSeriesOf"}
     kinds = {name for name, kind in vars(specs).items() if isinstance(kind, type) and issubclass(kind, Spec)}
-    tried = {"Ready", "OfType", "OfTenant", "OfSeries", "WithKey", "InStatus", "Overdue", "DueBetween"}
+    tried = {"Ready", "OfUser", "OfType", "OfTenant", "OfSeries", "WithKey", "InStatus", "Overdue", "DueBetween"}
     assert kinds - {"Spec", "Named"} - basics == tried | {"ExecutedLate", "Stuck"}
     assert all(issubclass(getattr(specs, name), Named) for name in tried)
 

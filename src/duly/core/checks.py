@@ -14,12 +14,13 @@ import msgspec
 
 from duly.core.model import Timer
 from duly.core.retry import Retry
-from duly.errors import Problem
+from duly.errors import Invalid, Problem
 
 MAX_PAYLOAD = 1024 * 1024
 MAX_DEPTH = 100
 LONGEST = {"type": 200, "key": 500, "tenant": 100, "name": 200, "correlation_id": 500}
 MAX_ATTEMPTS = 1000
+MOST_LISTED = 1000
 MAX_DELAY = timedelta(days=365_000)
 
 _encode = msgspec.json.Encoder().encode
@@ -74,6 +75,12 @@ def name_problems(field: str, value: Any) -> tuple[Problem, ...]:
     else:
         return ()
     return (Problem(field, message),)
+
+
+def check_page(limit: Any) -> None:
+    """How many to list at once."""
+    if type(limit) is not int or not 1 <= limit <= MOST_LISTED:
+        raise Invalid([Problem("limit", f"must be a whole number from 1 to {MOST_LISTED}, not {limit!r:.50}")])
 
 
 def target_problems(target: Any, channels: Collection[str]) -> Iterator[Problem]:

@@ -15,7 +15,7 @@ from duly.core.durations import format_duration
 from duly.core.rrule import bind
 from duly.core.rrule_text import RecurrenceText
 from duly.core.wall import GAPS, OVERLAPS, Readings, Shown, WallTimes
-from duly.core.yearly import YearlyReadings
+from duly.core.yearly import FIRST_YEAR, YearlyReadings
 from duly.core.zones import reading_of, to_wall, wall_of, zone
 from duly.errors import Problem
 
@@ -284,10 +284,11 @@ class Yearly(Local):
     day: int
     at: time
     leap: str = "feb28"
+    since: int = FIRST_YEAR
 
     @property
     def readings(self) -> Readings:
-        return YearlyReadings(self.month, self.day, self.at, self.leap)
+        return YearlyReadings(self.month, self.day, self.at, self.leap, self.since)
 
     def name_of(self, shown: Shown) -> str:
         return f"{wall_of(shown.reading).year:04}-{self.month:02}-{self.day:02}" + (" again" if shown.again else "")
@@ -302,6 +303,7 @@ class Yearly(Local):
             "yearly": f"{self.month:02}-{self.day:02}",
             "at": self.at.isoformat("seconds" if self.at.second else "minutes"),
             **leap,
+            **({"since": self.since} if self.since > FIRST_YEAR else {}),
         }
 
 

@@ -10,7 +10,7 @@ from duly.core.durations import format_duration, parse_duration
 from duly.core.recurrence import OPEN, Cron, Dst, Every, Once, OnceLocal, RRule, Rule, Yearly
 from duly.core.rrule_text import parse_recurrence
 from duly.core.templates import TEMPLATES
-from duly.core.yearly import LEAPS
+from duly.core.yearly import FIRST_YEAR, LAST_YEAR, LEAPS
 from duly.core.zones import to_wall, zone
 from duly.errors import Invalid, Problem
 
@@ -43,12 +43,14 @@ def yearly(
     *,
     at: time | str = "09:00",
     leap: str = "feb28",
+    since: int | None = None,
     timezone: str | None = None,
     gap: str | None = None,
     overlap: str | None = None,
 ) -> Yearly:
-    """``yearly("02-29", at="09:00", leap="mar1")``: a date in every year, at a time of day."""
-    written = {"yearly": day, "at": at, "leap": leap}
+    """``yearly("02-29", at="09:00", leap="mar1")``: a date in every year, or in every year from *since* on, at a time
+    of day."""
+    written = {"yearly": day, "at": at, "leap": leap, **({} if since is None else {"since": since})}
     return parse_rule(written, timezone, Dst(gap, overlap))  # type: ignore[return-value]
 
 
@@ -177,7 +179,10 @@ def _parse_yearly(written: dict[str, Any], timezone: str | None, dst: Dst) -> Ru
     if leap not in LEAPS:
         raise _bad("leap", f"must be one of {', '.join(LEAPS)}, not {leap!r:.50}")
     at = _time_of_day(written.get("at", "09:00"))
-    return Yearly(month, day, at, leap if (month, day) == (2, 29) else "feb28", timezone=timezone, dst=dst)
+    since = written.get("since", FIRST_YEAR)
+    if type(since) is not int or not FIRST_YEAR <= since <= LAST_YEAR:
+        raise _bad("since", f"must be a year from {FIRST_YEAR} to {LAST_YEAR}, not {since!r:.50}")
+    return Yearly(month, day, at, leap if (month, day) == (2, 29) else "feb28", since, timezone=timezone, dst=dst)
 
 
 def _month_and_day(written: Any) -> tuple[int, int]:
@@ -235,7 +240,7 @@ def _bad(field: str, message: str) -> Invalid:
 _PARSERS: dict[str, tuple[Callable[[dict[str, Any], str | None, Dst], Rule], set[str]]] = {
     "cron": (_parse_cron, {"cron"}),
     "every": (_parse_every, {"every", "start"}),
-    "yearly": (_parse_yearly, {"yearly", "at", "leap"}),
+    "yearly": (_parse_yearly, {"yearly", "at", "leap", "since"}),
     "rrule": (_parse_rrule, {"rrule", "start", "exdate"}),
     "at": (_parse_once, {"at"}),
     "template": (_parse_template, {"template"}),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from duly.core.model import Event, Status
+from duly.core.model import USER, Event, Status
 
 NULLABLE: Mapping[str, bool] = {
     "id": False,
@@ -168,6 +168,16 @@ class Gap(Spec):
         return later is not None and earlier is not None and OPERATORS[self.op](later - earlier, self.span)
 
 
+@dataclass(frozen=True, slots=True)
+class InSeriesOf(Spec):
+    """Events of series whose names begin so."""
+
+    prefix: str
+
+    def matches(self, event: Event, now: datetime) -> bool:
+        return event.series is not None and event.series.startswith(self.prefix)
+
+
 @dataclass(frozen=True)
 class Named(Spec):
     """A spec with a name of its own, which stands for a combination of others."""
@@ -211,6 +221,16 @@ class OfSeries(Named):
 
     def __post_init__(self) -> None:
         self._means(Compare("series", "=", self.series))
+
+
+@dataclass(frozen=True)
+class OfUser(Named):
+    """Calendar events of a user, by the user's id."""
+
+    user_id: str
+
+    def __post_init__(self) -> None:
+        self._means(InSeriesOf(f"{USER}{self.user_id}:"))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from duly.core import zones
 from duly.core.durations import format_duration
 from duly.core.model import Event, NewEvent, Schedule
 from duly.core.policies import SHADOW, SKIP
-from duly.core.recurrence import Occurrence, instant_name
+from duly.core.recurrence import DEFAULT_ZONE, Occurrence, instant_name
 from duly.core.timetable import BEFORE
 
 NewId = Callable[[], str]
@@ -183,7 +183,26 @@ def event_of(schedule: Schedule, id: str, occurrence: str, **fields: Any) -> New
         series=schedule.series,
         occurrence=occurrence,
         timezone=schedule.timezone,
+        rule_json=None if schedule.user_id is None else schedule.rule_json,
         **fields,
+    )
+
+
+def carried(head: Event) -> Schedule | None:
+    """The series that a head carries itself, as a user's does: all that its successor needs is in its own row."""
+    if head.rule_json is None or head.series is None:
+        return None
+    return Schedule(
+        id=head.series,
+        tenant=head.tenant,
+        name=head.series,
+        type=head.type,
+        rule_json=head.rule_json,
+        timezone=head.timezone or DEFAULT_ZONE,
+        payload_json=head.payload_json,
+        target_json=head.target_json,
+        retry_json=head.retry_json,
+        user_id=head.user_id,
     )
 
 
@@ -199,3 +218,20 @@ def head_of(schedule: Schedule, occurrence: Occurrence, new_id: NewId) -> NewEve
         zone_data=zones.VERSION if schedule.timetable.rule.local else None,
         held=None if schedule.enabled else PAUSED,
     )
+
+
+class Reshaped(NamedTuple):
+    """A head that has not started, as it is from now on, and what its history says of that."""
+
+    id: str
+    anew: NewEvent
+    act: str
+    detail: str
+
+
+def reshaped(head: Event, anew: NewEvent, whose: str) -> Reshaped:
+    """*whose* it is: its schedule's, or its user's."""
+    due = anew.due or head.due
+    if due != head.due:
+        return Reshaped(head.id, anew, "moved", f"due {instant_name(head.due)} → {instant_name(due)}")
+    return Reshaped(head.id, anew, "changed", f"as its {whose} is now")

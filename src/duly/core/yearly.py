@@ -16,15 +16,15 @@ _EPOCH = WALL_EPOCH.toordinal()
 
 
 class YearlyReadings:
-    """The readings of a month's day at a time, in every year."""
+    """The readings of a month's day at a time, in every year from *since* on."""
 
-    def __init__(self, month: int, day: int, at: time, leap: str) -> None:
-        self._month, self._day, self._leap = month, day, leap
+    def __init__(self, month: int, day: int, at: time, leap: str, since: int = FIRST_YEAR) -> None:
+        self._month, self._day, self._leap, self._since = month, day, leap, since
         self._time = 3600 * at.hour + 60 * at.minute + at.second
 
     def first(self, low: int) -> int | None:
         year = _year_of(low)
-        for each in range(max(FIRST_YEAR, year), min(LAST_YEAR, year + LONGEST_PAUSE) + 1):
+        for each in range(max(self._since, year), min(LAST_YEAR, max(self._since, year) + LONGEST_PAUSE) + 1):
             reading = self._in(each)
             if reading is not None and reading >= low:
                 return reading
@@ -32,7 +32,7 @@ class YearlyReadings:
 
     def last(self, high: int) -> int | None:
         year = _year_of(high)
-        for each in range(min(LAST_YEAR, year), max(FIRST_YEAR, year - LONGEST_PAUSE) - 1, -1):
+        for each in range(min(LAST_YEAR, year), max(self._since, year - LONGEST_PAUSE) - 1, -1):
             reading = self._in(each)
             if reading is not None and reading < high:
                 return reading
@@ -40,7 +40,7 @@ class YearlyReadings:
 
     def count(self, low: int, high: int) -> int:
         readings = (
-            self._in(year) for year in range(max(FIRST_YEAR, _year_of(low)), min(LAST_YEAR, _year_of(high)) + 1)
+            self._in(year) for year in range(max(self._since, _year_of(low)), min(LAST_YEAR, _year_of(high)) + 1)
         )
         return sum(low <= reading < high for reading in readings if reading is not None)
 

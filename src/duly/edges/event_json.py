@@ -24,6 +24,7 @@ def event_to_json(event: Event) -> dict[str, Any]:
         "ready_at": write_instant(event.ready),
         "held": event.held,
         "series": event.series,
+        "user_id": event.user_id,
         "occurrence": event.occurrence,
         "stands_for": event.stands_for,
         "payload": msgspec.Raw(event.payload_json.encode()),

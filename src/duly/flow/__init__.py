@@ -2,5 +2,6 @@
 
 Beside them: heads (what becomes of a head, and what follows it), gates (what is held, and let go), ahead (what is
 reserved before it is due), pool (who runs what is claimed); put_schedule, declared and replan (how schedules come and
-change); admin and schedules (what people do to events and schedules).
+change); put_users, follow_users and import_users (how users come and change, and what has not started follows them);
+admin, schedules and users (what people do to events, schedules and users).
 """

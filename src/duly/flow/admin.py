@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from duly.core.checks import due_problems, name_problems
+from duly.core.checks import MOST_LISTED, check_page, due_problems, name_problems
 from duly.core.failure import storable
 from duly.core.lifecycle import step
 from duly.core.model import Entry, Event
@@ -18,7 +18,7 @@ from duly.flow.gates import let_go_after
 from duly.flow.heads import plan_next
 from duly.ports import Store, Transaction
 
-MOST = 1000
+MOST = MOST_LISTED
 
 
 class Events:
@@ -44,8 +44,7 @@ class Events:
         after: str | None = None,
     ) -> list[Event]:
         """The newest first. For the next page, *after* is the last id of this one."""
-        if type(limit) is not int or not 1 <= limit <= MOST:
-            raise Invalid([Problem("limit", f"must be a whole number from 1 to {MOST}, not {limit!r:.50}")])
+        check_page(limit)
         spec = Everything() if spec is None else spec
         return await self._store.find(
             spec if tenant is None else spec & OfTenant(tenant),

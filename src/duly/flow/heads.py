@@ -7,9 +7,9 @@ from typing import NamedTuple
 import msgspec
 
 from duly.core.failure import describe, storable
-from duly.core.model import Event, Schedule, Status
+from duly.core.model import Event, Schedule, Status, user_of
 from duly.core.recurrence import Occurrence
-from duly.core.succession import PAUSED, Drop, Facts, Fire, Hold, decide, due_of, head_of, occurrence_of
+from duly.core.succession import PAUSED, Drop, Facts, Fire, Hold, carried, decide, due_of, head_of, occurrence_of
 from duly.flow.ids import new_id
 from duly.ports import Fired, Heads, Statements
 
@@ -53,8 +53,10 @@ class Succeeded(NamedTuple):
 async def succeed_heads(tx: Statements, found: Heads, by: datetime, claimant: Claimant) -> Succeeded:
     """Decide about heads that are due by then, carry it out, and plan what follows them. All that happens to a head is
     written once."""
-    heads, schedules = found.heads, {schedule.series: schedule for schedule in found.schedules}
-    facts = await _facts(tx, found.schedules, by)
+    heads = found.heads
+    sources = found.schedules + [series for series in map(carried, heads) if series is not None]
+    schedules = {schedule.series: schedule for schedule in sources}
+    facts = await _facts(tx, sources, by)
     fires: dict[str, Fire] = {}
     drops: dict[str, Drop] = {}
     holds: dict[str, str] = {}
@@ -91,26 +93,42 @@ async def succeed_heads(tx: Statements, found: Heads, by: datetime, claimant: Cl
         await tx.hold(holds, SCHEDULE)
     halted |= await plant(tx, wanted)
     if halted:
-        await tx.halt(halted)
+        await halt(tx, halted)
     dropped = [(head, drops[head.id].reason) for head in heads if head.id in drops]
-    names = {schedule.id: schedule.name for schedule in found.schedules if schedule.id in halted}
+    names = {schedule.id: schedule.name for schedule in sources if schedule.id in halted}
     return Succeeded(fired, dropped, len(holds), halted, names)
 
 
 async def plan_next(tx: Statements, head: Event) -> None:
     """What follows a head that somebody ends by hand; it is locked, and no head from now on."""
-    locked = await tx.schedules([schedule_id(head.series)])  # events come first, then schedules
-    if not locked:
+    schedule = await _continued_by(tx, head)
+    if schedule is None:
         return
-    [schedule] = locked
     try:
         following = schedule.timetable.after(max(occurrence_of(head).at, head.due))
     except Exception as error:
-        await tx.halt({schedule.id: storable(f"{ERROR}{describe(error)}")})
+        await halt(tx, {schedule.id: storable(f"{ERROR}{describe(error)}")})
         return
     halted = {schedule.id: ENDED} if following is None else await plant(tx, [Next(schedule, following)])
     if halted:
-        await tx.halt(halted)
+        await halt(tx, halted)
+
+
+async def _continued_by(tx: Statements, head: Event) -> Schedule | None:
+    if (series := carried(head)) is not None:
+        return series
+    locked = await tx.schedules([schedule_id(head.series)])  # events come first, then schedules
+    return locked[0] if locked else None
+
+
+async def halt(tx: Statements, reasons: Mapping[str, str]) -> None:
+    """Record why no head follows: with the schedule, or in the history of the user whose series it was."""
+    users = {series: user for series in reasons if (user := user_of(series)) is not None}
+    if schedules := {id: reason for id, reason in reasons.items() if id not in users}:
+        await tx.halt(schedules)
+    if users:
+        type_of = {series: series.split(":", 2)[2] for series in users}
+        await tx.note([(user, "halted", f"{type_of[one]}: {reasons[one]}") for one, user in users.items()], SCHEDULE)
 
 
 async def plant(tx: Statements, wanted: Sequence[Next]) -> dict[str, str]:

@@ -8,8 +8,8 @@ from duly.core import zones
 from duly.core.failure import describe, storable
 from duly.core.model import Event, Schedule
 from duly.core.recurrence import Occurrence, instant_name
-from duly.core.succession import due_of, occurrence_of
-from duly.flow.heads import ERROR, schedule_id
+from duly.core.succession import carried, due_of, occurrence_of
+from duly.flow.heads import ERROR, halt, schedule_id
 from duly.ports import Moved, Statements, Store
 
 AT_ONCE = 500
@@ -44,12 +44,13 @@ async def replan(store: Store, *, dry_run: bool = False, by: str = "replan") -> 
 
 
 async def _replan(tx: Statements, heads: Sequence[Event], by: str, dry_run: bool) -> list[Replanned]:
-    ids = sorted({schedule_id(head.series) for head in heads})
-    schedules = {schedule.series: schedule for schedule in await tx.schedules(ids)}
+    ids = sorted({schedule_id(head.series) for head in heads if head.rule_json is None})
+    carrying = [series for series in map(carried, heads) if series is not None]
+    schedules = {one.series: one for one in [*(await tx.schedules(ids) if ids else ()), *carrying]}
     now = await tx.now()
     moved: list[Moved] = []
     told: list[Replanned] = []
-    halted: dict[str, str | None] = {}
+    halted: dict[str, str] = {}
     for head in heads:
         schedule = schedules.get(head.series or "")
         if schedule is None:
@@ -69,7 +70,7 @@ async def _replan(tx: Statements, heads: Sequence[Event], by: str, dry_run: bool
         if moved:
             await tx.replan(moved, zones.VERSION, by)
         if halted:
-            await tx.halt(halted)
+            await halt(tx, halted)
     return told
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from duly.core.checks import due_problems, name_problems, write_json
+from duly.core.checks import MOST_LISTED, check_page, due_problems, name_problems, write_json
 from duly.core.failure import storable
 from duly.core.model import Entry, Event, NewEvent, Schedule
 from duly.core.policies import SHADOW, read_policies
@@ -26,7 +26,7 @@ from duly.flow.put_schedule import MOST_TRIES, ScheduleDraft, put_schedule
 from duly.flow.replan import Replanned, replan
 from duly.ports import Statements, Store, Transaction
 
-MOST = 1000
+MOST = MOST_LISTED
 MOST_BACKFILLED = 10_000
 MICROSECOND = timedelta(microseconds=1)
 UNCHANGED: Any = object()
@@ -105,8 +105,7 @@ class Schedules:
         self, *, tenant: str | None = None, limit: int = 100, after: Schedule | None = None
     ) -> builtins.list[Schedule]:
         """In the order of tenant and name. For the next page, *after* is the last one of this page."""
-        if type(limit) is not int or not 1 <= limit <= MOST:
-            raise Invalid([Problem("limit", f"must be a whole number from 1 to {MOST}, not {limit!r:.50}")])
+        check_page(limit)
         last = ("", "") if after is None else (after.tenant, after.name)
         return await self._store.shown_schedules(tenant, after=last, limit=limit)
 

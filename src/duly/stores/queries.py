@@ -1,4 +1,4 @@
-"""Reads a dialect's queries.sql: named queries with ``:name`` parameters and ``{name}`` fragments."""
+"""Reads a dialect's queries.sql and users.sql: named queries with ``:name`` parameters and ``{name}`` fragments."""
 
 import re
 from collections.abc import Mapping
@@ -35,7 +35,8 @@ class Query:
 
 @lru_cache
 def load(dialect: str) -> Mapping[str, Query]:
-    text = (files("duly.stores") / dialect / "queries.sql").read_text(encoding="utf-8")
+    folder = files("duly.stores") / dialect
+    text = "\n".join((folder / name).read_text(encoding="utf-8") for name in ("queries.sql", "users.sql"))
     parts = _HEADER.split(text)[1:]
     fragments: dict[str, str] = {}
     queries: dict[str, Query] = {}

@@ -8,13 +8,16 @@ from typing import Any
 import msgspec
 
 from duly.core.model import Event, NewEvent, Schedule
-from duly.core.succession import FULL, PAUSED
+from duly.core.succession import FULL, PAUSED, Reshaped
 from duly.ports import Fired, Heads, Moved, Reserved
 from duly.stores.asking import Asking, Columns
 
 HEAD_COLUMNS = (
     "id tenant type lane due payload_json target_json retry_json series occurrence head scheduled timezone zone_data "
-    "held gated correlation_id"
+    "held gated correlation_id rule_json"
+).split()
+RESHAPED_COLUMNS = (
+    "type lane due payload_json target_json retry_json occurrence scheduled timezone zone_data held rule_json"
 ).split()
 
 WAITING = f"{FULL}%"
@@ -124,23 +127,14 @@ class ScheduleStatements(Asking):
         rows = await self.ask("head_id", series=series)
         return rows[0][0] if rows else None
 
-    async def reshape(self, head: Event, anew: NewEvent) -> None:
-        await self.ask(
-            "reshape",
-            id=head.id,
-            type=anew.type,
-            lane=anew.lane,
-            due=self.instant(anew.due or head.due),
-            payload=anew.payload_json,
-            target=anew.target_json,
-            retry=anew.retry_json,
-            occurrence=anew.occurrence,
-            scheduled=self.instant(anew.scheduled or anew.due or head.due),
-            timezone=anew.timezone,
-            zone_data=anew.zone_data,
-            held=anew.held,
-            soon=self.span(self.soon),
-        )
+    async def reshape(self, heads: Sequence[Reshaped], by: str) -> None:
+        values: Columns = {
+            "id": [one.id for one in heads],
+            **self.batch([one.anew for one in heads], RESHAPED_COLUMNS),
+            "act": [one.act for one in heads],
+            "detail": [one.detail for one in heads],
+        }
+        await self.ask("reshape", values, by=by, soon=self.span(self.soon))
 
     # -- what is held, and let go
 

@@ -5,7 +5,24 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from duly.core.specs import NULLABLE, ORDERED, Both, Compare, Either, Everything, Gap, Named, Not, Now, OneOf, Spec
+from duly.core.specs import (
+    NULLABLE,
+    ORDERED,
+    Both,
+    Compare,
+    Either,
+    Everything,
+    Gap,
+    InSeriesOf,
+    Named,
+    Not,
+    Now,
+    OneOf,
+    Spec,
+)
+
+LAST_CHARACTER = "\U0010ffff"
+"""Sorts after all others: both stores compare the names of series as bytes."""
 
 TEXTS = frozenset(NULLABLE) - ORDERED | {"id"}
 
@@ -55,6 +72,11 @@ def compile_spec(spec: Spec, dialect: Dialect) -> tuple[str, dict[str, Any]]:
                     if _storable(value) and (field not in TEXTS or isinstance(value, str))
                 ]
                 return guard(field, f"({' OR '.join(tests) or 'false'})")
+            case InSeriesOf(prefix):
+                if not _storable(prefix):
+                    return "false"
+                bounds = place("series", prefix), place("series", prefix + LAST_CHARACTER)
+                return guard("series", f"(e.series >= {bounds[0]} AND e.series < {bounds[1]})")
             case Gap(later, earlier, op, span):
                 return guard(later, guard(earlier, f"e.{later} - e.{earlier} {op} {place(later, span)}"))
         raise TypeError(f"{type(spec).__name__} cannot be compiled: build it from the specs in duly.core.specs")

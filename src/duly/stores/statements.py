@@ -16,11 +16,12 @@ from duly.stores.asking import EPOCH, Columns
 from duly.stores.queries import Query, load
 from duly.stores.schedule_statements import ScheduleStatements
 from duly.stores.specs import Dialect, compile_spec
+from duly.stores.user_statements import UserStatements
 
 EVENT_COLUMNS = "id tenant type lane due delay payload_json target_json retry_json key correlation_id".split()
 
 
-class Statements(ScheduleStatements, ABC):
+class Statements(ScheduleStatements, UserStatements, ABC):
     """Runs named queries; a subclass knows the driver, the transaction and how values travel."""
 
     dialect: str
@@ -94,7 +95,7 @@ class Statements(ScheduleStatements, ABC):
         return self.statement("by_keys", keys)
 
     def read_put(self, rows: Sequence[Any]) -> dict[tuple[str, str], Added]:
-        added = [Added(self.read_event(row), "created" if row[29] else "moved") for row in rows]
+        added = [Added(self.read_event(row), "created" if row[30] else "moved") for row in rows]
         return {(a.event.tenant, a.event.key or a.event.id): a for a in added}
 
     def read_keys(self, rows: Sequence[Any]) -> dict[tuple[str, str], Added]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from duly.errors import Misuse, SchemaMismatch
-from duly.stores.postgres.copying import COPY, UTF8, CopyingStatements, asyncpg_copies, asyncpg_copy
+from duly.stores.postgres.copying import UTF8, CopyingStatements, Table, asyncpg_copies, asyncpg_copy
 from duly.stores.queries import Query
 from duly.stores.statements import Statements
 
@@ -28,9 +28,9 @@ class ForeignTransaction(CopyingStatements):
     def copies(self) -> bool:
         return copies_on(self.connection)
 
-    async def copy(self, blocks: Iterator[bytes]) -> None:
+    async def copy(self, table: Table, blocks: Iterator[bytes]) -> None:
         with _told_of_missing_tables():
-            await copy_on(self.connection, blocks)
+            await copy_on(self.connection, table, blocks)
 
 
 class SyncForeignTransaction(ForeignTransaction):
@@ -40,9 +40,9 @@ class SyncForeignTransaction(ForeignTransaction):
         with _told_of_missing_tables():
             return run_on_sync(self.connection, query, parameters)
 
-    async def copy(self, blocks: Iterator[bytes]) -> None:
+    async def copy(self, table: Table, blocks: Iterator[bytes]) -> None:
         with _told_of_missing_tables():
-            copy_on_sync(self.connection, blocks)
+            copy_on_sync(self.connection, table, blocks)
 
 
 def family(connection: Any) -> str:
@@ -112,17 +112,17 @@ def copies_on(connection: Any) -> bool:
     return False
 
 
-async def copy_on(connection: Any, blocks: Iterator[bytes]) -> None:
+async def copy_on(connection: Any, table: Table, blocks: Iterator[bytes]) -> None:
     if family(connection) == "asyncpg":
-        await asyncpg_copy(connection, blocks)
+        await asyncpg_copy(connection, table, blocks)
     else:
-        async with connection.cursor() as cursor, cursor.copy(COPY) as copy:
+        async with connection.cursor() as cursor, cursor.copy(table.copy) as copy:
             for block in blocks:
                 await copy.write(block)
 
 
-def copy_on_sync(connection: Any, blocks: Iterator[bytes]) -> None:
-    with connection.cursor() as cursor, cursor.copy(COPY) as copy:
+def copy_on_sync(connection: Any, table: Table, blocks: Iterator[bytes]) -> None:
+    with connection.cursor() as cursor, cursor.copy(table.copy) as copy:
         for block in blocks:
             copy.write(block)
 

@@ -18,7 +18,7 @@ interval '1 microsecond'
 e.id::text, e.tenant, e.type, e.lane, e.status, e.due, e.ready, e.version, e.attempts,
 e.unsettled - (e.status = 'PROCESSING')::int AS interruptions, e.stands_for, e.payload::text, e.target::text,
 e.retry::text, e.key, e.correlation_id, e.series, e.occurrence, e.head, e.held, e.last_error, e.created, e.claimed,
-e.executed, e.worker, e.scheduled, e.timezone, e.zone_data, e.gated
+e.executed, e.worker, e.scheduled, e.timezone, e.zone_data, e.gated, e.rule::text
 
 -- fragment: claimed
 e.id::text, e.tenant, e.type, e.lane, e.due, e.version, e.attempts, e.stands_for, e.payload::text, e.target::text,
@@ -305,16 +305,16 @@ RETURNING s.id::text
 -- name: plant
 WITH e AS (
     INSERT INTO duly.events (id, tenant, type, lane, due, ready, payload, target, retry, series, occurrence, head,
-                             scheduled, timezone, zone_data, held, gated, correlation_id, created)
+                             scheduled, timezone, zone_data, held, gated, correlation_id, rule, created)
     SELECT id, tenant, type, lane, coalesce(due, {now}), CASE WHEN held IS NULL THEN coalesce(due, {now}) END,
            payload::json, target::json, retry::json, series, occurrence, head, coalesce(scheduled, {now}), timezone,
-           zone_data, held, gated, correlation_id, {now}
+           zone_data, held, gated, correlation_id, rule::json, {now}
     FROM unnest(:id::uuid[], :tenant::text[], :type::text[], :lane::text[], :due::timestamptz[],
                 :payload_json::text[], :target_json::text[], :retry_json::text[], :series::text[], :occurrence::text[],
                 :head::boolean[], :scheduled::timestamptz[], :timezone::text[], :zone_data::text[], :held::text[],
-                :gated::boolean[], :correlation_id::text[])
+                :gated::boolean[], :correlation_id::text[], :rule_json::text[])
       AS given (id, tenant, type, lane, due, payload, target, retry, series, occurrence, head, scheduled, timezone,
-                zone_data, held, gated, correlation_id)
+                zone_data, held, gated, correlation_id, rule)
     ON CONFLICT (series, occurrence) WHERE series IS NOT NULL DO NOTHING
     RETURNING id, lane, ready
 )
@@ -510,20 +510,27 @@ SELECT {event} FROM duly.events AS e WHERE series = :series AND head FOR UPDATE
 SELECT id::text FROM duly.events WHERE series = :series AND head
 
 -- name: reshape
--- A head that has not started follows its schedule, in place.
+-- Heads that have not started follow their schedules or users, in place.
 WITH e AS (
     UPDATE duly.events AS e
-    SET type = :type, lane = :lane, due = :due::timestamptz, payload = :payload::text::json,
-        ready = CASE WHEN :held::text IS NULL THEN :due::timestamptz END, held = :held,
-        target = :target::text::json, retry = :retry::text::json, occurrence = :occurrence,
-        scheduled = :scheduled::timestamptz, timezone = :timezone, zone_data = :zone_data
-    WHERE id = :id::uuid
-    RETURNING e.id, e.lane, e.due, e.ready, e.version
+    SET type = given.type, lane = given.lane, due = given.due, ready = CASE WHEN given.held IS NULL THEN given.due END,
+        held = given.held, payload = given.payload::json, target = given.target::json, retry = given.retry::json,
+        occurrence = given.occurrence, scheduled = given.scheduled, timezone = given.timezone,
+        zone_data = given.zone_data, rule = given.rule::json
+    FROM unnest(:id::uuid[], :type::text[], :lane::text[], :due::timestamptz[], :payload_json::text[],
+                :target_json::text[], :retry_json::text[], :occurrence::text[], :scheduled::timestamptz[],
+                :timezone::text[], :zone_data::text[], :held::text[], :rule_json::text[], :act::text[], :detail::text[])
+      AS given (id, type, lane, due, payload, target, retry, occurrence, scheduled, timezone, zone_data, held, rule,
+                act, detail)
+    WHERE e.id = given.id
+    RETURNING e.id, e.lane, e.ready, e.version, given.act, given.detail
 ), audit AS (
     INSERT INTO duly.journal (subject, at, act, worker, version, detail)
-    SELECT id, {now}, 'moved', 'schedule', version, concat('due ', to_char(due AT TIME ZONE 'UTC', {iso})) FROM e
+    SELECT id, {now}, act, :by, version, detail FROM e
 )
-SELECT id::text, (SELECT count(pg_notify('duly', lane)::text) FROM e WHERE ready <= {now} + :soon::bigint * {us}) FROM e
+SELECT id::text, (SELECT count(pg_notify('duly', lane)::text)
+                  FROM (SELECT DISTINCT lane FROM e WHERE ready <= {now} + :soon::bigint * {us}) AS soon)
+FROM e
 
 -- name: get (read)
 SELECT {event} FROM duly.events AS e WHERE id = :id::uuid

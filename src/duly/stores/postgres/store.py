@@ -12,7 +12,7 @@ from duly.core.model import NewEvent
 from duly.errors import Misuse, SchemaMismatch, StoreError, StoreUnavailable
 from duly.ports import Clock
 from duly.stores.migrations import pending, require_current
-from duly.stores.postgres.copying import WORTH_COPYING, CopyingStatements, asyncpg_copies, asyncpg_copy
+from duly.stores.postgres.copying import WORTH_COPYING, CopyingStatements, Table, asyncpg_copies, asyncpg_copy
 from duly.stores.postgres.values import PostgresStatements
 from duly.stores.postgres.waker import PostgresWaker
 from duly.stores.queries import Query, load
@@ -240,10 +240,10 @@ class PostgresTransaction(CopyingStatements):
     def copies(self) -> bool:
         return asyncpg_copies(self.connection)
 
-    async def copy(self, blocks: Iterator[bytes]) -> None:
+    async def copy(self, table: Table, blocks: Iterator[bytes]) -> None:
         connection = self.connection
         with _translated():
-            await asyncpg_copy(connection, blocks)
+            await asyncpg_copy(connection, table, blocks)
 
     async def execute(self, sql: str, *args: Any) -> None:
         await self.connection.execute(sql, *args)

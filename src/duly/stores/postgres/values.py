@@ -65,7 +65,7 @@ class PostgresStatements(Statements):
         return self.clock.now() if self.clock else None
 
     def read_event(self, row: Any) -> Event:
-        (id, tenant, type, lane, status, *rest) = row[:29]
+        (id, tenant, type, lane, status, *rest) = row[:30]
         return Event(id, tenant, type, lane, STATUSES[status], *rest)
 
     def read_claimed(self, row: Any, claimed: datetime, until: datetime, worker: str) -> Event:
@@ -78,10 +78,10 @@ class PostgresStatements(Statements):
         )  # fmt: skip
 
     async def read_heads(self, rows: Sequence[Any]) -> Heads:
-        now = EPOCH + timedelta(microseconds=rows[0][29] if rows else 0)
+        now = EPOCH + timedelta(microseconds=rows[0][30] if rows else 0)
         heads = [self.read_event(row) for row in rows]
         heads.sort(key=by_due)
-        return Heads(heads, [self.read_schedule(row[30:]) for row in rows if row[30] is not None], now)
+        return Heads(heads, [self.read_schedule(row[31:]) for row in rows if row[31] is not None], now)
 
     def horizon_parameters(self, lanes: Sequence[str], seen: Seen) -> dict[str, Any]:
         return {"lane": list(lanes), "since": [seen.fresh.get(lane) for lane in lanes], "leased": seen.leased}

@@ -6,7 +6,7 @@
 -- fragment: event
 id, tenant, type, lane, status, due, ready, version, attempts, unsettled - (status = 'PROCESSING'), stands_for,
 payload, target, retry, key, correlation_id, series, occurrence, head, held, last_error, created, claimed,
-executed, worker, scheduled, timezone, zone_data, gated
+executed, worker, scheduled, timezone, zone_data, gated, rule
 
 -- fragment: claimed
 id, tenant, type, lane, due, version, attempts, stands_for, payload, target, retry, key, correlation_id, series,
@@ -219,11 +219,11 @@ WHERE schedules.id = verdict.id
 
 -- name: plant
 INSERT INTO events (id, tenant, type, lane, due, ready, payload, target, retry, series, occurrence, head, scheduled,
-                    timezone, zone_data, held, gated, correlation_id, created)
+                    timezone, zone_data, held, gated, correlation_id, rule, created)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, coalesce(value ->> 4, :now),
        iif(value ->> 14 IS NULL, coalesce(value ->> 4, :now), NULL), value ->> 5, value ->> 6,
        value ->> 7, value ->> 8, value ->> 9, value ->> 10, coalesce(value ->> 11, :now), value ->> 12, value ->> 13,
-       value ->> 14, value ->> 15, value ->> 16, :now
+       value ->> 14, value ->> 15, value ->> 16, value ->> 17, :now
 FROM json_each(:rows) WHERE true
 ON CONFLICT (series, occurrence) WHERE series IS NOT NULL DO NOTHING
 RETURNING id
@@ -355,15 +355,20 @@ SELECT {event} FROM events WHERE series = :series AND head
 SELECT id FROM events WHERE series = :series AND head
 
 -- name: reshape
--- A head that has not started follows its schedule, in place.
-UPDATE events
-SET type = :type, lane = :lane, due = :due, ready = iif(:held IS NULL, :due, NULL), held = :held, payload = :payload,
-    target = :target, retry = :retry, occurrence = :occurrence, scheduled = :scheduled, timezone = :timezone,
-    zone_data = :zone_data
-WHERE id = :id;
+-- Heads that have not started follow their schedules or users, in place.
 INSERT INTO journal (subject, at, act, worker, version, detail)
-SELECT id, :now, 'moved', 'schedule', version, 'due ' || iso(due)
-FROM events WHERE id = :id
+SELECT e.id, :now, value ->> 13, :by, e.version, value ->> 14 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0;
+UPDATE events
+SET type = given.type, lane = given.lane, due = given.due, ready = iif(given.held IS NULL, given.due, NULL),
+    held = given.held, payload = given.payload, target = given.target, retry = given.retry,
+    occurrence = given.occurrence, scheduled = given.scheduled, timezone = given.timezone,
+    zone_data = given.zone_data, rule = given.rule
+FROM (SELECT value ->> 0 AS id, value ->> 1 AS type, value ->> 2 AS lane, value ->> 3 AS due, value ->> 4 AS payload,
+             value ->> 5 AS target, value ->> 6 AS retry, value ->> 7 AS occurrence, value ->> 8 AS scheduled,
+             value ->> 9 AS timezone, value ->> 10 AS zone_data, value ->> 11 AS held, value ->> 12 AS rule
+      FROM json_each(:rows)) AS given
+WHERE events.id = given.id
+RETURNING id
 
 -- name: get (read)
 SELECT {event} FROM events WHERE id = :id

@@ -98,13 +98,13 @@ class SqliteStatements(Statements):
     def read_event(self, row: Any) -> Event:
         (id, tenant, type, lane, status, due, ready, version, attempts, interruptions, stands_for, payload, target,
          retry, key, correlation_id, series, occurrence, head, held, last_error, created, claimed, executed,
-         worker, scheduled, timezone, zone_data, gated) = row[:29]  # fmt: skip
+         worker, scheduled, timezone, zone_data, gated, rule) = row[:30]  # fmt: skip
         return Event(
             id, tenant, type, lane, STATUSES[status], from_micros(due), None if ready is None else from_micros(ready),
             version, attempts, interruptions, stands_for, payload, target, retry, key, correlation_id, series,
             occurrence, bool(head), held, last_error, from_micros(created),
             None if claimed is None else from_micros(claimed), None if executed is None else from_micros(executed),
-            worker, None if scheduled is None else from_micros(scheduled), timezone, zone_data, bool(gated),
+            worker, None if scheduled is None else from_micros(scheduled), timezone, zone_data, bool(gated), rule,
         )  # fmt: skip
 
     def read_claimed(self, row: Any, claimed: datetime, until: datetime, worker: str) -> Event:
@@ -124,8 +124,9 @@ class SqliteStatements(Statements):
         # Nobody else can write meanwhile, so asking a second time tells of the same moment.
         heads = [self.read_event(row) for row in rows]
         heads.sort(key=by_due)
-        found = await self.schedules(sorted({(head.series or "").partition(":")[2] for head in heads})) if heads else []
-        return Heads(heads, found, from_micros(rows[0][29] if rows else 0))
+        ids = {(head.series or "").partition(":")[2] for head in heads if head.rule_json is None}
+        found = await self.schedules(sorted(ids)) if ids else []
+        return Heads(heads, found, from_micros(rows[0][30] if rows else 0))
 
     def horizon_parameters(self, lanes: Sequence[str], seen: Seen) -> dict[str, Any]:
         return {"lanes": self.listed(lanes)}

@@ -1,0 +1,205 @@
+"""People with a date of birth and a zone, whom calendar events are for."""
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from datetime import date, datetime, time
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from duly.core.checks import name_problems, target_problems, write_json
+from duly.core.yearly import LEAPS
+from duly.core.zones import zone
+from duly.errors import Invalid, Problem
+
+LONGEST_NAME = 100
+MOST_ATTRIBUTES = 64 * 1024
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_TIME = re.compile(r"\d{2}:\d{2}(:\d{2})?")
+
+
+class User(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Whose names, dates and zone calendar events use."""
+
+    id: str
+    tenant: str
+    first_name: str
+    last_name: str
+    date_of_birth: date
+    timezone: str
+    key: str | None = None  # what the caller's own system calls this user; unique within the tenant
+    anniversary: date | None = None
+    delivery_time: time | None = None  # on the user's own clocks; None: as everybody else
+    leap: str | None = None  # when 29 February is kept in other years; None: as the event type says
+    target_json: str | None = None
+    attributes_json: str | None = None
+    created: datetime | None = None
+    created_by: str | None = None
+    updated: datetime | None = None
+
+    @property
+    def target(self) -> dict[str, Any] | None:
+        return None if self.target_json is None else msgspec.json.decode(self.target_json)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Whatever else event types need to know."""
+        return {} if self.attributes_json is None else msgspec.json.decode(self.attributes_json)
+
+
+REQUIRED = ("first_name", "last_name", "date_of_birth", "timezone")
+OPTIONAL = ("key", "anniversary", "delivery_time", "leap", "target", "attributes")
+FIELDS = REQUIRED + OPTIONAL
+"""What can be said of a user; the rest is Duly's to say."""
+
+_STORED = {"target": "target_json", "attributes": "attributes_json"}
+
+
+def new_user(fields: Mapping[str, Any], id: str, tenant: str, channels: Collection[str]) -> User:
+    """A user from what a caller says; Invalid with every problem at once."""
+    problems = [*name_problems("tenant", tenant)]
+    for field in REQUIRED:
+        if fields.get(field) is None:
+            problems.append(Problem(field, "is missing"))
+    values = _read(fields, channels, problems)
+    if problems:
+        raise Invalid(problems)
+    return User(id=id, tenant=tenant, **values)
+
+
+def changed_user(user: User, changes: Mapping[str, Any], channels: Collection[str]) -> User:
+    """The same user with some fields changed; what is optional can be taken away with None."""
+    problems = [
+        Problem(field, "cannot be taken away") for field in REQUIRED if field in changes and changes[field] is None
+    ]
+    values = _read(changes, channels, problems)
+    if problems:
+        raise Invalid(problems)
+    return msgspec.structs.replace(user, **values)
+
+
+def changes_of(old: User, new: User) -> frozenset[str]:
+    """Which fields differ; of the attributes, also which ones, such as ``attributes.cat``."""
+    changed = {field for field in FIELDS if _stored(old, field) != _stored(new, field)}
+    if "attributes" in changed:
+        before, after = old.attributes, new.attributes
+        names = before.keys() | after.keys()
+        changed |= {f"attributes.{name}" for name in names if before.get(name) != after.get(name)}
+    return frozenset(changed)
+
+
+def _stored(user: User, field: str) -> Any:
+    return getattr(user, _STORED.get(field, field))
+
+
+def birth_problems(user: User, today: date) -> tuple[Problem, ...]:
+    """*today* is what the user's own calendar shows."""
+    if user.date_of_birth <= today:
+        return ()
+    return (Problem("date_of_birth", f"{user.date_of_birth} is in the future: it is {today} in {user.timezone}"),)
+
+
+# -- reading one field: its value as a user has it, or the problem with it
+
+
+def _read(fields: Mapping[str, Any], channels: Collection[str], problems: list[Problem]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for field, written in fields.items():
+        read = _READERS.get(field)
+        if read is None:
+            problems.append(Problem(str(field)[:50], f"is no field of a user; known: {', '.join(FIELDS)}"))
+        elif written is None:
+            values[_STORED.get(field, field)] = None
+        else:
+            value = read(field, written)
+            if isinstance(value, Problem):
+                problems.append(value)
+            else:
+                values[_STORED.get(field, field)] = value
+    if (target := fields.get("target")) is not None:
+        problems += target_problems(target, channels)
+    return values
+
+
+def _name(field: str, written: Any) -> str | Problem:
+    if not isinstance(written, str):
+        return Problem(field, f"expected text, not {type(written).__name__}")
+    if not 0 < len(written) <= LONGEST_NAME:
+        return Problem(field, f"must have 1 to {LONGEST_NAME} characters, has {len(written)}")
+    if written.isspace():
+        return Problem(field, "is blank")
+    if not written.isprintable():
+        bad = next(c for c in written if not c.isprintable())
+        return Problem(field, f"has a character that cannot be printed: U+{ord(bad):04X}")
+    return written
+
+
+def _date(field: str, written: Any) -> date | Problem:
+    if type(written) is date:
+        return written
+    if isinstance(written, str) and _DATE.fullmatch(written):
+        try:
+            return date.fromisoformat(written)
+        except ValueError as error:
+            return Problem(field, f"{written} is no date: {error}")
+    return Problem(field, f"expected a date such as 1990-03-15, not {written!r:.50}")
+
+
+@lru_cache(maxsize=1024)
+def _timezone(field: str, written: Any) -> str | Problem:
+    try:
+        return zone(written).name
+    except ValueError as error:
+        return Problem(field, str(error))
+
+
+def _zone(field: str, written: Any) -> str | Problem:
+    if not isinstance(written, str):
+        return Problem(field, f"expected the IANA name of a zone such as Europe/Brussels, not {written!r:.50}")
+    return _timezone(field, written)
+
+
+def read_time(field: str, written: Any) -> time | Problem:
+    """A time of day, in whole seconds and without a zone."""
+    if isinstance(written, str) and _TIME.fullmatch(written):
+        try:
+            written = time.fromisoformat(written)
+        except ValueError as error:
+            return Problem(field, f"{written} is no time of day: {error}")
+    if not isinstance(written, time) or written.tzinfo is not None or written.microsecond:
+        return Problem(field, f"expected a time of day such as 09:00, not {written!r:.50}")
+    return written
+
+
+def _leap(field: str, written: Any) -> str | Problem:
+    return written if written in LEAPS else Problem(field, f"must be one of {', '.join(LEAPS)}, not {written!r:.50}")
+
+
+def _key(field: str, written: Any) -> str | Problem:
+    problems = name_problems(field, written)
+    return problems[0] if problems else written
+
+
+def _json(field: str, written: Any) -> str | Problem:
+    return write_json(written, field)
+
+
+def _attributes(field: str, written: Any) -> str | Problem | None:
+    if not isinstance(written, dict) or not all(isinstance(name, str) for name in written):
+        return Problem(field, f"expected an object, not {written!r:.50}")
+    return write_json(written, field, MOST_ATTRIBUTES) if written else None
+
+
+_READERS: Mapping[str, Callable[[str, Any], Any]] = {
+    "first_name": _name,
+    "last_name": _name,
+    "date_of_birth": _date,
+    "timezone": _zone,
+    "key": _key,
+    "anniversary": _date,
+    "delivery_time": read_time,
+    "leap": _leap,
+    "target": _json,
+    "attributes": _attributes,
+}

@@ -1,0 +1,144 @@
+"""Let what has not started follow its user: heads move, say something else, appear and go, in place."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from duly.core.calendar import aim, begun, continued, differs, first_after
+from duly.core.model import Event, NewEvent, Schedule, series_of, user_of
+from duly.core.recurrence import Occurrence
+from duly.core.succession import carried, head_of, occurrence_of, reshaped
+from duly.core.users import User
+from duly.errors import Conflict
+from duly.flow.heads import ENDED, MOST_TAKEN, Next, halt, plant
+from duly.flow.ids import new_id
+from duly.ports import Statements
+
+MOST_TRIES = 10
+USER = "user"
+
+
+class Wanted(NamedTuple):
+    """What a user's calendar should hold, for the types that were asked: None where there should be nothing."""
+
+    user: User
+    series: Mapping[str, Schedule | None]
+    known: frozenset[str]  # the types that are registered here
+    moved: bool  # to another zone, which matters to all
+
+
+class Move(NamedTuple):
+    """A head that becomes another occurrence."""
+
+    head: Event
+    series: Schedule
+    occurrence: Occurrence | None
+
+
+async def follow(tx: Statements, users: Sequence[Wanted], now: datetime, by: str) -> int:
+    """The users are locked. How many heads were changed, planted or given up."""
+    if not users:
+        return 0
+    heads = {head.series: head for head in await lock_heads(tx, [wanted.user.id for wanted in users])}
+    moves: list[Move] = []
+    plants: list[Next] = []
+    unwanted: list[str] = []
+    changed: list[tuple[Event, NewEvent]] = []
+    for wanted in users:
+        for type, asked in _series(wanted, heads).items():
+            head = heads.get(series_of(wanted.user.id, type))
+            if head is None:
+                plants += _first(asked, now)
+            elif asked is None:
+                unwanted.append(head.id)
+            elif (same := continued(head, asked)) is not None:
+                changed.append((head, kept(head, same)))
+            else:
+                series = begun(asked, now)
+                moves.append(Move(head, series, aim(head, series, now)))
+    settled = await _past_taken(tx, moves)
+    changed += [(m.head, head_of(m.series, m.occurrence, new_id)) for m in settled if m.occurrence is not None]
+    ended = [move for move in settled if move.occurrence is None]
+    return await _write(tx, changed, plants, unwanted, ended, by)
+
+
+async def lock_heads(tx: Statements, users: Sequence[str]) -> list[Event]:
+    """The heads of users' series. A claim that has one of them locked plants another one: then that is locked too."""
+    for _ in range(MOST_TRIES):
+        heads = await tx.user_heads(users)
+        if {head.id for head in heads} == await tx.user_head_ids(users):
+            return heads
+    raise Conflict("events of these users are being claimed just now: try again")
+
+
+def _series(wanted: Wanted, heads: Mapping[str | None, Event]) -> dict[str, Schedule | None]:
+    """What is wanted, and what becomes of series whose types are not known here: they are left alone, but for a new
+    zone, which is no matter of types."""
+    series = dict(wanted.series)
+    if wanted.moved:
+        for head in heads.values():
+            if user_of(head.series) == wanted.user.id and head.type not in wanted.known:
+                found = carried(head)
+                if found is not None:
+                    series[head.type] = msgspec.structs.replace(found, timezone=wanted.user.timezone)
+    return series
+
+
+def _first(asked: Schedule | None, now: datetime) -> list[Next]:
+    if asked is None:
+        return []
+    series = begun(asked, now)
+    first = first_after(series, now)
+    return [] if first is None else [Next(series, first)]
+
+
+def kept(head: Event, series: Schedule) -> NewEvent:
+    """The same occurrence, when it was due, as its series now wants it."""
+    anew = head_of(series, occurrence_of(head), new_id)
+    return msgspec.structs.replace(anew, due=head.due, zone_data=head.zone_data, held=head.held)
+
+
+async def _past_taken(tx: Statements, moves: Sequence[Move]) -> list[Move]:
+    """Where an occurrence was fired before, the following one."""
+    settled, remaining = [], list(moves)
+    for _ in range(MOST_TAKEN):
+        asked = {(m.series.series, m.occurrence.name): m for m in remaining if m.occurrence and _another(m)}
+        taken = await tx.taken(list(asked)) if asked else set()
+        again = [asked[identity] for identity in asked if identity in taken]
+        settled += [move for move in remaining if move not in again]
+        remaining = [move._replace(occurrence=_following(move)) for move in again]
+        if not remaining:
+            return settled
+    raise Conflict(f"{MOST_TAKEN} occurrences of {remaining[0].series.series} in a row were fired before")
+
+
+def _another(move: Move) -> bool:
+    return move.occurrence is not None and move.occurrence.name != move.head.occurrence
+
+
+def _following(move: Move) -> Occurrence | None:
+    return None if move.occurrence is None else move.series.timetable.after(move.occurrence.at)
+
+
+async def _write(
+    tx: Statements,
+    changed: Sequence[tuple[Event, NewEvent]],
+    plants: Sequence[Next],
+    unwanted: Sequence[str],
+    ended: Sequence[Move],
+    by: str,
+) -> int:
+    different = [reshaped(head, anew, USER) for head, anew in changed if differs(head, anew)]
+    if different:
+        await tx.reshape(different, by)
+    if unwanted:
+        await tx.give_up(unwanted, by, "its user has no such event any more")
+    if ended:
+        await tx.give_up([move.head.id for move in ended], by, "its rule ended")
+        await halt(tx, {move.series.id: ENDED for move in ended})
+    halted = await plant(tx, plants)
+    if halted:
+        await halt(tx, halted)
+    return len(different) + len(unwanted) + len(ended) + len(plants) - len(halted)

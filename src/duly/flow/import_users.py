@@ -1,0 +1,180 @@
+"""Many users at once: checked one by one, stored some thousand in each transaction. Memory does not grow with them."""
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from duly.core.model import NewEvent
+from duly.core.users import User, changed_user, new_user
+from duly.errors import Conflict, Invalid, Problem
+from duly.flow.ids import new_ids
+from duly.flow.put_users import Calendars, Changed, change_users, first_heads
+from duly.ports import Store
+
+CHUNK = 2000
+MOST_TRIES = 5
+MOST_REMEMBERED = 1000
+
+
+class Line(NamedTuple):
+    """One row of what is imported: where it stands, and what it says or why that cannot be read."""
+
+    number: int
+    fields: Mapping[str, Any] | Problem
+
+
+Row = Mapping[str, Any] | Line
+Lines = Iterable[Row] | AsyncIterable[Row]
+
+
+class Refused(NamedTuple):
+    """A row that was not imported."""
+
+    number: int
+    problems: Sequence[Problem]
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import has done so far."""
+
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    refused: int = 0
+    last: int = 0  # the number of the last row that was dealt with; what comes before it is stored
+    problems: tuple[Refused, ...] = ()  # of the first thousand that were refused
+
+    @property
+    def rows(self) -> int:
+        return self.added + self.changed + self.unchanged + self.refused
+
+
+def _nobody(_: Any) -> None:
+    """Nobody wants to know."""
+
+
+class Telling(NamedTuple):
+    """Who hears of an import while it goes on: of each bad row, and after each transaction how far it is."""
+
+    refused: Callable[[Refused], None] = _nobody
+    progress: Callable[[Imported], None] = _nobody
+
+
+async def import_users(store: Store, rows: Lines, tenant: str, how: Calendars, by: str, telling: Telling) -> Imported:
+    work = _Import(store, tenant, how, by, telling)
+    async for chunk in _chunks(rows):
+        await work.store_chunk(chunk)
+        telling.progress(work.done)
+    return work.done
+
+
+class _Import:
+    """An import under way."""
+
+    def __init__(self, store: Store, tenant: str, how: Calendars, by: str, telling: Telling) -> None:
+        self._store, self._tenant, self._how, self._by, self._telling = store, tenant, how, by, telling
+        self.done = Imported()
+
+    async def store_chunk(self, lines: Sequence[Line]) -> None:
+        for attempt in range(MOST_TRIES):
+            try:
+                counted, refused = await self._try(lines)
+                break
+            except Conflict:  # somebody else has just added a user with one of these keys
+                if attempt == MOST_TRIES - 1:
+                    raise
+        for bad in refused:
+            self._telling.refused(bad)
+        done = self.done
+        self.done = Imported(
+            added=done.added + counted.added,
+            changed=done.changed + counted.changed,
+            unchanged=done.unchanged + counted.unchanged,
+            refused=done.refused + len(refused),
+            last=lines[-1].number,
+            problems=(*done.problems, *refused)[:MOST_REMEMBERED],
+        )
+
+    async def _try(self, lines: Sequence[Line]) -> tuple[Imported, list[Refused]]:
+        async with self._store.begin() as tx:
+            now = await tx.now()
+            keys = [key for line in lines if isinstance(key := _key(line), str)]
+            known = {user.key: user for user in await tx.users_by_keys(self._tenant, keys)} if keys else {}
+            users: list[User] = []
+            heads: list[NewEvent] = []
+            changes: dict[str, Line] = {}
+            refused: list[Refused] = []
+            unchanged = 0
+            for line, id in zip(lines, new_ids(len(lines)), strict=True):
+                try:
+                    fields = _fields(line)
+                    if (there := known.get(_key(line))) is not None:
+                        if changed_user(there, fields, self._how.channels) == there:
+                            unchanged += 1
+                        else:
+                            changes[there.id] = line
+                        continue
+                    user = new_user(fields, id, self._tenant, self._how.channels)
+                    first = first_heads(user, self._how, now)
+                except Invalid as error:
+                    refused.append(Refused(line.number, error.problems))
+                else:
+                    users.append(user)
+                    heads += first
+            if users and len(await tx.add_users(users, heads, self._by)) < len(users):
+                raise Conflict("a key was taken meanwhile")
+            told = await change_users(tx, {id: _fields(line) for id, line in changes.items()}, self._how, self._by)
+        refused += [Refused(changes[id].number, bad.problems) for id, bad in told.items() if isinstance(bad, Invalid)]
+        refused.sort(key=lambda bad: bad.number)
+        changed = sum(isinstance(one, Changed) for one in told.values())
+        return Imported(added=len(users), changed=changed, unchanged=unchanged), refused
+
+
+def _key(line: Line) -> Any:
+    return None if isinstance(line.fields, Problem) else line.fields.get("key")
+
+
+def _fields(line: Line) -> Mapping[str, Any]:
+    if isinstance(line.fields, Problem):
+        raise Invalid([line.fields])
+    return line.fields
+
+
+async def _chunks(rows: Lines) -> AsyncIterator[list[Line]]:
+    """So many at a time. A key that comes a second time begins the next chunk: it changes what the first has added."""
+    chunk: list[Line] = []
+    keys: set[Any] = set()
+    async for line in _numbered(rows):
+        key = _key(line)
+        again = isinstance(key, str) and key in keys
+        if len(chunk) >= CHUNK or again:
+            yield chunk
+            chunk, keys = [], set()
+            await asyncio.sleep(0)
+        chunk.append(line)
+        if isinstance(key, str):
+            keys.add(key)
+    if chunk:
+        yield chunk
+
+
+async def _numbered(rows: Lines) -> AsyncIterator[Line]:
+    number = 0
+    if isinstance(rows, AsyncIterable):
+        async for row in rows:
+            number += 1
+            yield _line(row, number)
+    else:
+        for row in rows:
+            number += 1
+            yield _line(row, number)
+
+
+def _line(row: Any, number: int) -> Line:
+    if isinstance(row, Line):
+        return row
+    if not isinstance(row, Mapping):
+        return Line(number, Problem("", f"expected an object with a user's fields, not {type(row).__name__}"))
+    return Line(number, row)

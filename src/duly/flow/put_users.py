@@ -1,0 +1,119 @@
+"""Store users, and with them what follows: the heads of their series. One transaction, however many they are."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, time
+from typing import Any, NamedTuple
+
+from duly.core.calendar import begun, calendar, concerned, first_after
+from duly.core.event_types import EventType, EventTypes
+from duly.core.model import NewEvent, Schedule
+from duly.core.succession import head_of
+from duly.core.users import User, birth_problems, changed_user, changes_of
+from duly.core.zones import to_wall
+from duly.errors import Conflict, Invalid
+from duly.flow.follow_users import Wanted, follow
+from duly.flow.ids import new_id
+from duly.ports import Statements
+
+MOST_TRIES = 10
+
+
+class Calendars(NamedTuple):
+    """What it takes to tell what a user's calendar holds."""
+
+    types: EventTypes
+    at: time  # when users are written to who have no time of their own
+    channels: Collection[str]
+
+    def of(self, user: User, types: Iterable[EventType]) -> dict[str, Schedule]:
+        """A user's series by their types; Invalid with what a type cannot make sense of."""
+        return calendar(user, types, self.at, self.channels)
+
+
+class Changed(NamedTuple):
+    """A user as it is now, and which of its fields were others before."""
+
+    user: User
+    fields: frozenset[str]
+
+
+def check_birth(user: User, now: datetime) -> None:
+    if problems := birth_problems(user, to_wall(now, user.timezone).date()):
+        raise Invalid(problems)
+
+
+def first_heads(user: User, how: Calendars, now: datetime) -> list[NewEvent]:
+    """What a new user's calendar begins with; Invalid when there can be no such user."""
+    check_birth(user, now)
+    heads = []
+    for asked in how.of(user, how.types).values():
+        series = begun(asked, now)
+        first = first_after(series, now)
+        if first is not None:
+            heads.append(head_of(series, first, new_id))
+    return heads
+
+
+async def add_user(tx: Statements, user: User, how: Calendars, by: str) -> None:
+    heads = first_heads(user, how, await tx.now())
+    if not await tx.add_users([user], heads, by):
+        raise Conflict(f"there is a user with the key {user.key!r} already: update that one, or choose another key")
+
+
+async def change_users(
+    tx: Statements, changes: Mapping[str, Mapping[str, Any]], how: Calendars, by: str
+) -> dict[str, Changed | Invalid]:
+    """Change users by their ids, and let what has not started follow. One that cannot be changed so is told of, and
+    does not harm the others; one that is not there is left out."""
+    told: dict[str, Changed | Invalid] = {}
+    follows: list[Wanted] = []
+    users = await tx.lock_users(list(changes))
+    now = await tx.now()
+    for old in users:
+        try:
+            new = changed_user(old, changes[old.id], how.channels)
+            fields = changes_of(old, new)
+            if fields:
+                check_birth(new, now)
+                follows.append(_wanted(new, concerned(how.types, fields), how, moved="timezone" in fields))
+            told[old.id] = Changed(new, fields)
+        except Invalid as error:
+            told[old.id] = error
+    changed = [one for one in told.values() if isinstance(one, Changed) and one.fields]
+    if changed:
+        await _refuse_taken_keys(tx, changed)
+        await tx.change_users([one.user for one in changed])
+        await tx.note([(one.user.id, "changed", _named(one.fields)) for one in changed], by)
+        await follow(tx, follows, now, by)
+    return told
+
+
+async def refresh_users(tx: Statements, ids: Sequence[str], how: Calendars, by: str) -> tuple[int, dict[str, Invalid]]:
+    """Let the heads of users follow the event types as they are now. How many changed, and which users no type can
+    use any more."""
+    refused: dict[str, Invalid] = {}
+    follows: list[Wanted] = []
+    for user in await tx.lock_users(ids):
+        try:
+            follows.append(_wanted(user, how.types, how, moved=False))
+        except Invalid as error:
+            refused[user.id] = error
+    return await follow(tx, follows, await tx.now(), by), refused
+
+
+def _wanted(user: User, types: Iterable[EventType], how: Calendars, *, moved: bool) -> Wanted:
+    asked = list(types)
+    series: dict[str, Schedule | None] = {type.name: None for type in asked}
+    return Wanted(user, series | how.of(user, asked), frozenset(how.types.names()), moved)
+
+
+async def _refuse_taken_keys(tx: Statements, changed: Sequence[Changed]) -> None:
+    rekeyed = {(one.user.tenant, one.user.key): one.user for one in changed if "key" in one.fields and one.user.key}
+    for (tenant, key), user in rekeyed.items():
+        if key is not None and (other := await tx.user_by_key(tenant, key)) is not None and other.id != user.id:
+            raise Conflict(f"user {other.id} has the key {key!r} already: choose another key")
+
+
+def _named(fields: frozenset[str]) -> str:
+    """Which ones; not what they say, for a user can be deleted and a history cannot."""
+    return ", ".join(sorted(field for field in fields if not field.startswith("attributes.")))

@@ -1,0 +1,102 @@
+-- Users and their heads; the fragments are those of queries.sql.
+
+-- fragment: user
+u.id::text, u.tenant, u.key, u.first_name, u.last_name, u.date_of_birth::text, u.timezone, u.anniversary::text,
+u.delivery_time, u.leap, u.target::text, u.attributes::text, u.created, u.created_by, u.updated
+
+-- fragment: of_users
+-- (A user's series begin with `user:<id>:`, and `;` is the character after the colon.)
+unnest(:ids::uuid[]) AS wanted (id)
+JOIN duly.events AS e ON e.series >= 'user:' || wanted.id || ':' AND e.series < 'user:' || wanted.id || ';'
+
+-- name: user (read)
+SELECT {user} FROM duly.users AS u WHERE id = :id::uuid
+
+-- name: user_by_key (read)
+SELECT {user} FROM duly.users AS u WHERE tenant = :tenant AND key = :key AND key IS NOT NULL
+
+-- name: users_by_keys (read)
+SELECT {user} FROM duly.users AS u WHERE tenant = :tenant AND key = ANY (:keys::text[]) AND key IS NOT NULL
+
+-- name: list_users (read)
+SELECT {user} FROM duly.users AS u WHERE id < :before::uuid ORDER BY id DESC LIMIT :limit
+
+-- name: list_users_of (read)
+SELECT {user} FROM duly.users AS u WHERE tenant = :tenant AND id < :before::uuid ORDER BY id DESC LIMIT :limit
+
+-- name: walk_users (read)
+SELECT id::text FROM duly.users WHERE id > :after::uuid ORDER BY id LIMIT :limit
+
+-- name: walk_users_of (read)
+SELECT id::text FROM duly.users WHERE tenant = :tenant AND id > :after::uuid ORDER BY id LIMIT :limit
+
+-- name: lock_users
+SELECT {user} FROM duly.users AS u WHERE id = ANY (:ids::uuid[]) ORDER BY id FOR UPDATE
+
+-- name: add_users
+INSERT INTO duly.users (id, tenant, key, first_name, last_name, date_of_birth, timezone, anniversary, delivery_time,
+                        leap, target, attributes, created, created_by, updated)
+SELECT id, tenant, key, first_name, last_name, date_of_birth::date, timezone, anniversary::date, delivery_time, leap,
+       target::json, attributes::json, {now}, :by, {now}
+FROM unnest(:id::uuid[], :tenant::text[], :key::text[], :first_name::text[], :last_name::text[],
+            :date_of_birth::text[], :timezone::text[], :anniversary::text[], :delivery_time::text[], :leap::text[],
+            :target_json::text[], :attributes_json::text[])
+  AS given (id, tenant, key, first_name, last_name, date_of_birth, timezone, anniversary, delivery_time, leap, target,
+            attributes)
+ON CONFLICT DO NOTHING
+RETURNING id::text
+
+-- name: change_users
+UPDATE duly.users AS u
+SET key = given.key, first_name = given.first_name, last_name = given.last_name,
+    date_of_birth = given.date_of_birth::date, timezone = given.timezone, anniversary = given.anniversary::date,
+    delivery_time = given.delivery_time, leap = given.leap, target = given.target::json,
+    attributes = given.attributes::json, updated = {now}
+FROM unnest(:id::uuid[], :tenant::text[], :key::text[], :first_name::text[], :last_name::text[],
+            :date_of_birth::text[], :timezone::text[], :anniversary::text[], :delivery_time::text[], :leap::text[],
+            :target_json::text[], :attributes_json::text[])
+  AS given (id, tenant, key, first_name, last_name, date_of_birth, timezone, anniversary, delivery_time, leap, target,
+            attributes)
+WHERE u.id = given.id
+RETURNING u.id::text
+
+-- name: delete_users
+DELETE FROM duly.users WHERE id = ANY (:ids::uuid[]) RETURNING id::text
+
+-- name: user_heads
+SELECT {event} FROM {of_users} WHERE e.head ORDER BY e.id FOR UPDATE OF e
+
+-- name: user_head_ids (read)
+SELECT e.id::text FROM {of_users} WHERE e.head
+
+-- name: heads_of_users (read)
+-- To be looked at.
+SELECT {event} FROM {of_users} WHERE e.head
+
+-- name: give_up
+-- Heads that nobody wants any more. They give their names back: whoever wants that occurrence again shall have it.
+WITH e AS (
+    UPDATE duly.events AS e
+    SET status = 'CANCELLED', head = false, ready = NULL, held = NULL, occurrence = 'given up ' || id
+    WHERE id = ANY (:ids::uuid[])
+    RETURNING e.id, e.version
+), audit AS (
+    INSERT INTO duly.journal (subject, at, act, worker, version, detail)
+    SELECT id, {now}, 'cancelled', :by, version, :detail FROM e
+)
+SELECT id::text FROM e
+
+-- name: cancel_users
+-- All that has not begun.
+WITH picked AS MATERIALIZED (
+    SELECT e.id FROM {of_users}
+    WHERE e.status = 'PENDING' AND e.attempts = 0 AND e.unsettled = 0 ORDER BY e.id FOR UPDATE OF e
+), e AS (
+    UPDATE duly.events AS e SET status = 'CANCELLED', head = false, ready = NULL, held = NULL
+    WHERE id = ANY (ARRAY(SELECT id FROM picked))
+    RETURNING e.id, e.version
+), audit AS (
+    INSERT INTO duly.journal (subject, at, act, worker, version, detail)
+    SELECT id, {now}, 'cancelled', :by, version, :detail FROM e
+)
+SELECT id::text FROM e
