@@ -40,7 +40,27 @@ from tests.make import DAY, HOUR, MICROSECOND, MINUTE, START, make_event
 from tests.stores.rows import keep, write
 
 # Few values and close neighbours, so that rows and questions often meet.
-TEXTS = ["a", "ab", "b", "A", "user:a:birthday", "user:a", "user:ab:x", "", "é", "it's", "%", "100%", ":now", "$1", "{where}", "null", "🎂", "a ", "\\"]
+TEXTS = [
+    "a",
+    "ab",
+    "b",
+    "A",
+    "user:a:birthday",
+    "user:a",
+    "user:ab:x",
+    "",
+    "é",
+    "it's",
+    "%",
+    "100%",
+    ":now",
+    "$1",
+    "{where}",
+    "null",
+    "🎂",
+    "a ",
+    "\\",
+]
 SPANS = [
     sign * span + off * MICROSECOND
     for span in (timedelta(), MINUTE, HOUR, DAY, 40 * DAY)

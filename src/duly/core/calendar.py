@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from datetime import datetime, time
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ from duly.core.checks import target_problems, write_json
 from duly.core.event_types import ALWAYS, EventType
 from duly.core.failure import describe
 from duly.core.model import Event, NewEvent, Schedule, series_of
-from duly.core.recurrence import OPEN, Occurrence
+from duly.core.recurrence import OPEN, Occurrence, Rule
 from duly.core.succession import occurrence_of
 from duly.core.timetable import stored_timetable
 from duly.core.users import User
@@ -65,12 +66,17 @@ def _series(user: User, type: EventType, at: time, channels: Collection[str]) ->
         tenant=user.tenant,
         name=series,
         type=type.name,
-        rule_json=_text(rule.placed(user.timezone, OPEN).to_json()),
+        rule_json=_written(rule, user.timezone),
         timezone=user.timezone,
         payload_json=str(payload),
         target_json=None if target is None else _text(target),
         user_id=user.id,
     )
+
+
+@lru_cache(maxsize=8192)
+def _written(rule: Rule, timezone: str) -> str:
+    return _text(rule.placed(timezone, OPEN).to_json())
 
 
 def _text(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from datetime import date, datetime, time
+from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 from duly.core.checks import name_problems
@@ -113,7 +114,7 @@ class Birthday:
         self._leap = leap
 
     def rule(self, user: User, at: time) -> Rule | None:
-        return yearly(user.date_of_birth, at=at, leap=user.leap or self._leap)
+        return _yearly(user.date_of_birth.month, user.date_of_birth.day, at, user.leap or self._leap)
 
     def message(self, user: User) -> str:
         return f"Hey, {user.first_name} {user.last_name} it's your birthday"
@@ -133,7 +134,7 @@ class Anniversary:
 
     def rule(self, user: User, at: time) -> Rule | None:
         day = user.anniversary
-        return None if day is None else yearly(day, at=at, leap=user.leap or self._leap, since=day.year + 1)
+        return None if day is None else _yearly(day.month, day.day, at, user.leap or self._leap, day.year + 1)
 
     def message(self, user: User) -> str:
         return f"Hey, {user.first_name} {user.last_name} it's your anniversary"
@@ -183,7 +184,7 @@ class Subscription:
         since = _day("subscription.since", asked.get("since"))
         every = asked.get("every", "year")
         if every == "year":
-            return yearly(since, at=at, leap=user.leap or "feb28", since=since.year + 1)
+            return _yearly(since.month, since.day, at, user.leap or "feb28", since.year + 1)
         if every == "month":
             days = ",".join(str(day) for day in range(min(since.day, 28), since.day + 1))
             first = datetime.combine(since.replace(day=1), at)
@@ -202,8 +203,14 @@ def shipped() -> list[EventType]:
     return [Birthday(), Anniversary(), Reminder(), Subscription()]
 
 
+@lru_cache(maxsize=4096)
+def _yearly(month: int, day: int, at: time, leap: str, since: int | None = None) -> Rule:
+    """Made once: a million users have but 366 birthdays."""
+    return yearly(f"{month:02}-{day:02}", at=at, leap=leap, since=since)
+
+
 def _asked(user: User, attribute: str, known: set[str]) -> dict[str, Any] | None:
-    asked = user.attributes.get(attribute)
+    asked = None if user.attributes_json is None else user.attributes.get(attribute)
     if asked is None:
         return None
     if not isinstance(asked, dict) or not asked.keys() <= known:

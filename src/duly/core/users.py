@@ -10,7 +10,7 @@ import msgspec
 
 from duly.core.checks import name_problems, target_problems, write_json
 from duly.core.yearly import LEAPS
-from duly.core.zones import zone
+from duly.core.zones import to_wall, zone
 from duly.errors import Invalid, Problem
 
 LONGEST_NAME = 100
@@ -93,9 +93,9 @@ def _stored(user: User, field: str) -> Any:
     return getattr(user, _STORED.get(field, field))
 
 
-def birth_problems(user: User, today: date) -> tuple[Problem, ...]:
-    """*today* is what the user's own calendar shows."""
-    if user.date_of_birth <= today:
+def birth_problems(user: User, now: datetime) -> tuple[Problem, ...]:
+    """What counts is the user's own calendar, which is never a whole day behind that of UTC."""
+    if user.date_of_birth < now.date() or user.date_of_birth <= (today := to_wall(now, user.timezone).date()):
         return ()
     return (Problem("date_of_birth", f"{user.date_of_birth} is in the future: it is {today} in {user.timezone}"),)
 

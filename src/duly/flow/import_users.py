@@ -14,6 +14,9 @@ from duly.flow.put_users import Calendars, Changed, change_users, first_heads
 from duly.ports import Store
 
 CHUNK = 2000
+BREATH = 50
+"""So many are checked before others in the same loop have their turn."""
+
 MOST_TRIES = 5
 MOST_REMEMBERED = 1000
 
@@ -63,11 +66,32 @@ class Telling(NamedTuple):
 
 
 async def import_users(store: Store, rows: Lines, tenant: str, how: Calendars, by: str, telling: Telling) -> Imported:
+    """While one chunk is on its way to the store, the next one is read and checked."""
     work = _Import(store, tenant, how, by, telling)
-    async for chunk in _chunks(rows):
-        await work.store_chunk(chunk)
-        telling.progress(work.done)
+    under_way: asyncio.Task[None] | None = None
+    try:
+        async for chunk in _chunks(rows):
+            checked = await work.check(chunk)
+            if under_way is not None:
+                await under_way
+            under_way = asyncio.create_task(work.store(checked))
+        if under_way is not None:
+            await under_way
+    finally:
+        if under_way is not None:
+            under_way.cancel()
     return work.done
+
+
+class _Checked(NamedTuple):
+    """A chunk that is ready to be stored."""
+
+    lines: Sequence[Line]
+    users: list[User]
+    heads: list[NewEvent]
+    changes: dict[str, Line]  # for users who are there already, by their ids
+    unchanged: int
+    refused: list[Refused]
 
 
 class _Import:
@@ -77,59 +101,62 @@ class _Import:
         self._store, self._tenant, self._how, self._by, self._telling = store, tenant, how, by, telling
         self.done = Imported()
 
-    async def store_chunk(self, lines: Sequence[Line]) -> None:
+    async def check(self, lines: Sequence[Line]) -> _Checked:
+        now = await self._store.now()
+        keys = [key for line in lines if isinstance(key := _key(line), str)]
+        known = {user.key: user for user in await self._store.users_by_keys(self._tenant, keys)} if keys else {}
+        users: list[User] = []
+        heads: list[NewEvent] = []
+        changes: dict[str, Line] = {}
+        refused: list[Refused] = []
+        for count, (line, id) in enumerate(zip(lines, new_ids(len(lines)), strict=True)):
+            if count % BREATH == 0:
+                await asyncio.sleep(0)
+            try:
+                fields = _fields(line)
+                if (there := known.get(_key(line))) is None:
+                    user = new_user(fields, id, self._tenant, self._how.channels)
+                    heads += first_heads(user, self._how, now)
+                    users.append(user)
+                elif changed_user(there, fields, self._how.channels) != there:
+                    changes[there.id] = line
+            except Invalid as error:
+                refused.append(Refused(line.number, error.problems))
+        unchanged = len(lines) - len(users) - len(changes) - len(refused)
+        return _Checked(lines, users, heads, changes, unchanged, refused)
+
+    async def store(self, checked: _Checked) -> None:
         for attempt in range(MOST_TRIES):
             try:
-                counted, refused = await self._try(lines)
+                told = await self._write(checked)
                 break
-            except Conflict:  # somebody else has just added a user with one of these keys
+            except Conflict:  # since we looked, a user with one of these keys was added
                 if attempt == MOST_TRIES - 1:
                     raise
+                checked = await self.check(checked.lines)
+        late = [(checked.changes[id].number, bad) for id, bad in told.items() if isinstance(bad, Invalid)]
+        refused = sorted(checked.refused + [Refused(number, bad.problems) for number, bad in late])
         for bad in refused:
             self._telling.refused(bad)
         done = self.done
         self.done = Imported(
-            added=done.added + counted.added,
-            changed=done.changed + counted.changed,
-            unchanged=done.unchanged + counted.unchanged,
+            added=done.added + len(checked.users),
+            changed=done.changed + len(told) - len(late),
+            unchanged=done.unchanged + checked.unchanged,
             refused=done.refused + len(refused),
-            last=lines[-1].number,
+            last=checked.lines[-1].number,
             problems=(*done.problems, *refused)[:MOST_REMEMBERED],
         )
+        self._telling.progress(self.done)
 
-    async def _try(self, lines: Sequence[Line]) -> tuple[Imported, list[Refused]]:
+    async def _write(self, checked: _Checked) -> dict[str, Changed | Invalid]:
         async with self._store.begin() as tx:
-            now = await tx.now()
-            keys = [key for line in lines if isinstance(key := _key(line), str)]
-            known = {user.key: user for user in await tx.users_by_keys(self._tenant, keys)} if keys else {}
-            users: list[User] = []
-            heads: list[NewEvent] = []
-            changes: dict[str, Line] = {}
-            refused: list[Refused] = []
-            unchanged = 0
-            for line, id in zip(lines, new_ids(len(lines)), strict=True):
-                try:
-                    fields = _fields(line)
-                    if (there := known.get(_key(line))) is not None:
-                        if changed_user(there, fields, self._how.channels) == there:
-                            unchanged += 1
-                        else:
-                            changes[there.id] = line
-                        continue
-                    user = new_user(fields, id, self._tenant, self._how.channels)
-                    first = first_heads(user, self._how, now)
-                except Invalid as error:
-                    refused.append(Refused(line.number, error.problems))
-                else:
-                    users.append(user)
-                    heads += first
-            if users and len(await tx.add_users(users, heads, self._by)) < len(users):
+            users, changes = checked.users, checked.changes
+            if users and len(await tx.add_users(users, checked.heads, self._by)) < len(users):
                 raise Conflict("a key was taken meanwhile")
-            told = await change_users(tx, {id: _fields(line) for id, line in changes.items()}, self._how, self._by)
-        refused += [Refused(changes[id].number, bad.problems) for id, bad in told.items() if isinstance(bad, Invalid)]
-        refused.sort(key=lambda bad: bad.number)
-        changed = sum(isinstance(one, Changed) for one in told.values())
-        return Imported(added=len(users), changed=changed, unchanged=unchanged), refused
+            if not changes:
+                return {}
+            return await change_users(tx, {id: _fields(line) for id, line in changes.items()}, self._how, self._by)
 
 
 def _key(line: Line) -> Any:
@@ -152,7 +179,6 @@ async def _chunks(rows: Lines) -> AsyncIterator[list[Line]]:
         if len(chunk) >= CHUNK or again:
             yield chunk
             chunk, keys = [], set()
-            await asyncio.sleep(0)
         chunk.append(line)
         if isinstance(key, str):
             keys.add(key)

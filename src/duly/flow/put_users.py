@@ -9,7 +9,6 @@ from duly.core.event_types import EventType, EventTypes
 from duly.core.model import NewEvent, Schedule
 from duly.core.succession import head_of
 from duly.core.users import User, birth_problems, changed_user, changes_of
-from duly.core.zones import to_wall
 from duly.errors import Conflict, Invalid
 from duly.flow.follow_users import Wanted, follow
 from duly.flow.ids import new_id
@@ -38,7 +37,7 @@ class Changed(NamedTuple):
 
 
 def check_birth(user: User, now: datetime) -> None:
-    if problems := birth_problems(user, to_wall(now, user.timezone).date()):
+    if problems := birth_problems(user, now):
         raise Invalid(problems)
 
 

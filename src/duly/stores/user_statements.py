@@ -65,7 +65,7 @@ class UserStatements(Asking):
     # -- their heads
 
     async def user_heads(self, ids: Sequence[str]) -> list[Event]:
-        return [self.read_event(row) for row in await self.ask("user_heads", ids=self.listed(ids))]
+        return [self.read_event(row) for row in await self.ask("user_heads", ids=self.listed(sorted(ids)))]
 
     async def user_head_ids(self, ids: Sequence[str]) -> set[str]:
         return {row[0] for row in await self.ask("user_head_ids", ids=self.listed(ids))}

@@ -4,19 +4,21 @@
 u.id::text, u.tenant, u.key, u.first_name, u.last_name, u.date_of_birth::text, u.timezone, u.anniversary::text,
 u.delivery_time, u.leap, u.target::text, u.attributes::text, u.created, u.created_by, u.updated
 
--- fragment: of_users
+-- fragment: of_user
 -- (A user's series begin with `user:<id>:`, and `;` is the character after the colon.)
-unnest(:ids::uuid[]) AS wanted (id)
-JOIN duly.events AS e ON e.series >= 'user:' || wanted.id || ':' AND e.series < 'user:' || wanted.id || ';'
+series >= 'user:' || wanted.id || ':' AND series < 'user:' || wanted.id || ';'
 
 -- name: user (read)
 SELECT {user} FROM duly.users AS u WHERE id = :id::uuid
 
 -- name: user_by_key (read)
-SELECT {user} FROM duly.users AS u WHERE tenant = :tenant AND key = :key AND key IS NOT NULL
+SELECT {user} FROM duly.users AS u WHERE key = :key AND tenant = :tenant
 
 -- name: users_by_keys (read)
-SELECT {user} FROM duly.users AS u WHERE tenant = :tenant AND key = ANY (:keys::text[]) AND key IS NOT NULL
+-- (LIMIT: so that each is looked up in the index. A plan that was made while there were few users would otherwise look
+-- through all of them for each key, for as long as the connection lives.)
+SELECT {user} FROM unnest(:keys::text[]) AS wanted (key)
+CROSS JOIN LATERAL (SELECT * FROM duly.users WHERE key = wanted.key AND tenant = :tenant LIMIT 1) AS u
 
 -- name: list_users (read)
 SELECT {user} FROM duly.users AS u WHERE id < :before::uuid ORDER BY id DESC LIMIT :limit
@@ -64,14 +66,18 @@ RETURNING u.id::text
 DELETE FROM duly.users WHERE id = ANY (:ids::uuid[]) RETURNING id::text
 
 -- name: user_heads
-SELECT {event} FROM {of_users} WHERE e.head ORDER BY e.id FOR UPDATE OF e
+-- (OFFSET, here and below: looked up user by user, whatever the statistics say.)
+SELECT {event} FROM unnest(:ids::uuid[]) AS wanted (id)
+CROSS JOIN LATERAL (SELECT * FROM duly.events WHERE {of_user} AND head ORDER BY series OFFSET 0 FOR UPDATE) AS e
 
 -- name: user_head_ids (read)
-SELECT e.id::text FROM {of_users} WHERE e.head
+SELECT e.id::text FROM unnest(:ids::uuid[]) AS wanted (id)
+CROSS JOIN LATERAL (SELECT id FROM duly.events WHERE {of_user} AND head OFFSET 0) AS e
 
 -- name: heads_of_users (read)
 -- To be looked at.
-SELECT {event} FROM {of_users} WHERE e.head
+SELECT {event} FROM unnest(:ids::uuid[]) AS wanted (id)
+CROSS JOIN LATERAL (SELECT * FROM duly.events WHERE {of_user} AND head OFFSET 0) AS e
 
 -- name: give_up
 -- Heads that nobody wants any more. They give their names back: whoever wants that occurrence again shall have it.
@@ -89,8 +95,11 @@ SELECT id::text FROM e
 -- name: cancel_users
 -- All that has not begun.
 WITH picked AS MATERIALIZED (
-    SELECT e.id FROM {of_users}
-    WHERE e.status = 'PENDING' AND e.attempts = 0 AND e.unsettled = 0 ORDER BY e.id FOR UPDATE OF e
+    SELECT e.id FROM unnest(:ids::uuid[]) AS wanted (id)
+    CROSS JOIN LATERAL (
+        SELECT id FROM duly.events
+        WHERE {of_user} AND status = 'PENDING' AND attempts = 0 AND unsettled = 0 ORDER BY series, id OFFSET 0 FOR UPDATE
+    ) AS e
 ), e AS (
     UPDATE duly.events AS e SET status = 'CANCELLED', head = false, ready = NULL, held = NULL
     WHERE id = ANY (ARRAY(SELECT id FROM picked))

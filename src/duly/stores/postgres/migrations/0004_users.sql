@@ -16,7 +16,7 @@ CREATE TABLE duly.users (
     created_by      text,
     updated         timestamptz NOT NULL
 );
-CREATE UNIQUE INDEX users_key ON duly.users (tenant, key) WHERE key IS NOT NULL;
+CREATE UNIQUE INDEX users_key ON duly.users (key, tenant) WHERE key IS NOT NULL;
 CREATE INDEX users_tenant ON duly.users (tenant, id);
 
 -- A user's series has no row of its own: its head carries the rule by which it continues.

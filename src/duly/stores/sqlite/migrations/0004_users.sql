@@ -16,7 +16,7 @@ CREATE TABLE users (
     created_by      text,
     updated         integer NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX users_key ON users (tenant, key) WHERE key IS NOT NULL;
+CREATE UNIQUE INDEX users_key ON users (key, tenant) WHERE key IS NOT NULL;
 CREATE INDEX users_tenant ON users (tenant, id);
 
 -- A user's series has no row of its own: its head carries the rule by which it continues.
