@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -22,6 +22,7 @@ from duly.flow.deliver import deliver, deliver_and_settle
 from duly.flow.gates import look_after_held
 from duly.flow.outage import Outage
 from duly.flow.pool import Pool
+from duly.flow.room import Room
 from duly.flow.settle import Settler, give_back
 from duly.ports import Horizon, Route, Store, Transaction, Waker
 from duly.signals import Lost, Signals, WorkerStarted, WorkerStopped
@@ -44,9 +45,6 @@ ALONE_FOR = 5.0
 SWEEP = 0.25
 """Seconds between looks at deadlines."""
 
-QUICK, SLOW = 0.1, 0.5
-"""Seconds in which what was claimed should be started: under the one, more is claimed at once; over the other, less."""
-
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker can be told; the defaults are the settings'."""
@@ -57,14 +55,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int = 100
     lease: timedelta = timedelta(seconds=30)
     grace: timedelta = timedelta(seconds=25)
-
-
-class Claimed(NamedTuple):
-    """The last claim that found something: when, how many, and how many had been finished by then."""
-
-    at: float
-    many: int
-    finished: int
 
 
 class Worker:
@@ -88,9 +78,7 @@ class Worker:
         self._busy: frozenset[str] = frozenset()
         self._heads_at = 0.0  # when a head may be ready
         self._decided = False  # whether the last claim found heads that do not fire
-        self._ahead = 0  # how many to claim beyond those that can run at once
         self._enough = 0  # the load at which there is room again
-        self._last = Claimed(0.0, 1, 0)
         self._waker: Waker | None = None
         self._lent: dict[str, Transaction] = {}  # what transactional handlers have in hand
         self._broken: BaseException | None = None
@@ -137,6 +125,7 @@ class Worker:
         self._settler = Settler(self._store, self.name, self._signals, self._outage, self._wake)
         self._pool = Pool(self._routes, self._options.concurrency, self._attempt, self._finished, self._signals)
         self._soon = Ahead(self._store, self.name, self._options.lease, self._pool.start, self._signals, self._outage)
+        self._room = Room(self._options.concurrency, self._options.batch_size, self._pool, self._soon)
         works = self._settler.run(), self._beat(), self._sweep(), self._soon.run(), self._look_after()
         helpers = [asyncio.create_task(work) for work in works]
         for helper in helpers:
@@ -158,7 +147,7 @@ class Worker:
 
     async def _cycle(self) -> None:
         try:
-            if self._free() < self._worth():
+            if self._room.free < self._room.worth:
                 await self._wait_for_room()
                 return
             no_heads = time.monotonic() < self._heads_at
@@ -230,7 +219,7 @@ class Worker:
 
     async def _claim(self) -> list[Event]:
         self._decided = False
-        free = min(self._options.batch_size, self._free())
+        free = min(self._options.batch_size, self._room.free)
         if not self._lanes or free < 1:
             return []
         room = share(self._lanes, free, self._busy) if len(self._lanes) <= free else self._in_turn(free)
@@ -244,8 +233,7 @@ class Worker:
         self._busy = frozenset(lane for lane, count in taken.items() if count >= room[lane]) | (self._busy - set(room))
         self._in_vain = 0 if events else self._in_vain + 1
         if events:
-            self._adapt()
-            self._last = Claimed(time.monotonic(), len(events), self._pool.finished)
+            self._room.claimed(len(events), backlog=bool(self._busy))
             self._pool.start(events)
         return events
 
@@ -281,26 +269,10 @@ class Worker:
 
     # -- room
 
-    def _free(self) -> int:
-        """How many more can be started soon: those that can run at once, and those read ahead."""
-        return self._options.concurrency + self._ahead - self._pool.load - self._soon.under_way
-
-    def _worth(self) -> int:
-        """The least room worth a claim: a slow handler's place is filled at once, quick ones are fetched in bulk."""
-        return max(1, self._ahead // 2)
-
-    def _adapt(self) -> None:
-        """Read further ahead while what was read is started quickly, and less far when it lies waiting."""
-        took = time.monotonic() - self._last.at
-        if 2 * (self._pool.finished - self._last.finished) >= self._last.many and took < QUICK and self._busy:
-            self._ahead = min(2 * self._options.batch_size, max(2 * self._ahead, self._options.concurrency))
-        elif self._pool.waiting and took > SLOW:
-            self._ahead //= 2
-
     async def _wait_for_room(self) -> None:
-        self._enough = self._options.concurrency + self._ahead - self._worth()
+        self._enough = self._room.enough
         self._roomier.clear()
-        if self._free() < self._worth() and not self._stopping.is_set():
+        if self._room.free < self._room.worth and not self._stopping.is_set():
             await self._roomier.wait()
 
     def _finished(self, event: Event, outcome: Outcome | None) -> None:
