@@ -131,6 +131,25 @@ class WorkerStopped(msgspec.Struct, frozen=True):
     given_back: int
 
 
+class PassEnded(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of a tick, or of what a running worker settled from one idle time to the next. A pass that does not
+    end is told of once a minute. What was given back, or lost to somebody else, is not in them."""
+
+    worker: str
+    processed: int  # COMPLETED
+    retried: int  # attempts that failed, and will be followed by another
+    failed: int  # dead-lettered
+    late: int  # attempts that began more than DULY_LATE_AFTER after their event was due
+    average_lateness: timedelta  # of all attempts
+    greatest_lateness: timedelta
+    duration: timedelta
+
+    @property
+    def recovery(self) -> bool:
+        """Whether this was, in part at least, work that should have been done before."""
+        return self.late > 0
+
+
 Observer = Callable[[Any], None]
 
 

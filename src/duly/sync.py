@@ -19,6 +19,7 @@ from duly.flow.import_users import Imported, Lines
 from duly.flow.replan import Replanned
 from duly.flow.schedules import Backfilled, Resumed, Schedules
 from duly.flow.users import Refreshed, Users
+from duly.signals import PassEnded
 
 if TYPE_CHECKING:
     from duly.wiring import Duly
@@ -69,8 +70,8 @@ class Sync:
     def every(self, name: str, rule: Rule, type: str, payload: Any = None, **options: Any) -> Schedule:
         return self.call(self.duly.every, name, rule, type, payload, **options)
 
-    def tick(self) -> None:
-        self.call(self.duly.tick)
+    def tick(self) -> PassEnded:
+        return self.call(self.duly.tick)
 
     @contextmanager
     def transaction(self) -> Iterator["SyncTransaction"]:

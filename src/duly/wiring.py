@@ -25,7 +25,7 @@ from duly.flow.users import Users
 from duly.flow.worker import Options, Worker
 from duly.observers.logs import observe_with_logs
 from duly.ports import Added, Channel, Clock, Route, Transaction
-from duly.signals import Created, Observer, Signals
+from duly.signals import Created, Observer, PassEnded, Signals
 from duly.stores.sqlite.store import SqliteStore
 from duly.stores.statements import Statements
 
@@ -208,11 +208,11 @@ class Duly:
             for number in caught:
                 loop.remove_signal_handler(number)  # type: ignore[union-attr]
 
-    async def tick(self) -> None:
-        """One pass over everything that is due now."""
+    async def tick(self) -> PassEnded:
+        """One pass over everything that is due now; its figures."""
         async with self:
             await self._put_declared()
-            await self._new_worker(None).tick()
+            return await self._new_worker(None).tick()
 
     def stop(self) -> None:
         """Let ``run`` stop claiming, finish what is under way and return. Any thread may call it."""

@@ -13,6 +13,7 @@ from duly.signals import (
     Halted,
     Interrupted,
     Lost,
+    PassEnded,
     Retried,
 )
 from duly.testing import ManualClock
@@ -43,8 +44,16 @@ async def test_the_life_of_an_event_is_told_in_order(app: Duly, clock: ManualClo
     await app.tick()
     clock.advance(MINUTE)
     await app.tick()
-    assert [type(signal) for signal in heard] == [Created, Claimed, Retried, Claimed, Completed]
-    created, claimed, retried, again, done = heard
+    assert [type(signal) for signal in heard] == [
+        Created,
+        Claimed,
+        Retried,
+        PassEnded,
+        Claimed,
+        Completed,
+        PassEnded,
+    ]
+    created, claimed, retried, _, again, done, _ = heard
     assert created.ids == [event.id]
     assert (claimed.event.id, claimed.event.version) == (event.id, 2)
     assert (retried.event.id, retried.error) == (event.id, "503")

@@ -35,10 +35,10 @@ def test_the_same_calls_do_the_same(app: Duly, sync: Sync, clock: ManualClock) -
     sync.add_many([Timer(START + HOUR, "greet", n) for n in range(3)])
     schedule = sync.every("hourly", every("1h"), "digest")
     assert schedule.name == "hourly"
-    sync.tick()
+    assert sync.tick().processed == 0
     assert greeted == []
     clock.advance(HOUR)
-    sync.tick()
+    assert sync.tick().processed == 4
     assert len(greeted) == 4
     assert sync.events.by_key("k", tenant="acme").status is Status.COMPLETED
     assert [entry.act for entry in sync.events.history(event.id)] == ["delivered"]

@@ -8,7 +8,7 @@ from tests.cli.conftest import APP, Shell
 @pytest.mark.parametrize("app", ["shop:duly", "shop"])
 def test_the_app_is_found_in_the_current_folder(shell: Shell, app: str) -> None:
     shell.at("now", "--type", "greet", "--payload", '"Ada"')
-    assert shell("tick", "--app", app).out == "1 completed\n"
+    assert shell("tick", "--app", app).out.startswith("1 completed;")
     assert shell.told() == ["hello Ada"]
 
 
@@ -60,7 +60,7 @@ def test_the_place_in_a_broken_app_is_told(shell: Shell) -> None:
 def test_db_decides_for_an_app_that_leaves_it_to_the_setting(shell: Shell) -> None:
     shell.set(DULY_DATABASE_URL="sqlite:///other.db")
     id = shell.at("now", "--type", "greet", "--db", "sqlite:///this.db")
-    assert shell("tick", "--app", "shop", "--db", "sqlite:///this.db").out == "1 completed\n"
+    assert shell("tick", "--app", "shop", "--db", "sqlite:///this.db").out.startswith("1 completed;")
     assert shell("events", "show", id, "--db", "sqlite:///this.db", "--json").json["status"] == "COMPLETED"
     assert not (shell.folder / "other.db").exists()
 

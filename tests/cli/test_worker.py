@@ -110,20 +110,38 @@ def test_a_tick_runs_what_is_due_and_tells_what_became_of_it(on: Shell) -> None:
         on.at("now", "--type", type)
     later = on.at("+1h", "--type", "greet")
     done = on("tick", "--app", "shop")
-    assert (done.code, done.out) == (0, "2 completed, 1 to be retried, 1 failed\n")
+    assert done.code == 0
+    assert re.fullmatch(
+        r"2 completed, 1 to be retried, 1 failed; on average [\d.]+ m?s late, in [\d.]+ m?s\n", done.out
+    )
     assert on.show(later)["status"] == "PENDING"
     assert on("tick", "--app", "shop").out == "nothing is due for 4 handlers\n"
 
 
 def test_a_tick_tells_programs_in_numbers(on: Shell) -> None:
     on.at("now", "--type", "greet")
-    assert on("tick", "--app", "shop", "--json").json == {
+    told = on("tick", "--app", "shop", "--json").json
+    assert 0 < told.pop("average_lateness_seconds") < 60
+    assert 0 < told.pop("duration_seconds") < 60
+    assert told == {
         "completed": 1,
         "to_be_retried": 0,
         "failed": 0,
         "given_back": 0,
         "found_interrupted": 0,
+        "late": 0,
+        "recovery": False,
     }
+
+
+def test_a_tick_says_how_late_it_comes(on: Shell) -> None:
+    for due in ("2020-01-01T00:00:00Z", "now"):
+        on.at(due, "--type", "greet")
+    assert re.fullmatch(r"2 completed, 1 late; on average \d+d( \d+h)? late, in .+\n", on("tick", "--app", "shop").out)
+    on.at("2020-01-01T00:00:00Z", "--type", "greet")
+    told = on("tick", "--app", "shop", "--json").json
+    assert (told["completed"], told["late"], told["recovery"]) == (1, 1, True)
+    assert told["average_lateness_seconds"] > 3600
 
 
 # -- many processes

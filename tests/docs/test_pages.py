@@ -15,6 +15,7 @@ from duly.core.durations import format_duration
 from duly.core.lifecycle import TRANSITIONS
 from duly.core.succession import Drop
 from duly.edges.cli import commands
+from duly.signals import PassEnded
 from tests.docs.blocks import PAGES, ROOT
 
 OTHER_PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
@@ -116,6 +117,12 @@ def test_the_table_of_log_lines_has_what_should_be_watched() -> None:
     )
     made = set(re.findall(r"\"((?:event|schedule|handler|store|worker|settle)\.\w+)[\" ]", code))
     assert made - {"event.completed", "event.given_back"} == documented
+
+
+def test_the_table_of_figures_has_those_of_a_pass() -> None:
+    rows = table("docs/operations.md", "Passes")
+    documented = list(chain.from_iterable(cells[0].split(", ") for cells in rows))
+    assert documented == [*PassEnded.__struct_fields__, "recovery"]
 
 
 def test_the_guide_names_every_command() -> None:

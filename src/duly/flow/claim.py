@@ -9,6 +9,7 @@ import msgspec
 from duly.core.model import Event, Status
 from duly.flow.gates import let_go_after
 from duly.flow.heads import Claimant, Succeeded, succeed_heads
+from duly.flow.passes import DEAD, Passes
 from duly.ports import NOTHING_SEEN, Horizon, Store
 from duly.signals import Claimed, DeadLettered, Halted, Interrupted, Signals, Skipped
 
@@ -91,10 +92,11 @@ def tell_heads(succeeded: Succeeded, worker: str, signals: Signals) -> None:
 
 
 async def claim_alone(
-    store: Store, worker: str, lanes: Sequence[str], lease: timedelta, signals: Signals
+    store: Store, worker: str, lanes: Sequence[str], lease: timedelta, passes: Passes
 ) -> Event | None:
     """One event that was under way when a worker vanished. It must be delivered with nothing beside it: if it
     is what ended that worker, it will end this one, and only it shall pay for that."""
+    signals = passes.signals
     while True:
         async with store.begin() as tx:  # or a store that fails between the two would leave it claimed and unstarted
             claimed = await tx.claim_alone(worker, lanes, lease)
@@ -107,6 +109,7 @@ async def claim_alone(
             if entry.act == "interrupted" and entry.version == event.version - 1:
                 signals.emit(Interrupted(msgspec.structs.replace(event, worker=entry.worker, claimed=entry.claimed)))
         if event.status is Status.FAILED:
+            passes.count(DEAD)
             signals.emit(DeadLettered(event, event.last_error or ""))
         else:
             signals.emit(Claimed(event, worker))

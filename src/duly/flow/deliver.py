@@ -7,9 +7,10 @@ from duly.core.lifecycle import DELIVERED
 from duly.core.model import Delivered, Event, Failed, Outcome, Settlement, Unreachable
 from duly.errors import StoreUnavailable
 from duly.flow.gates import let_go_after
+from duly.flow.passes import Passes, tally_of
 from duly.flow.settle import completed
 from duly.ports import Route, Store, Transaction, TransactionalChannel
-from duly.signals import Lost, Signals
+from duly.signals import Lost
 
 
 async def deliver(event: Event, route: Route) -> Outcome:
@@ -27,19 +28,20 @@ class _Undone(Exception):
 
 
 async def deliver_and_settle(
-    event: Event, route: Route, store: Store, worker: str, signals: Signals, lent: dict[str, Transaction]
+    event: Event, route: Route, store: Store, worker: str, passes: Passes, lent: dict[str, Transaction]
 ) -> Outcome | None:
     """The effect and its settlement commit together: the settlement comes last, and finding no row rolls the
     effect back. None when there is nothing left to settle: it is settled, or the claim was lost. While the handler
     has it, the transaction is in *lent*."""
     channel = cast(TransactionalChannel, route.channel)
+    settlement, signals = Settlement(event, DELIVERED), passes.signals
     try:
         async with store.lend() as tx:
             lent[event.id] = tx
             outcome = await channel.deliver_in(event, tx)
             if not isinstance(outcome, Delivered):
                 raise _Undone(outcome)
-            if not await tx.settle([Settlement(event, DELIVERED)], worker):
+            if not await tx.settle([settlement], worker):
                 raise _Undone(None)
             await let_go_after(tx, [event])
     except _Undone as undone:
@@ -53,5 +55,6 @@ async def deliver_and_settle(
         return Failed(describe(error))
     finally:
         lent.pop(event.id, None)
+    passes.count(tally_of([settlement], signals.late_after))
     completed(event, signals)
     return None

@@ -4,13 +4,14 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from duly.core.lifecycle import DELIVERED, judge
+from duly.core.lifecycle import judge
 from duly.core.model import TERMINAL, Event, Outcome, Settlement, Status, Unreachable
 from duly.errors import StoreUnavailable
 from duly.flow.gates import let_go_after
 from duly.flow.outage import Outage
+from duly.flow.passes import Passes, Tally, tally_of
 from duly.ports import Store
 from duly.signals import Completed, DeadLettered, GivenBack, Late, Lost, Retried, Signals, lateness
 
@@ -20,15 +21,13 @@ MOST = 1000
 NOW = timedelta()
 
 
-async def settle(store: Store, settlements: Sequence[Settlement], worker: str, signals: Signals) -> None:
-    """Commit the verdicts, then tell. A claim that was lost meanwhile drops its verdict."""
+async def settle(store: Store, settlements: Sequence[Settlement], worker: str, signals: Signals) -> Tally:
+    """Commit the verdicts, then tell. A claim that was lost meanwhile drops its verdict, and is not in the tally."""
     settled = await _settled(store, settlements, worker)
-    if (
-        len(settled) == len(settlements)
-        and not signals.wanted(Completed)
-        and _all_well(settlements, signals.late_after)
-    ):
-        return
+    kept = settlements if len(settled) == len(settlements) else [one for one in settlements if one.event.id in settled]
+    tally = tally_of(kept, signals.late_after)
+    if tally.processed == len(settlements) and not tally.late and not signals.wanted(Completed):
+        return tally
     for settlement in settlements:
         event, verdict = settlement.event, settlement.verdict
         if event.id not in settled:
@@ -41,6 +40,7 @@ async def settle(store: Store, settlements: Sequence[Settlement], worker: str, s
             signals.emit(Retried(event, verdict.error or "", verdict.wait or NOW))
         else:
             signals.emit(GivenBack(event, verdict.error or ""))
+    return tally
 
 
 async def _settled(store: Store, settlements: Sequence[Settlement], worker: str) -> set[str]:
@@ -64,20 +64,6 @@ def completed(event: Event, signals: Signals) -> None:
         signals.emit(Late(event, late))
 
 
-def _all_well(settlements: Sequence[Settlement], late_after: timedelta) -> bool:
-    return all(settlement.verdict is DELIVERED for settlement in settlements) and (
-        max(map(_claimed, settlements)) - min(map(_due, settlements)) <= late_after
-    )
-
-
-def _claimed(settlement: Settlement) -> datetime:
-    return settlement.event.claimed or settlement.event.due
-
-
-def _due(settlement: Settlement) -> datetime:
-    return settlement.event.due
-
-
 def give_back(event: Event, reason: str) -> Settlement:
     """Return a claim unspent."""
     return Settlement(event, judge(Unreachable(reason, NOW), event, 0))
@@ -86,10 +72,8 @@ def give_back(event: Event, reason: str) -> Settlement:
 class Settler:
     """Collects verdicts while a batch is on its way, so that they fill the next one. A lone verdict goes at once."""
 
-    def __init__(
-        self, store: Store, worker: str, signals: Signals, outage: Outage, retrying: Callable[[], None]
-    ) -> None:
-        self._store, self._worker, self._signals, self._outage = store, worker, signals, outage
+    def __init__(self, store: Store, worker: str, passes: Passes, outage: Outage, retrying: Callable[[], None]) -> None:
+        self._store, self._worker, self._passes, self._outage = store, worker, passes, outage
         self._retrying = retrying  # called when an event will be ready again, so that nobody sleeps past it
         self._waiting: list[Settlement] = []
         self._under_way: list[Settlement] = []
@@ -133,7 +117,7 @@ class Settler:
     async def _settle(self, batch: list[Settlement]) -> None:
         while True:
             try:
-                await settle(self._store, batch, self._worker, self._signals)
+                self._passes.count(await settle(self._store, batch, self._worker, self._passes.signals))
             except StoreUnavailable as error:
                 await asyncio.sleep(self._outage.failed(error))
             except Exception:

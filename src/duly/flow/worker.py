@@ -21,11 +21,12 @@ from duly.flow.claim import Frontier, claim, claim_alone, claim_heads, share
 from duly.flow.deliver import deliver, deliver_and_settle
 from duly.flow.gates import look_after_held
 from duly.flow.outage import Outage
+from duly.flow.passes import Passes
 from duly.flow.pool import Pool
 from duly.flow.room import Room
 from duly.flow.settle import Settler, give_back
 from duly.ports import Horizon, Route, Store, Transaction, Waker
-from duly.signals import Lost, Signals, WorkerStarted, WorkerStopped
+from duly.signals import Lost, PassEnded, Signals, WorkerStarted, WorkerStopped
 
 NOW, FOREVER = timedelta(), timedelta.max
 
@@ -43,7 +44,7 @@ ALONE_FOR = 5.0
 """Seconds for which an interrupted event has the process to itself. What has not ended it by then is let be joined."""
 
 SWEEP = 0.25
-"""Seconds between looks at deadlines."""
+"""Seconds between looks at deadlines, and at whether a pass has ended."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +73,8 @@ class Worker:
         self._store, self._routes, self._options, self._signals = store, routes, options, signals
         self._lanes = list(routes)
         self._outage = Outage(signals)
+        self._passes = Passes(self.name, signals)
+        self._asleep = False  # until there is something to claim
         self._stopping = asyncio.Event()
         self._roomier = asyncio.Event()
         self._frontier = Frontier()
@@ -102,8 +105,9 @@ class Worker:
                 raise
             await self._drain(self._options.grace)
 
-    async def tick(self) -> None:
+    async def tick(self) -> PassEnded:
         """One pass over what is due, to the end of it."""
+        self._passes.begin()
         async with self._at_work():
             in_vain = 0
             await look_after_held(self._store)
@@ -113,6 +117,7 @@ class Worker:
                 await self._finish_all()
             while await self._one_alone():
                 await self._finish_all()
+        return self._passes.end(time.monotonic())
 
     def stop(self) -> None:
         self._stopping.set()
@@ -122,9 +127,9 @@ class Worker:
 
     @contextlib.asynccontextmanager
     async def _at_work(self) -> AsyncIterator[None]:
-        self._settler = Settler(self._store, self.name, self._signals, self._outage, self._wake)
+        self._settler = Settler(self._store, self.name, self._passes, self._outage, self._wake)
         self._pool = Pool(self._routes, self._options.concurrency, self._attempt, self._finished, self._signals)
-        self._soon = Ahead(self._store, self.name, self._options.lease, self._pool.start, self._signals, self._outage)
+        self._soon = Ahead(self._store, self.name, self._options.lease, self._start, self._signals, self._outage)
         self._room = Room(self._options.concurrency, self._options.batch_size, self._pool, self._soon)
         works = self._settler.run(), self._beat(), self._sweep(), self._soon.run(), self._look_after()
         helpers = [asyncio.create_task(work) for work in works]
@@ -146,6 +151,7 @@ class Worker:
             self.stop()
 
     async def _cycle(self) -> None:
+        self._asleep = False
         try:
             if self._room.free < self._room.worth:
                 await self._wait_for_room()
@@ -165,6 +171,7 @@ class Worker:
                 horizon = horizon._replace(alone=QUIET)
             if not self._busy and self._waker is not None and not self._stopping.is_set():
                 reserved = await self._reserve(horizon)
+                self._asleep = True
                 await self._waker.wait(self._until(horizon, found=bool(events) or self._decided, reserved=reserved))
         except StoreUnavailable as error:
             await self.pause(self._outage.failed(error))
@@ -234,7 +241,7 @@ class Worker:
         self._in_vain = 0 if events else self._in_vain + 1
         if events:
             self._room.claimed(len(events), backlog=bool(self._busy))
-            self._pool.start(events)
+            self._start(events)
         return events
 
     async def _claim_with_heads(self, room: Mapping[str, int]) -> list[Event]:
@@ -260,10 +267,10 @@ class Worker:
         return dict.fromkeys(self._lanes[:free], 1)
 
     async def _one_alone(self) -> bool:
-        event = await claim_alone(self._store, self.name, self._lanes, self._options.lease, self._signals)
+        event = await claim_alone(self._store, self.name, self._lanes, self._options.lease, self._passes)
         if event is None:
             return False
-        self._pool.start([event])
+        self._start([event])
         await self._finish_all(within=ALONE_FOR)
         return True
 
@@ -285,9 +292,13 @@ class Worker:
 
     # -- one attempt
 
+    def _start(self, events: list[Event]) -> None:
+        self._passes.begin()
+        self._pool.start(events)
+
     def _attempt(self, event: Event, route: Route) -> Coroutine[Any, Any, Outcome | None]:
         if route.transactional:
-            return deliver_and_settle(event, route, self._store, self.name, self._signals, self._lent)
+            return deliver_and_settle(event, route, self._store, self.name, self._passes, self._lent)
         return deliver(event, route)
 
     async def _finish_all(self, *, even_if_stopping: bool = False, within: float = math.inf) -> None:
@@ -354,6 +365,8 @@ class Worker:
         while True:
             await asyncio.sleep(SWEEP)
             self._pool.expire()
+            if self._waker is not None:  # a tick is one pass, however long
+                self._passes.look(idle=self._asleep and self._quiet())
 
     async def _drain(self, grace: timedelta) -> None:
         unstarted = await self._soon.stop() + self._pool.take_waiting()
@@ -368,4 +381,5 @@ class Worker:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(5):
                 await self._settler.idle()
+        self._passes.look(idle=True)
         self._signals.emit(WorkerStopped(self.name, len(unstarted)))

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from duly.core.model import Event
+from duly.core.recurrence import instant_name
 from duly.signals import (
     Completed,
     DeadLettered,
@@ -18,6 +19,7 @@ from duly.signals import (
     Late,
     Lost,
     Orphaned,
+    PassEnded,
     Replanned,
     Retried,
     Signals,
@@ -47,7 +49,25 @@ def _completed(signal: Completed) -> None:
 
 def _late(signal: Late) -> None:
     level = logging.WARNING if signal.late > VERY_LATE else logging.INFO
-    _tell(level, "event.late", signal.event, late=_seconds(signal.late), attempt=signal.event.attempt)
+    due, late = instant_name(signal.event.due), _seconds(signal.late)
+    _tell(level, "event.late", signal.event, due=due, late=late, attempt=signal.event.attempt)
+
+
+def _pass_ended(signal: PassEnded) -> None:
+    """Worth a line by itself when something went wrong, now or before."""
+    _tell(
+        logging.INFO if signal.recovery or signal.failed or signal.retried else logging.DEBUG,
+        "worker.pass",
+        worker=signal.worker,
+        processed=signal.processed,
+        retried=signal.retried,
+        failed=signal.failed,
+        late=signal.late,
+        average_lateness=_seconds(signal.average_lateness),
+        greatest_lateness=_seconds(signal.greatest_lateness),
+        recovery=signal.recovery,
+        duration=_seconds(signal.duration),
+    )
 
 
 def _tell(level: int, act: str, event: Event | None = None, **facts: Any) -> None:
@@ -93,6 +113,7 @@ _TELL: dict[type, Callable[[Any], None]] = {
     HandlerAbandoned: lambda s: _tell(logging.ERROR, "handler.abandoned", s.event, deadline=_seconds(s.deadline)),
     StoreDown: lambda s: _tell(logging.ERROR, "store.unreachable", error=s.error),
     StoreUp: lambda s: _tell(logging.WARNING, "store.back", after=_seconds(s.after)),
+    PassEnded: _pass_ended,
     WorkerStarted: lambda s: _tell(logging.INFO, "worker.started", worker=s.worker, lanes=list(s.lanes)),
     WorkerStopped: lambda s: _tell(logging.INFO, "worker.stopped", worker=s.worker, given_back=s.given_back),
 }

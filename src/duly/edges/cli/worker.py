@@ -4,8 +4,9 @@ import asyncio
 import logging
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from cyclopts import App, Parameter
@@ -13,11 +14,11 @@ from cyclopts.validators import Number
 
 from duly.config import read_settings
 from duly.edges.cli.invocation import Hidden, Invocation
-from duly.edges.cli.output import counted, note, print_json, screen
+from duly.edges.cli.output import brief, counted, note, print_json, screen
 from duly.edges.cli.processes import Processes, drain_without_parent
 from duly.errors import BadSetting, Misuse
 from duly.observers.logs import configure_logging
-from duly.signals import Completed, DeadLettered, GivenBack, Interrupted, Retried
+from duly.signals import GivenBack, Interrupted, PassEnded
 from duly.stores.sqlite.store import SqliteStore
 from duly.wiring import Duly
 
@@ -74,23 +75,38 @@ def serve(*, manner: Manner = AS_IT_IS, invocation: Hidden) -> None:
 def tick(*, manner: Manner = AS_IT_IS, invocation: Hidden) -> None:
     """Run what is due now, then exit."""
     duly = _ready_to_work(invocation, manner)
-    counts: Counter[str] = Counter()
-    duly.observe(lambda signal: counts.update([_TOLD[type(signal)]]), *_TOLD)
-    asyncio.run(duly.tick())
+    beside: Counter[type] = Counter()
+    duly.observe(lambda signal: beside.update([type(signal)]), GivenBack, Interrupted)
+    done = asyncio.run(duly.tick())
+    became = {
+        "completed": done.processed,
+        "to_be_retried": done.retried,
+        "failed": done.failed,
+        "given_back": beside[GivenBack],
+        "found_interrupted": beside[Interrupted],
+    }
     if invocation.json:
-        print_json({name: counts[name] for name in _TOLD.values()})
+        print_json({**became, **_figures(done)})
+    elif any(became.values()):
+        screen().print(_in_words({**became, "late": done.late}, done))
     else:
-        troubles = [f"{counts[name]:,} {name.replace('_', ' ')}" for name in _TOLD.values() if counts[name]]
-        screen().print(", ".join(troubles) or f"nothing is due for {counted(len(duly.routes()), 'handler')}")
+        screen().print(f"nothing is due for {counted(len(duly.routes()), 'handler')}")
 
 
-_TOLD: dict[type, str] = {
-    Completed: "completed",
-    Retried: "to_be_retried",
-    DeadLettered: "failed",
-    GivenBack: "given_back",
-    Interrupted: "found_interrupted",
-}
+def _figures(done: PassEnded) -> dict[str, Any]:
+    return {
+        "late": done.late,
+        "average_lateness_seconds": done.average_lateness.total_seconds(),
+        "recovery": done.recovery,
+        "duration_seconds": done.duration.total_seconds(),
+    }
+
+
+def _in_words(counts: Mapping[str, int], done: PassEnded) -> str:
+    words = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count)
+    tried = done.processed + done.retried + done.failed > 0
+    late = f"on average {brief(done.average_lateness)} late, " if tried else ""
+    return f"{words}; {late}in {brief(done.duration)}"
 
 
 def _ready_to_work(invocation: Invocation, manner: Manner) -> Duly:
