@@ -9,8 +9,7 @@ import asyncio
 from datetime import UTC, date, datetime, time
 from typing import Any
 
-from duly import Duly, Event, User, yearly
-from duly.core.recurrence import Rule
+from duly import Duly, Event, Rule, User, yearly
 from duly.testing import ManualClock
 
 clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))

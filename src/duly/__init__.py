@@ -3,7 +3,7 @@
 from duly.core.event_types import Anniversary, Birthday, EventType, Reminder, Subscription
 from duly.core.model import Delivered, Event, Failed, Rejected, Schedule, Status, Timer, Unreachable
 from duly.core.policies import DependsOn, Misfire
-from duly.core.recurrence import Dst
+from duly.core.recurrence import Dst, Rule
 from duly.core.retry import Retry
 from duly.core.rules import cron, every, once, rrule, template, yearly
 from duly.core.specs import (
@@ -54,6 +54,7 @@ __all__ = [
     "Rejected",
     "Reminder",
     "Retry",
+    "Rule",
     "Schedule",
     "Status",
     "StoreError",

@@ -22,7 +22,7 @@ def run(example: str, folder: Path) -> str:
 
 
 def test_every_example_is_tested() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {"app.py", "timers.py", "together.py"}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {"app.py", "timers.py", "together.py", "users.py"}
 
 
 def test_the_timers_fire_in_their_order(tmp_path: Path) -> None:
@@ -33,6 +33,15 @@ def test_an_order_and_its_reminder_are_stored_together(tmp_path: Path) -> None:
     assert run("together.py", tmp_path).splitlines() == [
         "order 2 cannot be paid by magic: neither it nor its reminder was stored",
         "order 1 is still unpaid",
+    ]
+
+
+def test_an_event_type_of_ones_own_fires_every_year_where_the_user_is(tmp_path: Path) -> None:
+    assert run("users.py", tmp_path).splitlines() == [
+        "2026-03-01 09:00 in Europe/London: Ada, give Puff something nice today",
+        "2026-12-10 09:00 in Europe/London: Hey, Ada Lovelace it's your birthday",
+        "2027-03-01 09:00 in Asia/Kathmandu: Ada, give Puff something nice today",
+        "2027-12-10 09:00 in Asia/Kathmandu: Hey, Ada King it's your birthday",
     ]
 
 

@@ -50,7 +50,8 @@ def _completed(signal: Completed) -> None:
 def _late(signal: Late) -> None:
     level = logging.WARNING if signal.late > VERY_LATE else logging.INFO
     due, late = instant_name(signal.event.due), _seconds(signal.late)
-    _tell(level, "event.late", signal.event, due=due, late=late, attempt=signal.event.attempt)
+    user = {} if signal.event.user_id is None else {"user": signal.event.user_id}
+    _tell(level, "event.late", signal.event, **user, due=due, late=late, attempt=signal.event.attempt)
 
 
 def _pass_ended(signal: PassEnded) -> None:
