@@ -26,9 +26,19 @@ class Timetable:
         self._start, self._end = policies.start, policies.end
         self._rests = rests_on(policies.exclude) if policies.exclude else None
         self._zone = rule.timezone or DEFAULT_ZONE
+        self._answered: tuple[datetime, Occurrence] | None = None
 
     def after(self, instant: datetime) -> Occurrence | None:
-        """The first occurrence strictly later; None when there is none."""
+        """The first occurrence strictly later; None when there is none. The last answer is remembered for as long as it
+        holds: of a thousand users who share a birthday, each asks."""
+        if (known := self._answered) is not None and known[0] <= instant < known[1].at:
+            return known[1]
+        found = self._after(instant)
+        if found is not None:
+            self._answered = instant, found
+        return found
+
+    def _after(self, instant: datetime) -> Occurrence | None:
         if self._start is not None and instant < self._start:
             instant = self._start - BEFORE
         for _ in range(MOST_RESTED):

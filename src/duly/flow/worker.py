@@ -230,33 +230,31 @@ class Worker:
         if not self._lanes or free < 1:
             return []
         room = share(self._lanes, free, self._busy) if len(self._lanes) <= free else self._in_turn(free)
-        if time.monotonic() < self._heads_at:
-            events = await claim(self._store, self.name, room, self._options.lease, self._signals, self._frontier)
-        else:
-            events = await self._claim_with_heads(room)
-        taken: dict[str, int] = {}
-        for event in events:
-            taken[event.lane] = taken.get(event.lane, 0) + 1
-        self._busy = frozenset(lane for lane, count in taken.items() if count >= room[lane]) | (self._busy - set(room))
+        # Heads have half of the room, and all else what is left, so that neither keeps the other waiting.
+        half = {lane: (free + 1) // 2 for lane, free in room.items()}
+        heads = await self._claim_heads(half) if time.monotonic() >= self._heads_at else []
+        taken = Counter(event.lane for event in heads)
+        full = {lane for lane, count in taken.items() if count >= half[lane]}
+        rest = {lane: free - taken[lane] for lane, free in room.items() if free > taken[lane]}
+        events = heads + (await self._claim_others(rest) if rest else [])
+        taken = Counter(event.lane for event in events)
+        full |= {lane for lane, count in taken.items() if count >= room[lane]}
+        self._busy = frozenset(full) | (self._busy - set(room))
         self._in_vain = 0 if events else self._in_vain + 1
         if events:
             self._room.claimed(len(events), backlog=bool(self._busy))
             self._start(events)
         return events
 
-    async def _claim_with_heads(self, room: Mapping[str, int]) -> list[Event]:
-        """Both, so that neither keeps the other waiting: heads in half of the room, and all else in what is left."""
-        half = {lane: (free + 1) // 2 for lane, free in room.items()}
-        succeeded = await claim_heads(self._store, self.name, half, self._options.lease, self._signals)
-        heads = succeeded.fired
-        self._decided = len(heads) < succeeded.many
-        taken = Counter(event.lane for event in heads)
+    async def _claim_heads(self, room: Mapping[str, int]) -> list[Event]:
+        succeeded = await claim_heads(self._store, self.name, room, self._options.lease, self._signals)
+        self._decided = len(succeeded.fired) < succeeded.many
         if not succeeded.many and len(room) == len(self._lanes):
             self._heads_at = time.monotonic() + LOOK_ROUND  # at the latest; the next look knows better
-        rest = {lane: free - taken[lane] for lane, free in room.items() if free > taken[lane]}
-        if not rest:
-            return heads
-        return heads + await claim(self._store, self.name, rest, self._options.lease, self._signals, self._frontier)
+        return succeeded.fired
+
+    async def _claim_others(self, room: Mapping[str, int]) -> list[Event]:
+        return await claim(self._store, self.name, room, self._options.lease, self._signals, self._frontier)
 
     def _in_turn(self, free: int) -> dict[str, int]:
         """With more lanes than room: those with a backlog, and every other time the next few of all."""
