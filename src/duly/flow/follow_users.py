@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from duly.core.calendar import aim, begun, continued, differs, first_after
-from duly.core.model import Event, NewEvent, Schedule, series_of, user_of
+from duly.core.model import Event, NewEvent, Schedule
 from duly.core.recurrence import Occurrence
 from duly.core.succession import carried, head_of, occurrence_of, reshaped
 from duly.core.users import User
@@ -41,14 +41,17 @@ async def follow(tx: Statements, users: Sequence[Wanted], now: datetime, by: str
     """The users are locked. How many heads were changed, planted or given up."""
     if not users:
         return 0
-    heads = {head.series: head for head in await lock_heads(tx, [wanted.user.id for wanted in users])}
+    heads: dict[str, dict[str, Event]] = {wanted.user.id: {} for wanted in users}
+    for locked in await lock_heads(tx, list(heads)):
+        heads[locked.user_id or ""][locked.type] = locked
     moves: list[Move] = []
     plants: list[Next] = []
     unwanted: list[str] = []
     changed: list[tuple[Event, NewEvent]] = []
     for wanted in users:
-        for type, asked in _series(wanted, heads).items():
-            head = heads.get(series_of(wanted.user.id, type))
+        theirs = heads[wanted.user.id]
+        for type, asked in _series(wanted, theirs).items():
+            head = theirs.get(type)
             if head is None:
                 plants += _first(asked, now)
             elif asked is None:
@@ -73,16 +76,14 @@ async def lock_heads(tx: Statements, users: Sequence[str]) -> list[Event]:
     raise Conflict("events of these users are being claimed just now: try again")
 
 
-def _series(wanted: Wanted, heads: Mapping[str | None, Event]) -> dict[str, Schedule | None]:
+def _series(wanted: Wanted, heads: Mapping[str, Event]) -> dict[str, Schedule | None]:
     """What is wanted, and what becomes of series whose types are not known here: they are left alone, but for a new
     zone, which is no matter of types."""
     series = dict(wanted.series)
     if wanted.moved:
-        for head in heads.values():
-            if user_of(head.series) == wanted.user.id and head.type not in wanted.known:
-                found = carried(head)
-                if found is not None:
-                    series[head.type] = msgspec.structs.replace(found, timezone=wanted.user.timezone)
+        for type, head in heads.items():
+            if type not in wanted.known and (found := carried(head)) is not None:
+                series[type] = msgspec.structs.replace(found, timezone=wanted.user.timezone)
     return series
 
 

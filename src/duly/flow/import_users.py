@@ -138,11 +138,12 @@ class _Import:
         refused = sorted(checked.refused + [Refused(number, bad.problems) for number, bad in late])
         for bad in refused:
             self._telling.refused(bad)
-        done = self.done
+        done, changed = self.done, sum(isinstance(one, Changed) and bool(one.fields) for one in told.values())
+        same = checked.unchanged + len(told) - len(late) - changed  # some only since the chunk before was stored
         self.done = Imported(
             added=done.added + len(checked.users),
-            changed=done.changed + len(told) - len(late),
-            unchanged=done.unchanged + checked.unchanged,
+            changed=done.changed + changed,
+            unchanged=done.unchanged + same,
             refused=done.refused + len(refused),
             last=checked.lines[-1].number,
             problems=(*done.problems, *refused)[:MOST_REMEMBERED],
