@@ -21,6 +21,9 @@ from duly.core.specs import (
     Spec,
 )
 
+SCHEDULE = "schedule:"
+"""How the names of schedules' series begin. Their events carry no rules: the schedule has it."""
+
 LAST_CHARACTER = "\U0010ffff"
 """Sorts after all others: both stores compare the names of series as bytes."""
 
@@ -63,6 +66,8 @@ def compile_spec(spec: Spec, dialect: Dialect) -> tuple[str, dict[str, Any]]:
                 return guard(field, f"e.{field} {op} {dialect.now} + {place(field, offset)}")
             case Compare(field, _, value) if not _storable(value) or (field in TEXTS and not isinstance(value, str)):
                 return "false"
+            case Compare("series", _, value) if value.startswith(SCHEDULE):  # which has an index of its own
+                return guard("series", f"e.series = {place('series', value)} AND e.rule IS NULL")
             case Compare(field, op, value):
                 return guard(field, f"e.{field} {op} {place(field, value)}")
             case OneOf(field, values):

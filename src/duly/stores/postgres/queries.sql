@@ -37,8 +37,8 @@ SELECT {schedule}, head.due, head.held, last.claimed
 FROM duly.schedules AS s
 LEFT JOIN duly.events AS head ON head.series = 'schedule:' || s.id AND head.head
 LEFT JOIN LATERAL (
-    SELECT claimed FROM duly.events WHERE series = 'schedule:' || s.id AND claimed IS NOT NULL AND NOT head
-    AND status <> 'SKIPPED' ORDER BY id DESC LIMIT 1
+    SELECT claimed FROM duly.events WHERE series = 'schedule:' || s.id AND rule IS NULL AND claimed IS NOT NULL
+    AND NOT head AND status <> 'SKIPPED' ORDER BY id DESC LIMIT 1
 ) AS last ON true
 
 -- name: now (read)
@@ -408,7 +408,7 @@ WHERE series = ANY (:series::text[]) AND gated AND NOT head AND ready IS NOT NUL
 
 -- name: successes (read)
 SELECT s.tenant, s.name,
-       (SELECT max(settled) FROM duly.events WHERE series = 'schedule:' || s.id AND settled IS NOT NULL)
+       (SELECT max(settled) FROM duly.events WHERE series = 'schedule:' || s.id AND rule IS NULL AND settled IS NOT NULL)
 FROM unnest(:tenant::text[], :name::text[]) AS wanted (tenant, name)
 JOIN duly.schedules AS s ON s.tenant = wanted.tenant AND s.name = wanted.name
 

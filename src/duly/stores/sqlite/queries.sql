@@ -18,8 +18,8 @@ s.origin, s.created, s.updated
 
 -- fragment: shown
 SELECT {schedule}, head.due, head.held,
-       (SELECT claimed FROM events WHERE series = 'schedule:' || s.id AND claimed IS NOT NULL AND NOT head
-        AND status <> 'SKIPPED' ORDER BY id DESC LIMIT 1)
+       (SELECT claimed FROM events WHERE series = 'schedule:' || s.id AND rule IS NULL AND claimed IS NOT NULL
+        AND NOT head AND status <> 'SKIPPED' ORDER BY id DESC LIMIT 1)
 FROM schedules AS s LEFT JOIN events AS head ON head.series = 'schedule:' || s.id AND head.head
 
 -- name: now (read)
@@ -277,7 +277,7 @@ WHERE series IN (SELECT value FROM json_each(:series)) AND gated AND NOT head AN
 -- name: successes (read)
 SELECT s.tenant, s.name,
        (SELECT max(settled) FROM events
-        WHERE series = 'schedule:' || s.id AND series IS NOT NULL AND settled IS NOT NULL)
+        WHERE series = 'schedule:' || s.id AND series IS NOT NULL AND rule IS NULL AND settled IS NOT NULL)
 FROM json_each(:rows) JOIN schedules AS s ON s.tenant = value ->> 0 AND s.name = value ->> 1
 
 -- name: let_go
