@@ -66,15 +66,20 @@ class Telling(NamedTuple):
 
 
 async def import_users(store: Store, rows: Lines, tenant: str, how: Calendars, by: str, telling: Telling) -> Imported:
-    """While one chunk is on its way to the store, the next one is read and checked."""
+    """While one chunk is on its way to the store, the next one is read and checked; unless both are about one user, for
+    then it depends on what that one has become."""
     work = _Import(store, tenant, how, by, telling)
     under_way: asyncio.Task[None] | None = None
+    before: set[str] = set()
     try:
         async for chunk in _chunks(rows):
+            keys = set(_keys(chunk))
+            if under_way is not None and not keys.isdisjoint(before):
+                await under_way
             checked = await work.check(chunk)
             if under_way is not None:
                 await under_way
-            under_way = asyncio.create_task(work.store(checked))
+            under_way, before = asyncio.create_task(work.store(checked)), keys
         if under_way is not None:
             await under_way
     finally:
@@ -103,7 +108,7 @@ class _Import:
 
     async def check(self, lines: Sequence[Line]) -> _Checked:
         now = await self._store.now()
-        keys = [key for line in lines if isinstance(key := _key(line), str)]
+        keys = _keys(lines)
         known = {user.key: user for user in await self._store.users_by_keys(self._tenant, keys)} if keys else {}
         users: list[User] = []
         heads: list[NewEvent] = []
@@ -114,7 +119,8 @@ class _Import:
                 await asyncio.sleep(0)
             try:
                 fields = _fields(line)
-                if (there := known.get(_key(line))) is None:
+                key = _key(line)
+                if (there := None if key is None else known.get(key)) is None:
                     user = new_user(fields, id, self._tenant, self._how.channels)
                     heads += first_heads(user, self._how, now)
                     users.append(user)
@@ -160,8 +166,14 @@ class _Import:
             return await change_users(tx, {id: _fields(line) for id, line in changes.items()}, self._how, self._by)
 
 
-def _key(line: Line) -> Any:
-    return None if isinstance(line.fields, Problem) else line.fields.get("key")
+def _key(line: Line) -> str | None:
+    """None also for what cannot be a key: no store is asked for it, and the user is refused."""
+    key = None if isinstance(line.fields, Problem) else line.fields.get("key")
+    return key if isinstance(key, str) and key.isprintable() else None
+
+
+def _keys(lines: Sequence[Line]) -> list[str]:
+    return [key for line in lines if (key := _key(line)) is not None]
 
 
 def _fields(line: Line) -> Mapping[str, Any]:
@@ -173,15 +185,15 @@ def _fields(line: Line) -> Mapping[str, Any]:
 async def _chunks(rows: Lines) -> AsyncIterator[list[Line]]:
     """So many at a time. A key that comes a second time begins the next chunk: it changes what the first has added."""
     chunk: list[Line] = []
-    keys: set[Any] = set()
+    keys: set[str] = set()
     async for line in _numbered(rows):
         key = _key(line)
-        again = isinstance(key, str) and key in keys
+        again = key in keys
         if len(chunk) >= CHUNK or again:
             yield chunk
             chunk, keys = [], set()
         chunk.append(line)
-        if isinstance(key, str):
+        if key is not None:
             keys.add(key)
     if chunk:
         yield chunk
