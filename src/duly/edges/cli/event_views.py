@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -13,6 +14,8 @@ from duly.edges.cli.output import STYLES, away, brief, counted, readable, utc, u
 
 ONE_LINE_EACH = 150
 """From this width on, an event's columns fit on one line."""
+
+WIDE_ENOUGH_FOR_NOTES = 110
 
 
 def table(events: Sequence[Event], now: datetime, width: int) -> Table:
@@ -30,11 +33,12 @@ def _wide(events: Sequence[Event], now: datetime, width: int) -> Table:
         "TYPE": [readable(event.type) for event in events],
         "TENANT": [readable(event.tenant if event.tenant != "default" else "") for event in events],
         "KEY": [readable(event.key or "") for event in events],
+        "USER": [event.user_id or "" for event in events],
         "LAST ERROR": [readable(event.last_error or "") for event in events],
     }
     columns = {title: cells for title, cells in columns.items() if any(cells)}
     widths = {title: max(len(cell) for cell in (title, *cells)) for title, cells in columns.items()}
-    shrinking = [title for title in widths if title in ("TYPE", "TENANT", "KEY", "LAST ERROR")]
+    shrinking = [title for title in widths if title in ("TYPE", "TENANT", "KEY", "USER", "LAST ERROR")]
     room = width - sum(widths[title] for title in widths if title not in shrinking) - 2 * len(widths)
     widths |= fair({title: widths[title] for title in shrinking}, room)
     drawn = empty_table()
@@ -65,6 +69,8 @@ def _narrow(events: Sequence[Event], now: datetime, width: int) -> Table:
         key = f" · {event.key}" if event.key else ""
         tried = f"tried {event.attempts}×" if event.attempts else ""
         drawn.add_row(Text(readable(f"{tenant}{event.type}{key}"), "dim"), tried, timing(event, now))
+        if event.user_id is not None:
+            drawn.add_row(Text(f"user {event.user_id}", "dim"))
         if event.last_error and event.status is not Status.COMPLETED:
             drawn.add_row(Text(readable(event.last_error), "red"))
     return drawn
@@ -89,6 +95,56 @@ def timing(event: Event, now: datetime) -> str:
             return f"retry in {brief(event.ready - now)}"
         return away(event.due - now) if event.due > now else f"due {away(event.due - now)}"
     return ""
+
+
+# -- beside whatever they belong to
+
+
+def latest(events: Sequence[Event], now: datetime, width: int, *, types: bool = False) -> Table:
+    """Some events of one schedule, or of one user, who has several *types* of them."""
+    drawn = empty_table()
+    drawn.show_header = False
+    wide = width >= WIDE_ENOUGH_FOR_NOTES
+    drawn.add_column(min_width=36, max_width=None if wide else max(36, width - 35), overflow="fold")
+    for _ in range(2):
+        drawn.add_column(no_wrap=True)
+    for event in events:
+        error = readable(event.last_error) if event.last_error and event.status is not Status.COMPLETED else ""
+        many = f"stands for {event.stands_for:,}" if event.stands_for > 1 else ""
+        type = readable(event.type) if types else ""
+        told = " · ".join(part for part in (type, timing(event, now), many, _beside(event), error) if part)
+        row: list[RenderableType] = [event.id, Text(event.status, STYLES[event.status]), utc(event.due)]
+        drawn.add_row(*row, *([told] if wide else []))
+        if told and not wide:
+            drawn.add_row(beneath(told, "dim"))
+    return drawn
+
+
+def beneath(text: str, style: str) -> Padding:
+    return Padding(Text(readable(text), style), (0, 0, 0, 2))
+
+
+def _beside(event: Event) -> str:
+    """How an event came about that is none of its schedule's in turn."""
+    return {"trigger": "triggered", "backfill": "backfilled"}.get((event.occurrence or "").partition(":")[0], "")
+
+
+def acts(history: Sequence[Entry]) -> Table:
+    """What people did to a schedule or a user."""
+    drawn = Table.grid(padding=(0, 2, 0, 0))
+    drawn.add_column(no_wrap=True)
+    drawn.add_column(overflow="fold")
+    for entry in history:
+        said = Text(entry.act)
+        if entry.worker:
+            said.append(f" by {readable(entry.worker)}", "dim")
+        if entry.detail:
+            said.append(f": {readable(entry.detail)}")
+        drawn.add_row(utc_millis(entry.at), said)
+    return drawn
+
+
+# -- one
 
 
 def acted(event: Event, word: str, now: datetime) -> Text:
@@ -119,6 +175,8 @@ def _facts(event: Event, now: datetime) -> Iterator[tuple[str, str]]:
         yield "key", event.key
     if event.correlation_id is not None:
         yield "correlation id", event.correlation_id
+    if event.user_id is not None:
+        yield "user", event.user_id
     if event.series is not None:
         yield "series", f"{event.series}, occurrence {event.occurrence}" + (", its next event" if event.head else "")
     if event.stands_for > 1:

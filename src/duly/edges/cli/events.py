@@ -11,10 +11,11 @@ from cyclopts.validators import Number
 
 from duly.core.durations import parse_duration
 from duly.core.model import Event, Status
-from duly.core.specs import DueBetween, Everything, ExecutedLate, OfType, OneOf, Spec, Stuck, WithKey
+from duly.core.specs import DueBetween, Everything, ExecutedLate, OfSeries, OfType, OfUser, OneOf, Spec, Stuck, WithKey
 from duly.edges.cli.event_views import acted, one_event, table
 from duly.edges.cli.invocation import Hidden, Invocation, person
 from duly.edges.cli.output import note, print_json, screen, tell_error
+from duly.edges.cli.user_names import DEFAULT_TENANT, user_id
 from duly.edges.cli.when import resolve
 from duly.edges.event_json import entry_to_json, event_to_json
 from duly.errors import DulyError, Invalid, Misuse, Problem
@@ -41,13 +42,18 @@ class Filter:
     type: str | None = None
     tenant: str | None = None
     key: str | None = None
+    user: Annotated[str | None, Parameter(help="Of this user, by id or key", metavar="ID")] = None
+    schedule: Annotated[str | None, Parameter(help="Of this schedule", metavar="NAME")] = None
     due_from: Annotated[
         str | None, Parameter(help="Due then or later: an instant, or such as -1h", allow_leading_hyphen=True)
     ] = None
     due_to: Annotated[str | None, Parameter(help="Due before then", allow_leading_hyphen=True)] = None
-    late_by: Annotated[str | None, Parameter(help="Executed later than due by more than this, such as 5m")] = None
+    late_by: Annotated[
+        str | None, Parameter(help="Late and completed: executed more than this after due, such as 5m")
+    ] = None
     stuck: Annotated[
-        bool, Parameter(help="Not done an hour after due, or --late-by after it; dead letters included")
+        bool,
+        Parameter(help="Not completed an hour after due, or --late-by after it: waiting, under way, or a dead letter"),
     ] = False
 
     async def spec(self, duly: Duly) -> Spec:
@@ -58,6 +64,10 @@ class Filter:
             spec &= OfType(self.type)
         if self.key is not None:
             spec &= WithKey(self.key)
+        if self.user is not None:
+            spec &= OfUser(await user_id(duly, self.user, self.tenant))
+        if self.schedule is not None:
+            spec &= OfSeries((await duly.schedules.get(self.schedule, tenant=self.tenant or DEFAULT_TENANT)).series)
         if self.due_from is not None or self.due_to is not None:
             start = None if self.due_from is None else await resolve(duly, self.due_from, "due-from")
             end = None if self.due_to is None else await resolve(duly, self.due_to, "due-to")

@@ -6,15 +6,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from duly.core.model import Entry, Event, Schedule, Status
+from duly.core.model import Entry, Event, Schedule
 from duly.core.policies import DEFAULT, SHADOW
 from duly.core.preview import Preview
-from duly.edges.cli.event_views import empty_table, fair, timing
-from duly.edges.cli.output import STYLES, away, counted, readable, utc, utc_millis
+from duly.edges.cli.event_views import WIDE_ENOUGH_FOR_NOTES, acts, beneath, empty_table, fair, latest
+from duly.edges.cli.output import away, counted, readable, utc
 from duly.edges.schedule_json import schedule_to_json
 from duly.flow.heads import ENDED, ERROR
 from duly.flow.replan import Replanned
@@ -22,8 +21,6 @@ from duly.flow.schedules import Resumed
 
 ONE_LINE_EACH = 130
 """From this width on, a schedule's columns fit on one line."""
-
-WIDE_ENOUGH_FOR_NOTES = 110
 
 STATES = {
     "on": "green",
@@ -163,14 +160,10 @@ def _narrow(schedules: Sequence[Schedule], undeclared: Collection[str], now: dat
         tenant = "" if one.tenant == "default" else f"{one.tenant} · "
         drawn.add_row(readable(f"{tenant}{one.name}"), "–" if one.next_at is None else utc(one.next_at), word)
         zone = f" · {one.timezone}" if one.timezone != "UTC" else ""
-        drawn.add_row(_beneath(f"{_rule(one)}{zone}", "dim"), when_next(one, now), last)
+        drawn.add_row(beneath(f"{_rule(one)}{zone}", "dim"), when_next(one, now), last)
         if why := reason(one):
-            drawn.add_row(_beneath(why, "red" if state(one) == "error" else ""))
+            drawn.add_row(beneath(why, "red" if state(one) == "error" else ""))
     return drawn
-
-
-def _beneath(text: str, style: str) -> Padding:
-    return Padding(Text(readable(text), style), (0, 0, 0, 2))
 
 
 def _last(schedule: Schedule, now: datetime) -> Text:
@@ -197,8 +190,8 @@ def one_schedule(schedule: Schedule, around: Surroundings, now: datetime, width:
     parts: list[RenderableType] = [heading, "", _fields(schedule, now)]
     parts += ["", Text("ahead of it", "bold"), _ahead(schedule, around.ahead, now, width)]
     if around.events:
-        parts += ["", Text("its latest events", "bold"), _events(around.events, now, width)]
-    parts += ["", Text("history", "bold"), _history(around.history)]
+        parts += ["", Text("its latest events", "bold"), latest(around.events, now, width)]
+    parts += ["", Text("history", "bold"), acts(around.history)]
     return Group(*parts)
 
 
@@ -291,43 +284,6 @@ def preview_table(ahead: Sequence[Preview], timezone: str, now: datetime, width:
         cells = [utc(one.due), f"{day} {one.local:%Y-%m-%d %H:%M:%S}"] if local else [f"{day} {utc(one.due)}"]
         cells += [away(one.due - now)] if how_far else []
         drawn.add_row(*cells, Text(readable(one.note or ""), "yellow"))
-    return drawn
-
-
-def _events(events: Sequence[Event], now: datetime, width: int) -> Table:
-    drawn = empty_table()
-    drawn.show_header = False
-    wide = width >= WIDE_ENOUGH_FOR_NOTES
-    drawn.add_column(min_width=36, max_width=None if wide else max(36, width - 35), overflow="fold")
-    for _ in range(2):
-        drawn.add_column(no_wrap=True)
-    for event in events:
-        error = readable(event.last_error) if event.last_error and event.status is not Status.COMPLETED else ""
-        many = f"stands for {event.stands_for:,}" if event.stands_for > 1 else ""
-        told = " · ".join(part for part in (timing(event, now), many, _beside(event), error) if part)
-        row: list[RenderableType] = [event.id, Text(event.status, STYLES[event.status]), utc(event.due)]
-        drawn.add_row(*row, *([told] if wide else []))
-        if told and not wide:
-            drawn.add_row(_beneath(told, "dim"))
-    return drawn
-
-
-def _beside(event: Event) -> str:
-    """How an event came about that is none of its schedule's in turn."""
-    return {"trigger": "triggered", "backfill": "backfilled"}.get((event.occurrence or "").partition(":")[0], "")
-
-
-def _history(history: Sequence[Entry]) -> Table:
-    drawn = Table.grid(padding=(0, 2, 0, 0))
-    drawn.add_column(no_wrap=True)
-    drawn.add_column(overflow="fold")
-    for entry in history:
-        said = Text(entry.act)
-        if entry.worker:
-            said.append(f" by {readable(entry.worker)}", "dim")
-        if entry.detail:
-            said.append(f": {readable(entry.detail)}")
-        drawn.add_row(utc_millis(entry.at), said)
     return drawn
 
 
