@@ -1,0 +1,229 @@
+"""Files of users: CSV with a header line, or lines of JSON. One line after the other, however many there are.
+
+A line that cannot be read is told of in its place, and the lines after it are read as if it was not there.
+"""
+
+import csv
+from collections import deque
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+from typing import Any, BinaryIO
+
+import msgspec
+
+from duly.core.users import FIELDS, REQUIRED
+from duly.errors import Invalid, Misuse, Problem
+from duly.flow.import_users import Line
+
+LONGEST_LINE = 1_000_000
+BOM = b"\xef\xbb\xbf"  # some editors begin a file with it
+EXTENSIONS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+FORMATS = ("csv", "jsonl")
+ATTRIBUTE = "attributes."
+JSON_COLUMNS = ("target", "attributes")
+
+_decode = msgspec.json.Decoder().decode
+
+
+def format_of(file: str, told: str | None) -> str:
+    """What kind of file it is, by what was *told* or else by its name."""
+    if told is not None:
+        if told not in FORMATS:
+            raise Misuse(f"--format must be {' or '.join(FORMATS)}, not {told!r:.50}")
+        return told
+    found = EXTENSIONS.get(PurePath(file).suffix.lower())
+    if found is None:
+        raise Misuse(f"{file} does not tell by its name what it holds: say --format csv or --format jsonl")
+    return found
+
+
+def read_users(stream: BinaryIO, format: str, *, from_line: int = 1) -> Iterator[Line]:
+    """What begins on *from_line* or after it. Invalid at once when the header of a CSV file cannot be used."""
+    return _read_csv(stream, from_line) if format == "csv" else _read_json(stream, from_line)
+
+
+TOO_LONG = Problem("", f"is longer than {LONGEST_LINE:,} bytes")
+
+
+def _beginning(stream: BinaryIO, raw: bytes) -> bytes:
+    """Of a line that is too long, so much as shows that it is; the rest is skipped."""
+    rest = raw
+    while rest and not rest.endswith(b"\n"):
+        rest = stream.readline(LONGEST_LINE)
+    return raw + b"\n"
+
+
+# -- JSON
+
+
+def _read_json(stream: BinaryIO, from_line: int) -> Iterator[Line]:
+    number = 0
+    while raw := stream.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(raw) > LONGEST_LINE:
+            raw = _beginning(stream, raw)
+        if number >= from_line and not raw.isspace():
+            yield Line(number, TOO_LONG if len(raw) > LONGEST_LINE else _object(raw))
+
+
+def _object(raw: bytes) -> Mapping[str, Any] | Problem:
+    try:
+        found = _decode(raw.removeprefix(BOM))
+    except UnicodeDecodeError:
+        return Problem("", "is not text in UTF-8")
+    except (msgspec.MsgspecError, RecursionError) as error:
+        return Problem("", f"is not JSON: {error}")
+    if isinstance(found, dict):
+        return found
+    return Problem("", f"expected an object with a user's fields, not {type(found).__name__}")
+
+
+# -- CSV
+
+
+def _read_csv(stream: BinaryIO, from_line: int) -> Iterator[Line]:
+    rows = _Rows(stream).read()
+    columns = _columns(next(rows, None))
+    return _users(rows, columns, from_line)
+
+
+class _TooLong(Exception):
+    """Ends the record that has such a line."""
+
+
+class _Rows:
+    """The cells of each row, with the number of the line on which it begins.
+
+    A quote that somebody forgot to close would take the lines after it for its own. So when a row turns out to be no
+    row, only its first line is bad, and the others are read anew.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._record: list[bytes] = []  # the lines of the row under way
+        first = stream.readline(LONGEST_LINE + 1).removeprefix(BOM)
+        self._again = deque([first] if first else [])  # lines that are to be read before others
+        self._spoilt = False
+
+    def read(self) -> Iterator[tuple[int, list[str] | Problem]]:
+        number, reader, record = 1, csv.reader(self._texts(), strict=True), self._record
+        while True:
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except (csv.Error, _TooLong) as error:
+                yield number, self._problem(error)
+                self._give_back()
+                reader = csv.reader(self._texts(), strict=True)
+            else:
+                if self._spoilt:
+                    yield number, Problem("", "is not text in UTF-8")
+                elif cells:  # else an empty line
+                    yield number, cells
+            number += len(record)
+            record.clear()
+            self._spoilt = False
+
+    def _give_back(self) -> None:
+        """All but the first line; unless they are too many together, which would be read over and over."""
+        if sum(map(len, self._record[:-1])) <= csv.field_size_limit() * 4:
+            self._again.extendleft(reversed(self._record[1:]))
+            del self._record[1:]
+
+    def _texts(self) -> Iterator[str]:
+        record, again, readline, size = self._record, self._again, self._stream.readline, 0
+        while raw := again.popleft() if again else readline(LONGEST_LINE + 1):
+            size = size + len(raw) if record else len(raw)
+            if size > LONGEST_LINE:
+                record.append(raw if raw.endswith(b"\n") else _beginning(self._stream, raw))
+                raise _TooLong
+            record.append(raw)
+            try:
+                text = raw.decode()
+            except UnicodeDecodeError:
+                self._spoilt, text = True, raw.decode(errors="replace")
+            yield text
+
+    def _problem(self, error: Exception) -> Problem:
+        said = str(error)
+        if len(self._record) > 1 or "unexpected end" in said:
+            return Problem("", "has a quote that is not closed, or text after a closing quote")
+        if isinstance(error, _TooLong):
+            return TOO_LONG
+        if "field larger" in said:
+            return Problem("", f"has a cell with more than {csv.field_size_limit():,} characters")
+        if "new-line" in said:
+            return Problem("", "has a carriage return in the middle: lines must end with LF or CRLF")
+        return Problem("", f"is not CSV: {said}")
+
+
+def _columns(header: tuple[int, list[str] | Problem] | None) -> list[str]:
+    expected = f"expected a header line such as {','.join(REQUIRED)}"
+    if header is None:
+        raise Invalid([Problem("header", f"is missing, as the file is empty: {expected}")])
+    number, cells = header
+    if isinstance(cells, Problem):
+        raise Invalid([Problem("header", f"line {number} {cells.message}: {expected}")])
+    columns = [cell.strip() for cell in cells]
+    if problems := _column_problems(columns):
+        raise Invalid(problems)
+    return columns
+
+
+def _column_problems(columns: list[str]) -> list[Problem]:
+    known = f"known: {', '.join(FIELDS)}, and {ATTRIBUTE}NAME for an attribute that is text"
+    if len(columns) == 1 and any(mark in columns[0] for mark in ";\t|"):
+        return [Problem("header", f"has but one column, {columns[0]!r:.80}: cells are separated by commas")]
+    unknown = [
+        f"{column!r:.60}"
+        for column in dict.fromkeys(columns)
+        if column not in FIELDS and not (column.startswith(ATTRIBUTE) and column != ATTRIBUTE)
+    ]
+    problems = [Problem("header", f"cannot be imported: {', '.join(unknown)}; {known}")] if unknown else []
+    problems += [
+        Problem("header", f"{column!r:.60} is there twice")
+        for column in dict.fromkeys(columns)
+        if columns.count(column) > 1
+    ]
+    missing = [field for field in REQUIRED if field not in columns]
+    if missing and "key" not in columns:
+        told = f"lacks {', '.join(missing)}; only rows that change users, by their key, can go without"
+        problems.append(Problem("header", told))
+    return problems
+
+
+def _users(rows: Iterator[tuple[int, list[str] | Problem]], columns: list[str], from_line: int) -> Iterator[Line]:
+    width = len(columns)
+    rich = any(column in JSON_COLUMNS or column.startswith(ATTRIBUTE) for column in columns)
+    for number, cells in rows:
+        if number < from_line:
+            continue
+        if isinstance(cells, Problem):
+            yield Line(number, cells)
+        elif len(cells) != width:
+            yield Line(number, Problem("", f"has {len(cells):,} cells where the header has {width:,}"))
+        else:
+            fields: dict[str, Any] = {column: cell for column, cell in zip(columns, cells, strict=True) if cell}
+            yield Line(number, _enriched(fields) if rich else fields)
+
+
+def _enriched(fields: dict[str, Any]) -> dict[str, Any]:
+    """With objects for what is JSON. What is not stays the text that it is: whoever checks the user refuses it, with
+    all else that is wrong."""
+    for column in JSON_COLUMNS:
+        if column in fields:
+            fields[column] = _value(fields[column])
+    named = {column: fields.pop(column) for column in list(fields) if column.startswith(ATTRIBUTE)}
+    if named:
+        others = fields.get("attributes") or {}
+        if isinstance(others, dict):
+            fields["attributes"] = others | {column.removeprefix(ATTRIBUTE): cell for column, cell in named.items()}
+    return fields
+
+
+def _value(cell: str) -> Any:
+    try:
+        return _decode(cell)
+    except (msgspec.MsgspecError, RecursionError):
+        return cell
