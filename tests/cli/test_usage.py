@@ -115,8 +115,9 @@ def test_help_tells_also_of_what_works_everywhere(shell: Shell, words: list[str]
 
 def test_every_command_of_the_contract_is_there(shell: Shell) -> None:
     known = set(shell("--help").out.split())
-    assert {"serve", "worker", "tick", "demo", "at", "events", "schedules", "migrate", "doctor"} <= known
+    assert {"serve", "worker", "tick", "demo", "at", "events", "schedules", "users", "migrate", "doctor"} <= known
     assert {"list", "show", "cancel", "replay"} <= set(shell("events", "--help").out.split())
+    assert {"list", "add", "show", "update", "delete", "import"} <= set(shell("users", "--help").out.split())
 
 
 def test_python_dash_m_duly_is_duly(spawn: Spawn) -> None:

@@ -44,6 +44,15 @@ class Invocation:
             raise Misuse(f"there is nothing to run: {app} has no handlers; register some with @duly.on(…)")
         return duly
 
+    def duly_with_event_types(self) -> Duly:
+        """The app's, whose event types say what users have; without an app, only the types that come with Duly."""
+        self._use_db()
+        app = self.named_app()
+        return load_app(app, self.db) if app else Duly()
+
+    def named_app(self) -> str | None:
+        return self.app or read_settings().app
+
     def duly_for_looking(self) -> Duly:
         """On a database that must exist, and whose tables are not changed by looking at them."""
         duly = Duly(settings=self.duly().settings, migrate=False)

@@ -1,4 +1,4 @@
-"""Payloads as people type them: JSON, quoted for the shell."""
+"""Payloads and other values as people type them: JSON, quoted for the shell."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ import msgspec
 from duly.errors import Invalid, Problem
 
 
-def read_payload(written: str) -> Any:
+def read_payload(written: str, option: str = "payload") -> Any:
     try:
         return msgspec.json.decode(written)
     except (msgspec.DecodeError, RecursionError) as error:
         raise Invalid(
-            [Problem("payload", f"is not JSON: {error}; quote it for the shell, as in --payload '{{\"cart\": 9}}'")]
+            [Problem(option, f"is not JSON: {error}; quote it for the shell, as in --{option} '{{\"cart\": 9}}'")]
         ) from None

@@ -1,0 +1,103 @@
+"""How an import is watched: a line that moves on a terminal, a line now and then elsewhere."""
+
+import sys
+import time
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import IO, Self
+
+import msgspec
+from rich.console import Console
+from rich.status import Status
+from rich.text import Text
+
+from duly.edges.cli.output import brief, print_json, readable, screen
+from duly.edges.user_json import imported_to_json, refused_to_json
+from duly.errors import NotFound
+from duly.flow.import_users import Imported, Refused
+
+EVERY_ROWS = 100_000
+EVERY_SECONDS = 10
+
+
+class Report:
+    """Tells of refused lines as they come, how far it is, and in the end what was done."""
+
+    def __init__(self, errors: Path | None, *, json: bool) -> None:
+        self.done = Imported()
+        self._errors, self._json = errors, json
+        self._console = Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True)
+        self._stack = ExitStack()
+        self._file: IO[bytes] | None = None
+        self._status: Status | None = None
+
+    def __enter__(self) -> Self:
+        self._began = self._told_at = time.monotonic()
+        self._told_rows = 0
+        if self._errors is not None:
+            try:
+                self._file = self._stack.enter_context(self._errors.open("wb"))
+            except OSError as error:
+                raise NotFound(f"cannot write {self._errors}: {error.strerror}") from None
+        if sys.stderr.isatty() and not self._json:
+            self._status = self._stack.enter_context(self._console.status("begins"))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    # -- while it goes on
+
+    def refused(self, bad: Refused) -> None:
+        if self._file is not None:
+            self._file.write(msgspec.json.encode(refused_to_json(bad)) + b"\n")
+        elif self._json:
+            print(msgspec.json.encode(refused_to_json(bad)).decode(), file=sys.stderr)
+        else:
+            self._console.print(Text(_line(bad)))
+
+    def progress(self, done: Imported) -> None:
+        self.done = done
+        if self._status is not None:
+            self._status.update(Text(self._so_far()))
+            return
+        now = time.monotonic()
+        if done.rows - self._told_rows >= EVERY_ROWS or now - self._told_at >= EVERY_SECONDS:
+            self._told_rows, self._told_at = done.rows, now
+            if not self._json:
+                print(self._so_far(), file=sys.stderr, flush=True)
+
+    def _so_far(self) -> str:
+        refused = f", {self.done.refused:,} refused" if self.done.refused else ""
+        return f"{self.done.rows:,} rows{refused}, {self._rate():,.0f} users/s, line {self.done.last:,}"
+
+    # -- in the end
+
+    def summary(self, *, dry_run: bool, complete: bool) -> None:
+        """The line that moves makes room for it."""
+        seconds = time.monotonic() - self._began
+        self._stack.close()
+        done = self.done
+        if self._json:
+            counts = imported_to_json(done) | {"seconds": round(seconds, 3), "users_per_second": round(self._rate(), 1)}
+            print_json(counts | {"complete": complete, "dry_run": dry_run})
+            return
+        took = f"in {brief(timedelta(seconds=seconds))}, {self._rate():,.0f} users/s"
+        if dry_run:
+            told = f"{done.added:,} good, {done.refused:,} refused (a dry run: nothing was stored) {took}"
+        else:
+            words = (("added", done.added), ("changed", done.changed), ("unchanged", done.unchanged))
+            told = ", ".join(f"{count:,} {word}" for word, count in (*words, ("refused", done.refused))) + f" {took}"
+        screen().print(told, style="bold")
+        if done.refused and self._errors is not None:
+            print(f"what was refused is in {self._errors}", file=sys.stderr)
+
+    def _rate(self) -> float:
+        good = self.done.rows - self.done.refused
+        return good / max(time.monotonic() - self._began, 0.001)
+
+
+def _line(bad: Refused) -> str:
+    said = "; ".join(str(problem) if problem.path else problem.message for problem in bad.problems)
+    return readable(f"line {bad.number}: {said}")

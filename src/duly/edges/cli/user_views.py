@@ -1,0 +1,147 @@
+"""Users as people see them: a table, one user with what is ahead and behind, and what is planned."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from duly.core.model import Entry, Event
+from duly.core.users import User
+from duly.edges.cli.event_views import acts, empty_table, fair, latest, timing
+from duly.edges.cli.output import away, readable, utc
+
+ONE_LINE_EACH = 150
+"""From this width on, a user's columns fit on one line."""
+
+NEXT = 30
+"""Columns for the next event, where a user takes two lines."""
+
+
+def full_name(user: User) -> str:
+    return readable(f"{user.first_name} {user.last_name}")
+
+
+def _local(event: Event) -> str:
+    return "–" if event.local is None else f"{event.local:%Y-%m-%d %H:%M:%S}"
+
+
+# -- many
+
+
+def table(users: Sequence[User], heads: Mapping[str, Event], now: datetime, width: int) -> Table:
+    """Readable at 80 columns, where each user takes two lines. *heads* has the next event of each, by the user's id."""
+    return _wide(users, heads, width) if width >= ONE_LINE_EACH else _narrow(users, heads, now, width)
+
+
+def _wide(users: Sequence[User], heads: Mapping[str, Event], width: int) -> Table:
+    ahead = [heads.get(user.id) for user in users]
+    columns = {
+        "ID": [user.id for user in users],
+        "NAME": [full_name(user) for user in users],
+        "BORN": [user.date_of_birth.isoformat() for user in users],
+        "ZONE": [readable(user.timezone) for user in users],
+        "NEXT (LOCAL)": ["–" if head is None else _local(head) for head in ahead],
+        "": ["" if head is None else readable(head.type) for head in ahead],
+        "TENANT": [readable(user.tenant if user.tenant != "default" else "") for user in users],
+        "KEY": [readable(user.key or "") for user in users],
+    }
+    columns = {title: cells for title, cells in columns.items() if any(cells)}
+    widths = {title: max(len(cell) for cell in (title, *cells)) for title, cells in columns.items()}
+    shrinking = [title for title in widths if title in ("NAME", "ZONE", "", "TENANT", "KEY")]
+    room = width - sum(widths[title] for title in widths if title not in shrinking) - 2 * len(widths)
+    widths |= fair({title: widths[title] for title in shrinking}, room)
+    drawn = empty_table()
+    for title in columns:
+        drawn.add_column(title, no_wrap=True, width=widths[title], overflow="ellipsis")
+    for row in zip(*columns.values(), strict=True):
+        drawn.add_row(*row)
+    return drawn
+
+
+def _narrow(users: Sequence[User], heads: Mapping[str, Event], now: datetime, width: int) -> Table:
+    drawn = empty_table()
+    drawn.add_column("ID", width=max(36, width - NEXT - 4), overflow="fold")
+    drawn.add_column("NEXT (LOCAL)", no_wrap=True, width=NEXT, overflow="ellipsis")
+    for user in users:
+        head = heads.get(user.id)
+        tenant = "" if user.tenant == "default" else f"{readable(user.tenant)} · "
+        key = f" · {readable(user.key)}" if user.key else ""
+        who = f"{tenant}{full_name(user)}{key} · {user.date_of_birth} · {readable(user.timezone)}"
+        drawn.add_row(user.id, "–" if head is None else _local(head))
+        drawn.add_row(Text(who, "dim"), "" if head is None else f"{readable(head.type)} {away(head.due - now)}")
+    return drawn
+
+
+# -- one
+
+
+class Surroundings(NamedTuple):
+    """What is around a user: ahead, behind, and what people did."""
+
+    ahead: Sequence[Event]
+    events: Sequence[Event]
+    history: Sequence[Entry]
+
+
+def one_user(user: User, around: Surroundings, now: datetime, width: int) -> RenderableType:
+    parts: list[RenderableType] = [Text.assemble((user.id, "bold"), "  ", full_name(user)), "", _fields(user)]
+    parts += ["", Text("ahead", "bold"), planned(user, around.ahead, now)]
+    if around.events:
+        parts += ["", Text("latest events", "bold"), latest(around.events, now, width, types=True)]
+    parts += ["", Text("history", "bold"), acts(around.history)]
+    return Group(*parts)
+
+
+def _fields(user: User) -> Table:
+    drawn = Table.grid(padding=(0, 2, 0, 0))
+    drawn.add_column(style="dim", no_wrap=True)
+    drawn.add_column(overflow="fold")
+    for name, value in _facts(user):
+        drawn.add_row(name, readable(value))
+    return drawn
+
+
+def _facts(user: User) -> Iterator[tuple[str, str]]:
+    if user.key is not None:
+        yield "key", user.key
+    yield "tenant", user.tenant
+    yield "date of birth", user.date_of_birth.isoformat()
+    yield "timezone", user.timezone
+    if user.anniversary is not None:
+        yield "anniversary", user.anniversary.isoformat()
+    if user.delivery_time is not None:
+        yield "delivery time", user.delivery_time.isoformat()
+    if user.leap is not None:
+        yield "leap", user.leap
+    if user.target_json is not None:
+        yield "target", user.target_json
+    if user.attributes_json is not None:
+        yield "attributes", user.attributes_json
+    if user.created is not None:
+        yield "created", f"{utc(user.created)} UTC"
+    if user.updated not in (None, user.created):
+        yield "changed", f"{utc(user.updated)} UTC"
+
+
+def planned(user: User, heads: Sequence[Event], now: datetime) -> RenderableType:
+    """The next event of each type, by the user's own clocks."""
+    if not heads:
+        return Text("nothing is planned", "dim")
+    drawn = empty_table()
+    drawn.add_column("PLANNED", overflow="fold")
+    drawn.add_column(readable(user.timezone), overflow="fold", min_width=23)
+    drawn.add_column("UTC", no_wrap=True)
+    drawn.add_column("", overflow="fold")
+    for head in heads:
+        elsewhere = "" if head.timezone in (None, user.timezone) else f" in {readable(head.timezone)}"
+        local = "–" if head.local is None else f"{head.local:%a} {_local(head)}{elsewhere}"
+        drawn.add_row(readable(head.type), local, utc(head.due), timing(head, now))
+    return drawn
+
+
+def done_to(user: User, word: str, what: str = "") -> Text:
+    """What was done to a user, in a line."""
+    return Text.assemble(f"{word} ", (user.id, "bold"), f"  {full_name(user)}{readable(what)}")
