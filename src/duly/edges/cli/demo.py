@@ -1,4 +1,4 @@
-"""``duly demo``: timers, a schedule and a handler that fails twice, live; to be killed and started again."""
+"""``duly demo``: timers, a schedule, birthdays and a handler that fails twice, live; to be killed and started again."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,7 @@ import logging
 import sys
 from collections import Counter
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from cyclopts import App, Parameter
 
@@ -15,9 +15,10 @@ from duly.core.model import Event, Status, Timer
 from duly.core.retry import Retry
 from duly.core.rules import every
 from duly.core.specs import InStatus, OneOf
+from duly.core.zones import to_wall
 from duly.edges.cli.demo_views import Lines, Screen, View
 from duly.edges.cli.invocation import Hidden
-from duly.errors import BadSetting, Invalid, Misuse, Problem, StoreUnavailable
+from duly.errors import BadSetting, Invalid, Misuse, NotFound, Problem, StoreUnavailable
 from duly.flow.admin import MOST
 from duly.wiring import Duly
 
@@ -27,6 +28,25 @@ LEASE = timedelta(seconds=3)  # short, so that what a crash interrupted is back 
 ROUND = timedelta(seconds=15)
 UNWATCHED = timedelta(seconds=15)
 """How long it runs where no terminal shows it."""
+
+A_WHILE = timedelta(days=1)
+"""What is farther ahead than that is next year's."""
+
+
+class Guest(NamedTuple):
+    """Somebody whose birthday is today, so many seconds after the demo's start."""
+
+    first_name: str
+    last_name: str
+    timezone: str
+    seconds: int
+
+
+GUESTS = (
+    Guest("Ada", "Lovelace", "Europe/London", 5),
+    Guest("Grace", "Hopper", "America/New_York", 7),
+    Guest("Katsuko", "Saruhashi", "Asia/Tokyo", 9),
+)
 
 
 def register(commands: App) -> None:
@@ -53,10 +73,10 @@ def demo(
     quiet = logging.getLogger("duly")  # the view tells it all, and better
     quiet.addHandler(logging.NullHandler())
     quiet.propagate = False
-    asyncio.run(_run(_duly(url), view, span))
+    asyncio.run(_run(_duly(url, view), view, span))
 
 
-def _duly(url: str) -> Duly:
+def _duly(url: str, view: View) -> Duly:
     try:
         duly = Duly(url, lease=LEASE, poll_interval=timedelta(seconds=1), shutdown_grace=timedelta(seconds=1))
     except BadSetting as error:
@@ -79,7 +99,17 @@ def _duly(url: str) -> Duly:
     async def build(event: Event) -> None:
         await asyncio.sleep(3)  # long enough to be killed in
 
+    @duly.on("birthday")
+    async def greet(event: Event) -> None:
+        following = await duly.store.heads_of_users([str(event.user_id)])
+        view.say(_greeting(event, following[0] if following else None))
+
     return duly
+
+
+def _greeting(event: Event, following: Event | None) -> str:
+    said = f"{event.payload['message']}: {event.local:%a %H:%M:%S} in {event.timezone}"
+    return said if following is None else f"{said}; the next is planned for {following.local:%Y-%m-%d %H:%M:%S}"
 
 
 def _round() -> list[Timer]:
@@ -108,6 +138,7 @@ async def _run(duly: Duly, view: View, span: timedelta | None) -> None:
             view.welcome(counts, sum(event.due < now for event in unfinished))
             duly.observe(view.hear)
             await duly.every("heartbeat", every("2s"), "heartbeat", "every 2 s", tenant=TENANT)
+            await _invite(duly)
             helpers = [asyncio.create_task(work) for work in (_plan_rounds(duly, span), _watch(duly, view))]
             if span is not None:
                 asyncio.get_running_loop().call_later(span.total_seconds(), duly.stop)
@@ -120,6 +151,27 @@ async def _run(duly: Duly, view: View, span: timedelta | None) -> None:
             unfinished = await _unfinished(duly)
             view.look(unfinished, await duly.store.now())
         view.farewell(len(unfinished))
+
+
+async def _invite(duly: Duly) -> None:
+    """Those whom an earlier run has greeted make room: nobody has two birthdays a year."""
+    for guest in GUESTS:
+        with contextlib.suppress(NotFound):
+            before = await duly.users.by_key(guest.first_name, tenant=TENANT)
+            ahead, soon = await duly.users.ahead(before.id), await duly.store.now() + A_WHILE
+            if ahead and ahead[0].due < soon:
+                continue  # still to be greeted
+            await duly.users.delete(before.id, reason="was greeted")
+        when = to_wall(await duly.store.now() + timedelta(seconds=guest.seconds), guest.timezone)
+        await duly.users.add(
+            tenant=TENANT,
+            key=guest.first_name,
+            first_name=guest.first_name,
+            last_name=guest.last_name,
+            date_of_birth=when.date().replace(year=1992),  # a leap year, as today may be 29 February
+            timezone=guest.timezone,
+            delivery_time=when.time().replace(microsecond=0),
+        )
 
 
 async def _plan_rounds(duly: Duly, span: timedelta | None) -> None:

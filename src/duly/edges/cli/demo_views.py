@@ -55,7 +55,7 @@ def tell(signal: Any) -> Told | None:
 
 def _fired(event: Event, executed: datetime) -> str:
     claimed = event.claimed or executed
-    said = f"{event.payload}, {brief(claimed - event.due)} late"
+    said = f"{_what(event)}, {brief(claimed - event.due)} late"
     if executed - claimed > timedelta(milliseconds=500):
         said += f", took {brief(executed - claimed)}"
     if event.attempt > 1:
@@ -63,6 +63,11 @@ def _fired(event: Event, executed: datetime) -> str:
     if event.stands_for > 1:
         said += f"; stands for {event.stands_for} that nobody was there to run"
     return said
+
+
+def _what(event: Event) -> str:
+    payload = event.payload
+    return str(payload["message"] if isinstance(payload, dict) else payload)
 
 
 class View:
@@ -242,7 +247,7 @@ def _soonest(event: Event) -> tuple[bool, datetime]:
 
 
 def _waiting(event: Event, now: datetime) -> tuple[Text, str, Text]:
-    what = Text(readable(str(event.payload)))
+    what = Text(readable(_what(event)))
     if event.status is Status.PROCESSING:
         gone = event.ready is not None and event.ready < now
         since = "" if event.claimed is None else f" for {brief(now - event.claimed)}"
@@ -253,7 +258,8 @@ def _waiting(event: Event, now: datetime) -> tuple[Text, str, Text]:
             f"  try {event.attempt} of {event.retry.max_attempts}, after {readable(event.last_error or '')}", "red"
         )
     wait = (event.ready or event.due) - now
-    return Text(f"{max(0.0, wait.total_seconds()):.1f} s".rjust(7), "cyan"), event.type, what
+    left = brief(wait) if wait > timedelta(hours=1) else f"{max(0.0, wait.total_seconds()):.1f} s"
+    return Text(left.rjust(7), "cyan"), event.type, what
 
 
 def _line(told: Told) -> Text:
