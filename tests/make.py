@@ -4,7 +4,7 @@ make_event(ready=clock.now())
 make_new(due=clock.now() + HOUR, key="invoice-7")
 """
 
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from duly.core.recurrence import Occurrence, Rule, instant_name
 from duly.core.retry import DEFAULT, Retry, retry_text
 from duly.core.rules import every
 from duly.core.succession import head_of
+from duly.core.users import User
 from duly.flow.ids import new_id
 from duly.testing import ManualClock
 
@@ -94,6 +95,19 @@ def make_head(schedule: Schedule | None = None, *, due: datetime = START, **fiel
     """The next occurrence of a schedule, named by its instant."""
     head = head_of(schedule or make_schedule(), Occurrence(instant_name(due), due), new_id)
     return msgspec.structs.replace(head, **fields)
+
+
+def a_user(**fields: Any) -> dict[str, Any]:
+    """What a caller says of a user who was born on 15 March and lives in New York."""
+    said = {"first_name": "Ada", "last_name": "Lovelace", "date_of_birth": "1990-03-15", "timezone": "America/New_York"}
+    return said | fields
+
+
+def make_user(*, attributes: Any = None, target: Any = None, **fields: Any) -> User:
+    """The same user, as a store would tell of her."""
+    said = a_user(**({"date_of_birth": date(1990, 3, 15)} | fields))
+    written = {"attributes_json": attributes and _json(attributes), "target_json": target and _json(target)}
+    return User(**({"id": new_id(), "tenant": "default"} | written | said))
 
 
 def completed(event: Event) -> Settlement:

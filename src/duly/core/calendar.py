@@ -28,7 +28,7 @@ def calendar(user: User, types: Iterable[EventType], at: time, channels: Collect
         try:
             series = _series(user, type, user.delivery_time or at, channels)
         except Invalid as error:
-            problems += error.problems
+            problems += [_of_type(type, problem) for problem in error.problems]
         except Exception as error:  # whatever a type of somebody else's raises
             problems.append(Problem(type.name, f"its event type cannot use this user: {describe(error)}"))
         else:
@@ -37,6 +37,13 @@ def calendar(user: User, types: Iterable[EventType], at: time, channels: Collect
     if problems:
         raise Invalid(problems)
     return found
+
+
+def _of_type(type: EventType, problem: Problem) -> Problem:
+    """So that it is told whose rule it is; what is wrong with the user's own attributes is told as that."""
+    if problem.path.startswith((type.name, "attributes.")):
+        return problem
+    return problem._replace(path=f"{type.name}.{problem.path}")
 
 
 def concerned(types: Iterable[EventType], changed: Collection[str]) -> list[EventType]:
@@ -51,13 +58,13 @@ def _series(user: User, type: EventType, at: time, channels: Collection[str]) ->
     if not hasattr(rule, "placed"):
         raise Invalid([Problem(type.name, f"its event type must answer with a rule or None, not {rule!r:.50}")])
     message: Any = type.message(user)
-    target = type.target(user)
-    payload = write_json({"message": message}, type.name)
-    problems = [problem._replace(path=f"{type.name}.target") for problem in target_problems(target, channels)]
     if not isinstance(message, str):
-        problems.append(Problem(type.name, f"its message must be text, not {message!r:.50}"))
-    if isinstance(payload, Problem):
-        problems.append(payload)
+        raise Invalid([Problem(type.name, f"its message must be text, not {message!r:.50}")])
+    payload = write_json({"message": message}, type.name)
+    target = type.target(user)
+    problems = [problem._replace(path=f"{type.name}.target") for problem in target_problems(target, channels)]
+    where = None if target is None else write_json(target, f"{type.name}.target")
+    problems += [problem for problem in (payload, where) if isinstance(problem, Problem)]
     if problems:
         raise Invalid(problems)
     series = series_of(user.id, type.name)
@@ -69,14 +76,16 @@ def _series(user: User, type: EventType, at: time, channels: Collection[str]) ->
         rule_json=_written(rule, user.timezone),
         timezone=user.timezone,
         payload_json=str(payload),
-        target_json=None if target is None else _text(target),
+        target_json=None if where is None else str(where),
         user_id=user.id,
     )
 
 
 @lru_cache(maxsize=8192)
 def _written(rule: Rule, timezone: str) -> str:
-    return _text(rule.placed(timezone, OPEN).to_json())
+    text = _text(rule.placed(timezone, OPEN).to_json())
+    stored_timetable(text, timezone, None)  # or Invalid: whoever claims its events must be able to read it
+    return text
 
 
 def _text(value: Any) -> str:
@@ -104,32 +113,28 @@ def first_after(series: Schedule, now: datetime) -> Occurrence | None:
     return first
 
 
-def begun(series: Schedule, now: datetime) -> Schedule:
-    """A series with what its rule left open (an interval's start) fixed at *now*."""
+def begun(series: Schedule, now: datetime, head: Event | None = None) -> Schedule:
+    """A series with what its rule left open (an interval's start) fixed: as its head has it, if both go by the same
+    rule, for what began when that was stored does not begin anew; else at *now*."""
     if '"yearly"' in series.rule_json or '"start"' in series.rule_json:  # nearly all: not even to be read
         return series
+    if head is not None and head.rule_json is not None and '"start"' in head.rule_json:
+        stored = stored_timetable(head.rule_json, series.timezone, None).rule
+        if series.timetable.rule.same_as(stored):
+            return msgspec.structs.replace(series, rule_json=head.rule_json)
     rule = series.timetable.rule.anchored(now)
     return msgspec.structs.replace(series, rule_json=_text(rule.to_json()))
 
 
-def continued(head: Event, series: Schedule) -> Schedule | None:
-    """The series as its head carries it, if both go by the same rule: what began when that was stored does not begin
-    anew. None if they do not."""
-    if head.timezone != series.timezone or head.rule_json is None:
-        return None
-    if head.rule_json == series.rule_json:
-        return series
-    if '"start"' not in head.rule_json:
-        return None
-    stored = stored_timetable(head.rule_json, series.timezone, None).rule
-    same = series.timetable.rule.same_as(stored)
-    return msgspec.structs.replace(series, rule_json=head.rule_json) if same else None
+def continues(head: Event, series: Schedule) -> bool:
+    """Whether a series goes by the rule that its head carries."""
+    return head.timezone == series.timezone and head.rule_json == series.rule_json
 
 
 def aim(head: Event, series: Schedule, now: datetime) -> Occurrence | None:
     """Which occurrence a head that has not started should be, now that its series goes by another rule. One that is
     owed already stays owed, if the series still has it."""
-    if head.due <= now and (owed := _still(head, series)) is not None:
+    if min(head.due, occurrence_of(head).at) <= now and (owed := _still(head, series)) is not None:
         return owed
     return first_after(series, now)
 
@@ -145,6 +150,6 @@ def _still(head: Event, series: Schedule) -> Occurrence | None:
     itself = occurrence_of(head)
     try:
         there = series.timetable.rule.anew(itself)
-    except ValueError:  # another kind of rule, whose occurrences have other names
+    except (ValueError, TypeError):  # another kind of rule, whose occurrences have other names
         return None
     return there if there is not None and there.name == itself.name else None

@@ -8,7 +8,8 @@ from typing import Any, Protocol, TypeVar
 from duly.core.checks import name_problems
 from duly.core.recurrence import Rule
 from duly.core.rules import once, parse_rule, rrule, yearly
-from duly.core.users import FIELDS, User
+from duly.core.users import FIELDS, User, read_date
+from duly.core.yearly import LAST_YEAR
 from duly.errors import Invalid, Misuse, NotFound, Problem
 
 
@@ -39,6 +40,9 @@ class EventType(Protocol):
 ALWAYS = frozenset({"timezone", "delivery_time", "target"})
 """What every type depends on."""
 
+EPOCH = date(1970, 1, 1)
+"""Before it, rules have no start."""
+
 Registered = TypeVar("Registered")
 
 
@@ -47,24 +51,33 @@ class EventTypes:
 
     def __init__(self, types: Collection[EventType] = ()) -> None:
         self._types: dict[str, EventType] = {}
+        self._removed: set[str] = set()
         for type in types:
             self.register(type)
 
     def register(self, type: Registered) -> Registered:
         """Add a kind of events; also as a decorator of a class that needs no arguments. Users who were there before
         get theirs by ``users.refresh()``."""
-        made: Any = type() if isinstance(type, builtin_type) else type
+        made: Any = _made(type)
         if problems := _problems(made):
             raise Misuse(f"{made!r:.60} cannot be registered as an event type: {'; '.join(map(str, problems))}")
         if made.name in self._types:
             raise Misuse(f"event type {made.name!r} is registered already; remove it first to replace it")
         self._types[made.name] = made
+        self._removed.discard(made.name)
         return type
 
     def remove(self, name: str) -> None:
-        """Users who are added or changed from now on have no such events."""
+        """Users who are added or changed from now on have no such events; the others lose theirs by
+        ``users.refresh()``."""
         self.get(name)
         del self._types[name]
+        self._removed.add(name)
+
+    @property
+    def removed(self) -> frozenset[str]:
+        """Nobody shall have these any more. What was never registered here may be somebody else's."""
+        return frozenset(self._removed)
 
     def get(self, name: str) -> EventType:
         found = self._types.get(name)
@@ -81,6 +94,15 @@ class EventTypes:
 
 
 builtin_type = type
+
+
+def _made(type: Any) -> Any:
+    if not isinstance(type, builtin_type):
+        return type
+    try:
+        return type()
+    except TypeError as error:
+        raise Misuse(f"{type.__name__} cannot be made without arguments: register an object of it ({error})") from error
 
 
 def _problems(made: Any) -> list[Problem]:
@@ -157,8 +179,12 @@ class Reminder:
         if ("on" in asked) == ("rule" in asked):
             raise _bad("reminder", 'give either a date, {"on": "2027-05-01"}, or a rule, {"rule": {"every": "1d"}}')
         if "on" in asked:
-            return once(datetime.combine(_day("reminder.on", asked["on"]), at), timezone=user.timezone)
-        return parse_rule(_at_that_time(asked["rule"], at), user.timezone)
+            day = _day("reminder.on", asked["on"])
+            return once(datetime.combine(max(day, EPOCH), at), timezone=user.timezone)  # what is past is past
+        try:
+            return parse_rule(_at_that_time(asked["rule"], at), user.timezone)
+        except Invalid as error:
+            raise Invalid([one._replace(path=f"attributes.reminder.{one.path}") for one in error.problems]) from None
 
     def message(self, user: User) -> str:
         said = user.attributes["reminder"].get("message")
@@ -187,7 +213,7 @@ class Subscription:
             return _yearly(since.month, since.day, at, user.leap or "feb28", since.year + 1)
         if every == "month":
             days = ",".join(str(day) for day in range(min(since.day, 28), since.day + 1))
-            first = datetime.combine(since.replace(day=1), at)
+            first = datetime.combine(max(since.replace(day=1), EPOCH), at)
             next_month = first.replace(year=first.year + first.month // 12, month=first.month % 12 + 1)
             return rrule(f"FREQ=MONTHLY;BYMONTHDAY={days};BYSETPOS=-1", start=next_month)
         raise _bad("subscription.every", f"must be month or year, not {every!r:.50}")
@@ -219,10 +245,12 @@ def _asked(user: User, attribute: str, known: set[str]) -> dict[str, Any] | None
 
 
 def _day(path: str, written: Any) -> date:
-    try:
-        return date.fromisoformat(written)
-    except (TypeError, ValueError):
-        raise _bad(path, f"expected a date such as 2027-05-01, not {written!r:.50}") from None
+    day = read_date(path, written)
+    if isinstance(day, Problem):
+        raise _bad(path, day.message)
+    if day.year >= LAST_YEAR:
+        raise _bad(path, f"{day} is out of range")
+    return day
 
 
 def _at_that_time(rule: Any, at: time) -> Any:

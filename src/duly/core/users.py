@@ -1,6 +1,7 @@
 """People with a date of birth and a zone, whom calendar events are for."""
 
 import re
+import unicodedata
 from collections.abc import Callable, Collection, Mapping
 from datetime import date, datetime, time
 from functools import lru_cache
@@ -15,6 +16,9 @@ from duly.errors import Invalid, Problem
 
 LONGEST_NAME = 100
 MOST_ATTRIBUTES = 64 * 1024
+JOINERS = "\u200c\u200d"
+"""Without these, some names in Persian, Hindi or Sinhala cannot be written."""
+
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIME = re.compile(r"\d{2}:\d{2}(:\d{2})?")
 
@@ -82,11 +86,24 @@ def changed_user(user: User, changes: Mapping[str, Any], channels: Collection[st
 def changes_of(old: User, new: User) -> frozenset[str]:
     """Which fields differ; of the attributes, also which ones, such as ``attributes.cat``."""
     changed = {field for field in FIELDS if _stored(old, field) != _stored(new, field)}
+    if "target" in changed and _in_order(old.target) == _in_order(new.target):
+        changed.remove("target")
     if "attributes" in changed:
-        before, after = old.attributes, new.attributes
-        names = before.keys() | after.keys()
-        changed |= {f"attributes.{name}" for name in names if before.get(name) != after.get(name)}
+        before, after = _each_in_order(old.attributes), _each_in_order(new.attributes)
+        names = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+        if not names:
+            changed.remove("attributes")
+        changed |= {f"attributes.{name}" for name in names}
     return frozenset(changed)
+
+
+def _each_in_order(values: Mapping[str, Any]) -> dict[str, bytes]:
+    return {name: _in_order(value) for name, value in values.items()}
+
+
+def _in_order(value: Any) -> bytes:
+    """Equal for the same JSON, in whatever order its fields are. (To Python, 1 and true are equal.)"""
+    return msgspec.json.encode(value, order="sorted")
 
 
 def _stored(user: User, field: str) -> Any:
@@ -127,15 +144,21 @@ def _name(field: str, written: Any) -> str | Problem:
         return Problem(field, f"expected text, not {type(written).__name__}")
     if not 0 < len(written) <= LONGEST_NAME:
         return Problem(field, f"must have 1 to {LONGEST_NAME} characters, has {len(written)}")
-    if written.isspace():
-        return Problem(field, "is blank")
-    if not written.isprintable():
-        bad = next(c for c in written if not c.isprintable())
+    if written.isprintable() and not written.isspace():  # nearly all
+        return written
+    if bad := next((c for c in written if not _in_names(c)), None):
         return Problem(field, f"has a character that cannot be printed: U+{ord(bad):04X}")
+    if all(c.isspace() or c in JOINERS for c in written):
+        return Problem(field, "is blank")
     return written
 
 
-def _date(field: str, written: Any) -> date | Problem:
+def _in_names(character: str) -> bool:
+    return character.isprintable() or character in JOINERS or unicodedata.category(character) == "Zs"
+
+
+def read_date(field: str, written: Any) -> date | Problem:
+    """A date, and no instant; as text, in one writing."""
     if type(written) is date:
         return written
     if isinstance(written, str) and _DATE.fullmatch(written):
@@ -194,10 +217,10 @@ def _attributes(field: str, written: Any) -> str | Problem | None:
 _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "first_name": _name,
     "last_name": _name,
-    "date_of_birth": _date,
+    "date_of_birth": read_date,
     "timezone": _zone,
     "key": _key,
-    "anniversary": _date,
+    "anniversary": read_date,
     "delivery_time": read_time,
     "leap": _leap,
     "target": _json,

@@ -1,12 +1,12 @@
 """Let what has not started follow its user: heads move, say something else, appear and go, in place."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
 
-from duly.core.calendar import aim, begun, continued, differs, first_after
+from duly.core.calendar import aim, begun, continues, differs, first_after
 from duly.core.model import Event, NewEvent, Schedule
 from duly.core.recurrence import Occurrence
 from duly.core.succession import carried, head_of, occurrence_of, reshaped
@@ -25,7 +25,7 @@ class Wanted(NamedTuple):
 
     user: User
     series: Mapping[str, Schedule | None]
-    known: frozenset[str]  # the types that are registered here
+    known: frozenset[str]  # the types that are registered here, or were removed
     moved: bool  # to another zone, which matters to all
 
 
@@ -41,25 +41,22 @@ async def follow(tx: Statements, users: Sequence[Wanted], now: datetime, by: str
     """The users are locked. How many heads were changed, planted or given up."""
     if not users:
         return 0
-    heads: dict[str, dict[str, Event]] = {wanted.user.id: {} for wanted in users}
-    for locked in await lock_heads(tx, list(heads)):
-        heads[locked.user_id or ""][locked.type] = locked
+    heads = _by_user(await lock_heads(tx, [wanted.user.id for wanted in users]))
     moves: list[Move] = []
     plants: list[Next] = []
     unwanted: list[str] = []
     changed: list[tuple[Event, NewEvent]] = []
     for wanted in users:
-        theirs = heads[wanted.user.id]
-        for type, asked in _series(wanted, theirs).items():
-            head = theirs.get(type)
+        own = heads.get(wanted.user.id, {})
+        for type, asked in _series(wanted, own.values()).items():
+            head = own.get(type)
             if head is None:
                 plants += _first(asked, now)
             elif asked is None:
                 unwanted.append(head.id)
-            elif (same := continued(head, asked)) is not None:
-                changed.append((head, kept(head, same)))
+            elif continues(head, series := begun(asked, now, head)):
+                changed.append((head, kept(head, series)))
             else:
-                series = begun(asked, now)
                 moves.append(Move(head, series, aim(head, series, now)))
     settled = await _past_taken(tx, moves)
     changed += [(m.head, head_of(m.series, m.occurrence, new_id)) for m in settled if m.occurrence is not None]
@@ -76,14 +73,22 @@ async def lock_heads(tx: Statements, users: Sequence[str]) -> list[Event]:
     raise Conflict("events of these users are being claimed just now: try again")
 
 
-def _series(wanted: Wanted, heads: Mapping[str, Event]) -> dict[str, Schedule | None]:
+def _by_user(heads: Sequence[Event]) -> dict[str, dict[str, Event]]:
+    """By the users' ids, and their types."""
+    found: dict[str, dict[str, Event]] = {}
+    for head in heads:
+        found.setdefault(head.user_id or "", {})[head.type] = head
+    return found
+
+
+def _series(wanted: Wanted, heads: Iterable[Event]) -> dict[str, Schedule | None]:
     """What is wanted, and what becomes of series whose types are not known here: they are left alone, but for a new
     zone, which is no matter of types."""
     series = dict(wanted.series)
     if wanted.moved:
-        for type, head in heads.items():
-            if type not in wanted.known and (found := carried(head)) is not None:
-                series[type] = msgspec.structs.replace(found, timezone=wanted.user.timezone)
+        for head in heads:
+            if head.type not in wanted.known and (found := carried(head)) is not None:
+                series[head.type] = msgspec.structs.replace(found, timezone=wanted.user.timezone)
     return series
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from duly.core.model import NewEvent
-from duly.core.users import User, changed_user, new_user
+from duly.core.users import User, changed_user, changes_of, new_user
 from duly.errors import Conflict, Invalid, Problem
 from duly.flow.ids import new_ids
 from duly.flow.put_users import Calendars, Changed, change_users, first_heads
@@ -124,7 +124,7 @@ class _Import:
                     user = new_user(fields, id, self._tenant, self._how.channels)
                     heads += first_heads(user, self._how, now)
                     users.append(user)
-                elif changed_user(there, fields, self._how.channels) != there:
+                elif changes_of(there, changed_user(there, fields, self._how.channels)):
                     changes[there.id] = line
             except Invalid as error:
                 refused.append(Refused(line.number, error.problems))

@@ -102,8 +102,8 @@ async def refresh_users(tx: Statements, ids: Sequence[str], how: Calendars, by: 
 
 def _wanted(user: User, types: Iterable[EventType], how: Calendars, *, moved: bool) -> Wanted:
     asked = list(types)
-    series: dict[str, Schedule | None] = {type.name: None for type in asked}
-    return Wanted(user, series | how.of(user, asked), frozenset(how.types.names()), moved)
+    series: dict[str, Schedule | None] = dict.fromkeys((*how.types.removed, *(type.name for type in asked)))
+    return Wanted(user, series | how.of(user, asked), how.types.removed.union(how.types.names()), moved)
 
 
 async def _refuse_taken_keys(tx: Statements, changed: Sequence[Changed]) -> None:

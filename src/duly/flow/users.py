@@ -11,7 +11,7 @@ from duly.core.failure import storable
 from duly.core.model import Entry, Event
 from duly.core.specs import OfUser
 from duly.core.users import User, new_user
-from duly.errors import Invalid, NotFound, Problem
+from duly.errors import Conflict, Invalid, NotFound, Problem
 from duly.flow.follow_users import MOST_TRIES
 from duly.flow.ids import new_id
 from duly.flow.import_users import Imported, Lines, Telling, import_users
@@ -94,6 +94,8 @@ class Users:
                 await tx.cancel_users([id], storable(by), storable(reason or "its user was deleted"))
                 if not await tx.user_head_ids([id]):  # else a claim has planted another one meanwhile
                     break
+            else:
+                raise Conflict("events of this user are being claimed just now: try again")
             await tx.delete_users([id])
             await tx.note([(user.id, "deleted", None if reason is None else storable(reason))], storable(by))
             return user
