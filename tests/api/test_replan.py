@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 import pytest
 
 from duly import Duly, cron, every, once, rrule, yearly
-from duly.core import zones
+from duly.core import calendar, zones
 from duly.core.timetable import stored_timetable
 from duly.signals import Replanned
 from duly.testing import ManualClock
+from tests.api.greeting import fire, greetings, planned
 from tests.api.test_schedules import ticks
-from tests.make import DAY, HOUR, START
+from tests.make import DAY, HOUR, START, a_user
 from tests.worker.watching import Told
 
 NewLaw = Callable[..., None]
@@ -25,6 +26,7 @@ def new_law(monkeypatch: pytest.MonkeyPatch) -> Iterator[NewLaw]:
     def forget() -> None:
         zones.zone.cache_clear()
         stored_timetable.cache_clear()
+        calendar._known.clear()
 
     def new_law(version: str = "2099a", **laws: str) -> None:
         monkeypatch.setattr(zones, "VERSION", version)
@@ -131,3 +133,59 @@ async def test_many_are_replanned_in_portions(app: Duly, new_law: NewLaw, monkey
     new_law(Brussels="Europe/Athens")
     assert len(await app.schedules.replan(dry_run=True)) == 8
     assert len(await app.schedules.replan()) == 8
+
+
+# -- the events of users
+
+
+async def test_a_change_of_law_moves_the_greetings_of_users_to_nine_again(
+    app: Duly, clock: ManualClock, new_law: NewLaw
+) -> None:
+    greetings(app)
+    users = [await app.users.add(**a_user(timezone=zone)) for zone in ("Europe/Brussels", "Asia/Tokyo")]
+    brussels, tokyo = [await planned(app, user) for user in users]
+    new_law(Brussels="Europe/Athens")
+    [moved] = await app.schedules.replan(by="ada")
+    assert (moved.event, moved.new, moved.schedule) == (brussels.id, brussels.due - HOUR, brussels.series)
+    head = await planned(app, users[0])
+    assert (head.due, head.zone_data, head.local and head.local.hour) == (brussels.due - HOUR, "2099a", 9)
+    assert (await planned(app, users[1])).due == tokyo.due
+    [entry] = await app.events.history(head.id)
+    assert (entry.act, entry.worker) == ("replanned", "ada")
+    await fire(app, clock, users[0])
+    assert (await planned(app, users[0])).due == head.due.replace(year=2027), "and so the year after"
+
+
+async def test_who_was_greeted_by_the_old_law_is_not_greeted_again_by_the_new(
+    app: Duly, clock: ManualClock, new_law: NewLaw
+) -> None:
+    greeted = greetings(app)
+    user = await app.users.add(**a_user(timezone="Europe/Brussels"))
+    await fire(app, clock, user)
+    new_law(Brussels="Europe/London")
+    await app.schedules.replan()
+    clock.advance(2 * HOUR)
+    await app.tick()
+    assert len(greeted) == 1
+    assert (await planned(app, user)).occurrence == "2027-03-15"
+
+
+async def test_an_overdue_greeting_is_not_put_off_by_a_new_law(app: Duly, clock: ManualClock, new_law: NewLaw) -> None:
+    greeted = greetings(app)
+    user = await app.users.add(**a_user(timezone="Europe/Brussels"))
+    clock.set((await planned(app, user)).due + HOUR / 2)
+    new_law(Brussels="Europe/London")
+    await app.tick()
+    assert len(greeted) == 1
+
+
+async def test_a_users_rule_that_cannot_be_read_is_told_in_the_users_history(app: Duly, new_law: NewLaw) -> None:
+    from tests.stores.rows import write
+
+    good, bad = [await app.users.add(**a_user(timezone="Europe/Brussels")) for _ in range(2)]
+    head = await planned(app, bad)
+    await write(app.store, "UPDATE duly.events SET rule = $1 WHERE id = $2", '{"mood": "bad"}', head.id)
+    new_law(Brussels="Europe/Athens")
+    assert [one.schedule for one in await app.schedules.replan()] == [f"user:{good.id}:birthday"]
+    entry = (await app.users.history(bad.id))[-1]
+    assert (entry.act, (entry.detail or "").partition(" Invalid")[0]) == ("halted", "birthday: error:")

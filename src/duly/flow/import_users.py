@@ -1,11 +1,12 @@
 """Many users at once: checked one by one, stored some thousand in each transaction. Memory does not grow with them."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
+from duly.core.checks import name_problems
 from duly.core.model import NewEvent
 from duly.core.users import User, changed_user, changes_of, new_user
 from duly.errors import Conflict, Invalid, Problem
@@ -66,16 +67,15 @@ class Telling(NamedTuple):
 
 
 async def import_users(store: Store, rows: Lines, tenant: str, how: Calendars, by: str, telling: Telling) -> Imported:
-    """While one chunk is on its way to the store, the next one is read and checked; unless both are about one user, for
-    then it depends on what that one has become."""
+    """While one chunk is on its way to the store, the next one is read and checked."""
     work = _Import(store, tenant, how, by, telling)
     under_way: asyncio.Task[None] | None = None
     before: set[str] = set()
     try:
         async for chunk in _chunks(rows):
             keys = set(_keys(chunk))
-            if under_way is not None and not keys.isdisjoint(before):
-                await under_way
+            if under_way is not None and not before.isdisjoint(keys):
+                await under_way  # what these rows change is not there yet
             checked = await work.check(chunk)
             if under_way is not None:
                 await under_way
@@ -83,8 +83,9 @@ async def import_users(store: Store, rows: Lines, tenant: str, how: Calendars, b
         if under_way is not None:
             await under_way
     finally:
-        if under_way is not None:
+        if under_way is not None and not under_way.done():
             under_way.cancel()
+            await asyncio.wait([under_way])  # nobody shall find it at work in a store that is closed
     return work.done
 
 
@@ -108,7 +109,7 @@ class _Import:
 
     async def check(self, lines: Sequence[Line]) -> _Checked:
         now = await self._store.now()
-        keys = _keys(lines)
+        keys = sorted(set(_keys(lines)))
         known = {user.key: user for user in await self._store.users_by_keys(self._tenant, keys)} if keys else {}
         users: list[User] = []
         heads: list[NewEvent] = []
@@ -120,7 +121,7 @@ class _Import:
             try:
                 fields = _fields(line)
                 key = _key(line)
-                if (there := None if key is None else known.get(key)) is None:
+                if key is None or (there := known.get(key)) is None:
                     user = new_user(fields, id, self._tenant, self._how.channels)
                     heads += first_heads(user, self._how, now)
                     users.append(user)
@@ -129,31 +130,46 @@ class _Import:
             except Invalid as error:
                 refused.append(Refused(line.number, error.problems))
         unchanged = len(lines) - len(users) - len(changes) - len(refused)
+        users.sort(key=lambda user: user.key or "")  # so that two who import the same do not wait for each other
         return _Checked(lines, users, heads, changes, unchanged, refused)
 
     async def store(self, checked: _Checked) -> None:
-        for attempt in range(MOST_TRIES):
+        left, refused = checked, list[Refused]()
+        for _ in range(MOST_TRIES):
             try:
-                told = await self._write(checked)
-                break
+                told = await self._write(left)
             except Conflict:  # since we looked, a user with one of these keys was added
-                if attempt == MOST_TRIES - 1:
-                    raise
-                checked = await self.check(checked.lines)
-        late = [(checked.changes[id].number, bad) for id, bad in told.items() if isinstance(bad, Invalid)]
-        refused = sorted(checked.refused + [Refused(number, bad.problems) for number, bad in late])
+                left = await self.check(left.lines)
+                continue
+            refused += left.refused
+            refused += [
+                Refused(left.changes[id].number, bad.problems) for id, bad in told.items() if isinstance(bad, Invalid)
+            ]
+            self._count(left, told)
+            gone = [line for id, line in left.changes.items() if id not in told]
+            if not gone:
+                break
+            left = await self.check(gone)  # deleted since then: to be added anew
+        else:
+            raise Conflict("others add and delete users with these keys just now: import them again")
+        self._tell(checked.lines[-1].number, sorted(refused))
+
+    def _count(self, stored: _Checked, told: Mapping[str, Changed | Invalid]) -> None:
+        fields = [one.fields for one in told.values() if isinstance(one, Changed)]
+        changed, done = sum(map(bool, fields)), self.done
+        self.done = msgspec.structs.replace(
+            done,
+            added=done.added + len(stored.users),
+            changed=done.changed + changed,
+            unchanged=done.unchanged + stored.unchanged + len(fields) - changed,
+        )
+
+    def _tell(self, last: int, refused: Sequence[Refused]) -> None:
         for bad in refused:
             self._telling.refused(bad)
-        done, changed = self.done, sum(isinstance(one, Changed) and bool(one.fields) for one in told.values())
-        same = checked.unchanged + len(told) - len(late) - changed  # some only since the chunk before was stored
-        self.done = Imported(
-            added=done.added + len(checked.users),
-            changed=done.changed + changed,
-            unchanged=done.unchanged + same,
-            refused=done.refused + len(refused),
-            last=checked.lines[-1].number,
-            problems=(*done.problems, *refused)[:MOST_REMEMBERED],
-        )
+        done = self.done
+        problems = (*done.problems, *refused)[:MOST_REMEMBERED]
+        self.done = msgspec.structs.replace(done, refused=done.refused + len(refused), last=last, problems=problems)
         self._telling.progress(self.done)
 
     async def _write(self, checked: _Checked) -> dict[str, Changed | Invalid]:
@@ -166,14 +182,14 @@ class _Import:
             return await change_users(tx, {id: _fields(line) for id, line in changes.items()}, self._how, self._by)
 
 
+def _keys(lines: Sequence[Line]) -> Iterator[str]:
+    return (key for line in lines if (key := _key(line)) is not None)
+
+
 def _key(line: Line) -> str | None:
-    """None also for what cannot be a key: no store is asked for it, and the user is refused."""
+    """The key of a row, if it is one; else the row is bad, and that is told."""
     key = None if isinstance(line.fields, Problem) else line.fields.get("key")
-    return key if isinstance(key, str) and key.isprintable() else None
-
-
-def _keys(lines: Sequence[Line]) -> list[str]:
-    return [key for line in lines if (key := _key(line)) is not None]
+    return None if name_problems("key", key) else key
 
 
 def _fields(line: Line) -> Mapping[str, Any]:
@@ -188,8 +204,7 @@ async def _chunks(rows: Lines) -> AsyncIterator[list[Line]]:
     keys: set[str] = set()
     async for line in _numbered(rows):
         key = _key(line)
-        again = key in keys
-        if len(chunk) >= CHUNK or again:
+        if len(chunk) >= CHUNK or key in keys:
             yield chunk
             chunk, keys = [], set()
         chunk.append(line)

@@ -1,8 +1,10 @@
 -- Users and their heads; the fragments are those of queries.sql.
 
 -- fragment: user
-u.id::text, u.tenant, u.key, u.first_name, u.last_name, u.date_of_birth::text, u.timezone, u.anniversary::text,
-u.delivery_time, u.leap, u.target::text, u.attributes::text, u.created, u.created_by, u.updated
+-- (A date as text would be written as the session's datestyle says.)
+u.id::text, u.tenant, u.key, u.first_name, u.last_name, to_char(u.date_of_birth::timestamp, 'YYYY-MM-DD'), u.timezone,
+to_char(u.anniversary::timestamp, 'YYYY-MM-DD'), u.delivery_time, u.leap, u.target::text, u.attributes::text, u.created,
+u.created_by, u.updated
 
 -- fragment: of_user
 -- (A user's series begin with `user:<id>:`, and `;` is the character after the colon.)
