@@ -16,11 +16,12 @@ import pytest
 from duly.config import read_settings
 from duly.core.lifecycle import DELIVERED
 from duly.core.model import Claim, Settlement, Status, Verdict
+from duly.flow.ids import new_id
 from duly.stores.migrations import migrations
 from duly.stores.queries import load
 from duly.testing import ManualClock
 from duly.wiring import open_store
-from tests.make import HOUR, LANE, LEASE, completed, failed, make_head, make_new, make_schedule
+from tests.make import HOUR, LANE, LEASE, completed, failed, make_head, make_new, make_schedule, make_user
 
 FINISHED = """
 INSERT INTO duly.events (id, tenant, type, lane, status, due, version, attempts, payload, created, claimed, executed,
@@ -82,7 +83,11 @@ class Plans:
         if missing := index - {node.get("Index Name") for node in self.nodes()}:
             yield f"does not use {missing}"
         scanned = {node["Relation Name"] for node in self.nodes() if node["Node Type"] == "Seq Scan"}
-        if scanned := scanned & {"events", "journal"}:  # the one schedule there is may well be found by looking
+        if scanned := scanned & {
+            "events",
+            "journal",
+            "users",
+        }:  # the one schedule there is may well be found by looking
             yield f"scans {scanned}"
         pages = sum(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] for plan in self.told)
         if pages > 50 * max(rows, 1):
@@ -199,6 +204,97 @@ async def the_path(tx: Any) -> AsyncIterator[tuple[str, set[str], int]]:
     yield "history", {"journal_pkey", "events_pkey"}, 1
 
 
+# -- users
+
+
+USERS = """
+INSERT INTO duly.users (id, tenant, key, first_name, last_name, date_of_birth, timezone, created, updated)
+SELECT format('01900000-0000-7000-8000-%s', lpad(to_hex(n), 12, '0'))::uuid,
+       CASE WHEN n % 2 = 0 THEN 'even' ELSE 'odd' END, 'key-' || n, 'Ada', 'Lovelace', '1990-03-15',
+       'UTC', '2025-01-01', '2025-01-01'
+FROM generate_series(1, 5000) AS n
+"""
+THEIR_EVENTS = """
+INSERT INTO duly.events (id, tenant, type, lane, status, due, ready, version, attempts, payload, created, series,
+                         occurrence, head, scheduled, timezone, rule)
+SELECT uuidv7(), 'even', 'birthday', 'handler:birthday', CASE WHEN year = 2027 THEN 'PENDING' ELSE 'COMPLETED' END,
+       make_timestamptz(year, 3, 15, 9, 0, 0, 'UTC'),
+       CASE WHEN year = 2027 THEN make_timestamptz(year, 3, 15, 9, 0, 0, 'UTC') END, 1, 0, '{}', '2025-01-01',
+       'user:' || id || ':birthday', year || '-03-15', year = 2027, make_timestamptz(year, 3, 15, 9, 0, 0, 'UTC'),
+       'UTC', '{"yearly":"03-15","at":"09:00"}'
+FROM duly.users, generate_series(2024, 2027) AS year
+"""
+USER_IDS = [f"01900000-0000-7000-8000-{n:012x}" for n in range(100, 5000, 50)]
+
+
+async def about_users(tx: Any, *, there: bool) -> AsyncIterator[tuple[str, set[str], int]]:
+    """Each statement about users, with the index that it must use and the number of rows it is about."""
+    many = len(USER_IDS) if there else 0
+    keys = [f"key-{int(id[-12:], 16)}" for id in USER_IDS]
+    found = [await tx.user(USER_IDS[0])]
+    yield "user", {"users_pkey"}, 1
+    found.append(await tx.user_by_key("even", keys[0]))
+    yield "user_by_key", {"users_key"}, 1
+    assert found == ([found[0]] * 2 if there else [None] * 2)
+    assert len(await tx.users_by_keys("even", [*keys, *(f"none-{n}" for n in range(100))])) == many
+    yield "users_by_keys", {"users_key"}, len(keys) + 100
+    for tenant, index in ((None, "users_pkey"), ("odd", "users_tenant")):
+        assert len(await tx.list_users(tenant, before=USER_IDS[50], limit=20)) == (20 if there else 0)
+        yield f"list_users of {tenant}", {index}, 20
+        assert len(await tx.walk_users(tenant, after=USER_IDS[50], limit=20)) == (20 if there else 0)
+        yield f"walk_users of {tenant}", {index}, 20
+    users = await tx.lock_users(USER_IDS)
+    assert len(users) == many
+    yield "lock_users", {"users_pkey"}, len(USER_IDS)
+    await tx.change_users(users or [make_user()])
+    yield "change_users", {"users_pkey"}, len(USER_IDS)
+    heads = await tx.user_heads(USER_IDS)
+    assert len(heads) == many
+    ever = 4 * len(USER_IDS)  # at worst, all that a user ever had is looked through
+    yield "user_heads", set(), ever
+    assert len(await tx.user_head_ids(USER_IDS)) == many
+    yield "user_head_ids", set(), ever
+    assert len(await tx.heads_of_users(USER_IDS)) == many
+    yield "heads_of_users", set(), ever
+    await tx.give_up([head.id for head in heads[50:]] or [new_id()], "me", "no reason")
+    yield "give_up", {"events_pkey"}, 50
+    assert await tx.cancel_users(USER_IDS[:50], "me", "no reason") == (50 if there else 0)
+    yield "cancel_users", {"events_pkey"}, ever
+    await tx.delete_users(USER_IDS)
+    yield "delete_users", {"users_pkey"}, len(USER_IDS)
+    await tx.add_users([make_user(key="new")], [], "me")
+    yield "add_users", set(), 1
+
+
+@pytest.mark.parametrize("statistics", ["none", "of empty tables"])
+async def test_plans_from_before_there_were_users_look_none_of_them_through(
+    new_postgres: Callable[[], str], clock: ManualClock, statistics: str
+) -> None:
+    """Plans are kept as long as a connection lives. When these were made, there was nobody."""
+    store = open_store(read_settings({}, database_url=new_postgres()), clock)
+    await store.open(migrate=True)
+    try:
+        async with store.begin() as tx:
+            for table in ("users", "events", "journal"):
+                await tx.execute(f"ALTER TABLE duly.{table} SET (autovacuum_enabled = false)")
+                if statistics == "of empty tables":
+                    await tx.execute(f"ANALYZE duly.{table}")
+        problems = []
+        for there in (False, True):
+            if there:
+                async with store.begin() as tx:
+                    await tx.execute(USERS)
+                    await tx.execute(THEIR_EVENTS)
+            async with watched(store.begin(), "force_generic_plan") as (tx, plans):
+                async for name, index, rows in about_users(tx, there=there):
+                    await tx.execute("RESET search_path")  # a plan is told when the next statement comes
+                    problems += [f"{name} {problem}" for problem in plans.problems(index, rows) if there]
+                    plans.told.clear()
+        assert not problems, "\n".join(problems)
+    finally:
+        await store.close()
+
+
 # -- SQLite tells how often it stepped through a table
 
 
@@ -257,6 +353,21 @@ INDEXES = {
     "stale_heads": {"events_zone_data"},
     "taken": {"events_occurrence"},
     "history": {"journal_subject", "sqlite_autoindex_events_1"},
+    "user": {"sqlite_autoindex_users_1"},
+    "user_by_key": {"users_key"},
+    "users_by_keys": {"users_key"},
+    "list_users": {"sqlite_autoindex_users_1"},
+    "list_users_of": {"users_tenant"},
+    "walk_users": {"sqlite_autoindex_users_1"},
+    "walk_users_of": {"users_tenant"},
+    "lock_users": {"sqlite_autoindex_users_1"},
+    "change_users": {"sqlite_autoindex_users_1"},
+    "delete_users": {"sqlite_autoindex_users_1"},
+    "user_heads": {"events_head"},
+    "user_head_ids": {"events_series"},
+    "heads_of_users": {"events_series"},
+    "give_up": {"sqlite_autoindex_events_1"},
+    "cancel_users": {"sqlite_autoindex_events_1"},
 }
 
 
@@ -266,12 +377,12 @@ def test_each_query_of_sqlite_searches_its_index(name: str) -> None:
     for migration in migrations("sqlite"):
         connection.execute(migration.sql)
     told = ""
-    for statement in load("sqlite")[name].sql.split(";"):
+    for statement in load("sqlite")[name].sql.split(";\n"):
         values = dict.fromkeys(load("sqlite")[name].parameters, "[]")
         told += "\n".join(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)) + "\n"
     connection.close()
     assert set(re.findall(r"USING (?:COVERING )?INDEX (\w+)", told)) >= INDEXES[name], told
-    assert not re.search(r"SCAN (events|e|old|schedules|journal)\b", told), told
+    assert not re.search(r"SCAN (events|e|old|schedules|journal|users)\b", told), told
 
 
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])

@@ -37,9 +37,9 @@ async def replan(store: Store, *, dry_run: bool = False, by: str = "replan") -> 
             bound = {} if after is None else {"after": after}
             heads = await tx.stale_heads(zones.VERSION, limit=AT_ONCE, **bound)
             if heads:
-                after = heads[-1].zone_data or "", heads[-1].id
+                after = max((head.zone_data or "", head.id) for head in heads)
                 found += await _replan(tx, heads, by, dry_run)
-        if len(heads) < AT_ONCE:
+        if not heads:
             return found
 
 

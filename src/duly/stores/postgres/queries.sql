@@ -475,11 +475,14 @@ LEFT JOIN duly.schedules AS s ON s.id = CASE WHEN e.series LIKE 'schedule:%' THE
 WHERE e.held IS NOT NULL AND e.series IS NOT NULL AND (e.held LIKE :reason OR (e.held = :paused AND s.enabled)) LIMIT 1000
 
 -- name: stale_heads
--- Heads whose instants older zone data gave.
-SELECT {event} FROM duly.events AS e
-WHERE head AND zone_data IS NOT NULL AND zone_data < :zone_data AND (zone_data, id) > (:after_data, :after_id::uuid)
-ORDER BY zone_data, id LIMIT :limit
-FOR UPDATE
+-- Heads whose instants older zone data gave. (Locked in the order in which users' are: else a replan and a change of many
+-- users could wait for each other.)
+WITH stale AS MATERIALIZED (
+    SELECT id FROM duly.events
+    WHERE head AND zone_data IS NOT NULL AND zone_data < :zone_data AND (zone_data, id) > (:after_data, :after_id::uuid)
+    ORDER BY zone_data, id LIMIT :limit
+)
+SELECT {event} FROM duly.events AS e WHERE id = ANY (ARRAY(SELECT id FROM stale)) AND head ORDER BY series FOR UPDATE
 
 -- name: replan
 WITH e AS (

@@ -26,13 +26,16 @@ CROSS JOIN LATERAL (SELECT * FROM duly.users WHERE key = wanted.key AND tenant =
 SELECT {user} FROM duly.users AS u WHERE id < :before::uuid ORDER BY id DESC LIMIT :limit
 
 -- name: list_users_of (read)
-SELECT {user} FROM duly.users AS u WHERE tenant = :tenant AND id < :before::uuid ORDER BY id DESC LIMIT :limit
+-- (Neither condition is for one tenant alone, but both are: so only the index of tenants has them in order.)
+SELECT {user} FROM duly.users AS u
+WHERE tenant >= :tenant AND (tenant, id) < (:tenant, :before::uuid) ORDER BY tenant DESC, id DESC LIMIT :limit
 
 -- name: walk_users (read)
 SELECT id::text FROM duly.users WHERE id > :after::uuid ORDER BY id LIMIT :limit
 
 -- name: walk_users_of (read)
-SELECT id::text FROM duly.users WHERE tenant = :tenant AND id > :after::uuid ORDER BY id LIMIT :limit
+SELECT id::text FROM duly.users
+WHERE tenant <= :tenant AND (tenant, id) > (:tenant, :after::uuid) ORDER BY tenant, id LIMIT :limit
 
 -- name: lock_users
 SELECT {user} FROM duly.users AS u WHERE id = ANY (:ids::uuid[]) ORDER BY id FOR UPDATE
