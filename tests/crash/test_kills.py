@@ -1,10 +1,13 @@
 import random
-from datetime import timedelta
+from collections import Counter
+from datetime import time, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from duly import Duly, Status, Timer, every
+from duly import Duly, Status, Timer, User, every
+from duly.core.recurrence import Rule
 from tests.crash.ledger import Claimed, Ledger
 from tests.crash.supervisor import AT_RANDOM
 
@@ -134,3 +137,60 @@ async def test_kills_neither_lose_nor_repeat_an_occurrence_nor_leave_one_waiting
         own = sorted(event.scheduled for event in ledger.events.values() if event.series == series)
         assert own == [own[0] + timedelta(seconds=n) for n in range(len(own))], f"a hole, or one twice, {told}"
     assert len(ledger.in_status(Status.COMPLETED)) > 20, told
+
+
+class Pulse:
+    """An event every second, for everybody; the workers have the handler for it, and know nothing of this."""
+
+    name = "awaited"
+    depends_on = ("first_name",)
+
+    def rule(self, user: User, at: time) -> Rule | None:
+        return every("1s")
+
+    def message(self, user: User) -> str:
+        return user.first_name
+
+    def target(self, user: User) -> dict[str, Any] | None:
+        return None
+
+
+@pytest.mark.timeout(300)
+async def test_kills_leave_no_hole_in_what_users_get_and_nothing_twice(app: Duly, supervise: Any) -> None:
+    """While users move about and change their names. What a kill has made late is caught up by the latest of it."""
+    for name in app.event_types.names():
+        app.event_types.remove(name)
+    app.event_types.register(Pulse())
+    people = [
+        {"first_name": "Ada", "last_name": f"No. {n}", "date_of_birth": "1990-03-15", "timezone": "UTC", "key": f"k{n}"}
+        for n in range(8)
+    ]
+    await app.users.import_(people)
+    users = await app.users.list()
+
+    async def feed() -> None:
+        zone = random.choice(("Asia/Tokyo", "Europe/London", "UTC"))
+        await app.users.update(random.choice(users).id, first_name=f"Name {random.random()}", timezone=zone)
+
+    supervisor = supervise(**OPTIONS)
+    await supervisor.kill_many(iter(kills(POINTS, times=2, at_random=8)), feed)
+    for user in users:
+        assert len(await app.users.ahead(user.id)) == 1, "each has its head"
+        await app.users.delete(user.id)
+    await supervisor.finish()
+
+    ledger = await Ledger.of(app)
+    told = f"after {len(supervisor.killed)} kills among {len(ledger.events)} events"
+    assert len(supervisor.killed) >= 20, told
+    assert not ledger.in_status(Status.FAILED), told
+    for user in users:
+        own = sorted((one for one in ledger.events.values() if one.user_id == user.id), key=lambda one: one.scheduled)
+        assert [one.status for one in own] == [Status.COMPLETED] * (len(own) - 1) + [Status.CANCELLED], told
+        steps = [later.scheduled - earlier.scheduled for earlier, later in pairwise(own)]
+        assert steps == [timedelta(seconds=one.stands_for) for one in own[1:]], f"a hole, or one twice, {told}"
+    written = [Claimed(effect["event"], effect["version"]) for effect in supervisor.journal.of("effect")]
+    assert len(set(written)) == len(written), f"one claim was delivered twice {told}"
+    assert {claim.event for claim in written} >= {one.id for one in ledger.in_status(Status.COMPLETED)}, told
+    interrupted = {id for id, one in ledger.events.items() if one.interruptions}
+    repeated = {id for id, count in Counter(claim.event for claim in written).items() if count > 1}
+    assert repeated <= interrupted, f"repeated without a kill {told}"
