@@ -44,7 +44,7 @@ format: $(READY)-dev ## Format the code and fix what can be fixed
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
 
-bench: $(READY)-bench ## Measure beside other schedulers and write docs/benchmarks.md (ARGS=--quick: in two minutes)
+bench: $(READY)-bench ## Measure beside other schedulers and write docs/benchmarks.md (ARGS=--quick: in three minutes)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 lock: $(READY) ## Pin the dependencies again after pyproject.toml changed (ARGS=--upgrade for newer ones)

@@ -58,7 +58,7 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a small version, in two minutes: to see that it works")
+    parser.add_argument("--quick", action="store_true", help="a small version, in three minutes: to see that it works")
     parser.add_argument("--only", nargs="+", choices=WORKLOADS, metavar="WORKLOAD", help=", ".join(WORKLOADS))
     parser.add_argument("--peers", nargs="*", choices=OTHERS, metavar="PEER", help=", ".join(OTHERS))
     parser.add_argument("--repeat", type=int, help="how often everything is measured")

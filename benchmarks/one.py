@@ -23,6 +23,8 @@ WORKLOADS = {
     "changes": "rules",
     "due": "schedules",
     "catch_up": "schedules",
+    "import_users": "users",
+    "morning": "users",
 }
 """Each with the module that it stands in; only that one is imported."""
 

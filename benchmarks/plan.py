@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from benchmarks.peers import OTHERS, Absent, Peer, find
 from benchmarks.rules import EXPRESSIONS
 
-WORKLOADS = ("insert", "drain", "lateness", "idle", "growth", "claimers", "memory", "rules", "schedules")
+WORKLOADS = ("insert", "drain", "lateness", "idle", "growth", "claimers", "memory", "rules", "schedules", "users")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,9 @@ class Sizes:
     schedules: int = 1000
     hours: int = 5  # in each of which all schedules are due
     down: int = 10_000  # schedules that a day of downtime has kept waiting
+    users: int = 1_000_000
+    birthdays: int = 40_000  # on the busiest morning
+    minute: int = 60  # seconds over which they are spread
     repeat: int = 3
     thorough: bool = True  # or leave out what peers use while idle, and slow ones with two processes
 
@@ -48,6 +51,9 @@ QUICK = Sizes(
     walks=20,
     hours=2,
     down=2000,
+    users=20_000,
+    birthdays=2000,
+    minute=10,
     repeat=1,
     thorough=False,
 )
@@ -55,13 +61,15 @@ QUICK = Sizes(
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One workload of one peer. With a backdrop, in a database that was prepared with it."""
+    """One workload of one peer. With a backdrop, in a database that was prepared with it; where cases share a database,
+    each finds what those before it have left there."""
 
     workload: str
     peer: str
     numbers: tuple[int, ...]
     label: str = ""
     backdrop: str | None = None
+    shares: str | None = None
     once: bool = False  # too long to be repeated, and steady enough
 
 
@@ -158,6 +166,14 @@ def _schedules(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
     yield Case("catch_up", "duly", (sizes.down, 24), "hourly, a day missed")
 
 
+def _users(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
+    users, due, minute = sizes.users, sizes.birthdays, sizes.minute
+    yield Case("import_users", "duly", (users,), f"{users:,} users", shares="users", once=True)
+    over = "a minute" if minute == 60 else f"{minute} seconds"
+    yield Case("morning", "duly", (due, minute, users), f"{due:,} over {over}", shares="users")
+    yield Case("morning", "duly", (due, 0, users), f"{due:,} at one instant", shares="users")
+
+
 _PLANS = {
     "insert": _insert,
     "drain": _drain,
@@ -168,6 +184,7 @@ _PLANS = {
     "memory": _memory,
     "rules": _rules,
     "schedules": _schedules,
+    "users": _users,
 }
 
 

@@ -49,6 +49,8 @@ class Stage:
         """The figures of one case; Failed when there are none."""
         if case.backdrop is not None:
             return _one(case.peer, case.workload, self._with_backdrop(case.backdrop), case.numbers)
+        if case.shares is not None:
+            return _one(case.peer, case.workload, self._shared(case.shares), case.numbers)
         with self._fresh(case.peer) as url:
             return _one(case.peer, case.workload, url, case.numbers)
 
@@ -63,6 +65,11 @@ class Stage:
         with psycopg.connect(self.server.url, autocommit=True) as connection:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
             connection.execute("CHECKPOINT")
+
+    def _shared(self, name: str) -> str:
+        if name not in self._prepared:
+            self._prepared[name] = self.server.create_database(f"bench_{name}")
+        return self._prepared[name]
 
     def _with_backdrop(self, name: str) -> str:
         """Made when it is first asked for, and kept: five million rows take a minute."""

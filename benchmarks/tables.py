@@ -20,7 +20,7 @@ class Table:
 
 
 def tables(results: Results) -> list[Table]:
-    own = (_claim, _claimers, _memory, _rules, _changes, _due, _catch_up, _targets)
+    own = (_claim, _claimers, _memory, _rules, _changes, _due, _catch_up, _import_users, _morning, _targets)
     made = [make(results) for make in (_insert, _drain, _lateness, _idle, *own)]
     return [table for table in made if table.rows]
 
@@ -114,6 +114,31 @@ def _catch_up(results: Results) -> Table:
         "events/s": _rate,
     }
     return _table(results, "catch_up", "Due schedules, one worker", columns, label_first=True)
+
+
+def _import_users(results: Results) -> Table:
+    columns = {
+        "users/s": _rate,
+        "slowest tenth, users/s": _plain("slowest_per_second", 0),
+        "plain COPY, rows/s": _plain("copied_per_second", 0),
+        "COPY is faster": lambda row: f"{row.median('copy_ratio'):.1f}×",
+        "MB after a tenth": _plain("before_mb"),
+        "MB at the end": _plain("after_mb"),
+        "growth %": _plain("growth_percent"),
+    }
+    return _table(results, "import_users", "Import of users from a file", columns, label_first=True)
+
+
+def _morning(results: Results) -> Table:
+    columns = {
+        "p50 ms": _ms("p50_ms"),
+        "p99 ms": _ms("p99_ms"),
+        "max ms": _ms("max_ms"),
+        "all done, s after the last was due": _plain("after_last_s", 2),
+        "events/s": lambda row: "–" if row.numbers[1] else _rate(row),
+        **_COSTS,
+    }
+    return _table(results, "morning", "The busiest morning: birthdays, one worker", columns, label_first=True)
 
 
 def _version(results: Results, library: str) -> str:

@@ -89,6 +89,18 @@ def _due(results: Results) -> Iterator[Verdict]:
     yield _under(row, f"{what}, p99", P99, 100, "ms")
 
 
+def _import_users(results: Results) -> Iterator[Verdict]:
+    row = next((row for row in results.of("import_users") if row.runs), None)
+    what = f"import of {row.label if row else 'users'}"
+    yield _least(row, what, 10_000)
+    yield _under(row, f"{what}, memory", "growth_percent", 5, "% more")
+
+
+def _morning(results: Results) -> Iterator[Verdict]:
+    row = next((row for row in results.of("morning") if row.runs and not row.numbers[1]), None)
+    yield _under(row, f"birthdays, {row.label if row else 'at one instant'}, all done", "seconds", 60, "s")
+
+
 _JUDGES = {
     "drain": _drain,
     "insert": _insert,
@@ -99,6 +111,8 @@ _JUDGES = {
     "memory": _memory,
     "rules": _rules,
     "due": _due,
+    "import_users": _import_users,
+    "morning": _morning,
 }
 
 
