@@ -84,8 +84,8 @@ class Duly:
         self.events = Events(self.store)
         self.schedules = Schedules(self.store, self._channels, self.transaction_of)
         self.event_types = EventTypes(shipped())
-        calendars = Calendars(self.event_types, self.settings.delivery_time, self._channels)
-        self.users = Users(self.store, calendars, self.transaction_of)
+        self.calendars = Calendars(self.event_types, self.settings.delivery_time, self._channels)
+        self.users = Users(self.store, self.calendars, self.transaction_of)
 
     # -- what runs
 

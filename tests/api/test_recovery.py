@@ -192,9 +192,8 @@ async def test_who_is_more_than_an_hour_late_is_warned_of_without_a_name(
         ids[3]: ("INFO", 1920.0),
     }
     assert not [record for record in caplog.records if "Lovelace" in record.getMessage()]
-    assert all(
-        f"tenant=default type=birthday late={record.msg.facts['late']}" in record.getMessage() for record in late
-    )  # type: ignore[attr-defined]
+    assert [record.msg.facts["user"] for record in late] == [user.id for user in users]  # type: ignore[attr-defined]
+    assert all("tenant=default type=birthday user=" in record.getMessage() for record in late)
 
 
 async def test_what_was_late_and_what_is_stuck_can_be_asked_for(app: Duly, clock: ManualClock) -> None:

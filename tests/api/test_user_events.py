@@ -551,7 +551,8 @@ async def test_a_reminder_once_ends_and_the_user_is_told_why(app: Duly, clock: M
 async def test_a_reminder_that_is_withdrawn_does_not_come(app: Duly, clock: ManualClock) -> None:
     reminded = greetings(app, "reminder")
     user = await app.users.add(**a_user(attributes={"cat": 1, "reminder": {"on": "2026-05-01"}}))
-    await app.users.update(user.id, attributes={"cat": 1})
+    withdrawn = await app.users.update(user.id, attributes={"reminder": None})
+    assert withdrawn.attributes == {"cat": 1}, "the others stay"
     clock.set(at("2026-06-01 00:00"))
     await app.tick()
     assert not reminded

@@ -62,7 +62,7 @@ async def test_a_type_is_asked_only_about_what_it_depends_on(app: Duly) -> None:
     await app.users.update(user.id, attributes={"cat": "Felix", "dog": "Rex"})
     assert cats.asked > asked
     assert (await planned(app, user, "cat-day")).payload == {"message": "Meow, Felix"}
-    await app.users.update(user.id, attributes={"dog": "Rex"})
+    await app.users.update(user.id, attributes={"cat": None})
     assert await types_of(app, user) == ["birthday"]
 
 

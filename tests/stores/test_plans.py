@@ -364,8 +364,8 @@ INDEXES = {
     "change_users": {"sqlite_autoindex_users_1"},
     "delete_users": {"sqlite_autoindex_users_1"},
     "user_heads": {"events_head"},
-    "user_head_ids": {"events_series"},
-    "heads_of_users": {"events_series"},
+    "user_head_ids": {"events_head"},
+    "heads_of_users": {"events_head"},
     "give_up": {"sqlite_autoindex_events_1"},
     "cancel_users": {"sqlite_autoindex_events_1"},
 }

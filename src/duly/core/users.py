@@ -73,10 +73,15 @@ def new_user(fields: Mapping[str, Any], id: str, tenant: str, channels: Collecti
 
 
 def changed_user(user: User, changes: Mapping[str, Any], channels: Collection[str]) -> User:
-    """The same user with some fields changed; what is optional can be taken away with None."""
+    """The same user with some fields changed; what is optional can be taken away with None. So it is with attributes:
+    those that are given are changed, and the others stay."""
     problems = [
         Problem(field, "cannot be taken away") for field in REQUIRED if field in changes and changes[field] is None
     ]
+    given = changes.get("attributes")
+    if isinstance(given, dict) and user.attributes_json is not None:
+        merged = {name: value for name, value in {**user.attributes, **given}.items() if value is not None}
+        changes = {**changes, "attributes": merged}
     values = _read(changes, channels, problems)
     if problems:
         raise Invalid(problems)

@@ -36,11 +36,6 @@ class Users:
     def __init__(self, store: Store, how: Calendars, transaction_of: Callable[[Any], Statements | None]) -> None:
         self._store, self._how, self._transaction_of = store, how, transaction_of
 
-    @property
-    def calendars(self) -> Calendars:
-        """How users become events here: for whoever wants to know what would become of one, and stores nothing."""
-        return self._how
-
     async def add(self, *, tenant: str = "default", transaction: Any = None, by: str = "api", **fields: Any) -> User:
         """A new user, whose events are planned when this returns.
 

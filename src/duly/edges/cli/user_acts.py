@@ -54,7 +54,8 @@ class Fields:
         None
     )
     attributes: Annotated[
-        str | None, Parameter(help="All else that event types need to know, as one JSON object", metavar="JSON")
+        str | None,
+        Parameter(help="What else event types need to know, as a JSON object; null takes one away", metavar="JSON"),
     ] = None
 
     def given(self) -> dict[str, Any]:

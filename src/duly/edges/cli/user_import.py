@@ -65,7 +65,7 @@ def import_(
     target and attributes (both as JSON), and attributes.NAME for an attribute that is text. An empty cell is not given.
     Lines that cannot be used are told with all their problems, the others are kept, and the exit code is 1.
 
-    A row whose key is known changes that user: what it gives, and its attributes as a whole. So a file with keys can
+    A row whose key is known changes that user: the fields and attributes that it gives. So a file with keys can
     be imported again at any time. --app names the app with event types of your own.
 
     duly users import people.csv --errors refused.jsonl
@@ -105,7 +105,7 @@ async def _import(reading: Reading, how: How, report: Report, invocation: Invoca
     duly = invocation.duly_with_event_types()
     with _stopped_by_signals(reading):
         if how.dry_run:
-            await rehearse(reading.rows(), how.tenant, duly.users.calendars, telling)
+            await rehearse(reading.rows(), how.tenant, duly.calendars, telling)
             return None
         async with duly:
             try:
