@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from duly.edges.user_files import read_users
+from duly.flow.import_users import Line
+
 COLUMNS = ("key", "first_name", "last_name", "date_of_birth", "timezone")
 
 ZONES = """\
@@ -39,10 +42,10 @@ def write_people(path: Path, many: int) -> None:
         writer.writerows(_people(many))
 
 
-def read_people(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Its rows, as an import takes them. Whatever else reads files of users for Duly belongs here instead."""
-    with path.open(newline="", encoding="utf-8") as file:
-        yield from csv.DictReader(file)
+def read_people(path: Path) -> Iterator[Line]:
+    """Its rows, as `duly users import` reads them."""
+    with path.open("rb") as file:
+        yield from read_users(file, "csv")
 
 
 def born_today(dues: Sequence[datetime]) -> Iterator[Mapping[str, Any]]:

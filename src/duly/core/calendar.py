@@ -11,7 +11,7 @@ from duly.core.checks import target_problems, write_json
 from duly.core.event_types import ALWAYS, EventType
 from duly.core.failure import describe
 from duly.core.model import Event, NewEvent, Schedule, series_of
-from duly.core.recurrence import OPEN, Occurrence, Rule
+from duly.core.recurrence import DEFAULT_ZONE, OPEN, Occurrence, RRule, Rule
 from duly.core.succession import occurrence_of
 from duly.core.timetable import stored_timetable
 from duly.core.users import User
@@ -73,7 +73,7 @@ def _series(user: User, type: EventType, at: time, channels: Collection[str]) ->
         tenant=user.tenant,
         name=series,
         type=type.name,
-        rule_json=_written(rule, user.timezone),
+        rule_json=_written(rule, user.timezone if isinstance(rule, RRule) else DEFAULT_ZONE),
         timezone=user.timezone,
         payload_json=str(payload),
         target_json=None if where is None else str(where),
@@ -83,6 +83,7 @@ def _series(user: User, type: EventType, at: time, channels: Collection[str]) ->
 
 @lru_cache(maxsize=8192)
 def _written(rule: Rule, timezone: str) -> str:
+    """(Only what RFC 5545 calls a start is written differently in each zone.)"""
     text = _text(rule.placed(timezone, OPEN).to_json())
     stored_timetable(text, timezone, None)  # or Invalid: whoever claims its events must be able to read it
     return text

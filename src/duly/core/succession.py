@@ -10,7 +10,7 @@ from duly.core.durations import format_duration
 from duly.core.model import Event, NewEvent, Schedule
 from duly.core.policies import SHADOW, SKIP
 from duly.core.recurrence import DEFAULT_ZONE, Occurrence, instant_name
-from duly.core.timetable import BEFORE
+from duly.core.timetable import BEFORE, is_local
 
 NewId = Callable[[], str]
 
@@ -215,7 +215,7 @@ def head_of(schedule: Schedule, occurrence: Occurrence, new_id: NewId) -> NewEve
         due=due_of(schedule, occurrence),
         head=True,
         scheduled=occurrence.at,
-        zone_data=zones.VERSION if schedule.timetable.rule.local else None,
+        zone_data=zones.VERSION if is_local(schedule.rule_json) else None,
         held=None if schedule.enabled else PAUSED,
     )
 

@@ -105,6 +105,12 @@ class Timetable:
 
 
 @lru_cache(maxsize=8192)
+def is_local(rule: str) -> bool:
+    """Whether a stored rule goes by clocks on the wall, in whatever zone."""
+    return parse_rule(msgspec.json.decode(rule), DEFAULT_ZONE).local
+
+
+@lru_cache(maxsize=8192)
 def stored_timetable(rule: str, timezone: str, policies: str | None) -> Timetable:
     """The timetable of a schedule as the store keeps it. Asked for at each firing, so those that fire are kept."""
     read = stored_policies(policies)
