@@ -1,6 +1,7 @@
 """Rules as people write them: in Python, and in JSON."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
@@ -188,6 +189,10 @@ def _parse_yearly(written: dict[str, Any], timezone: str | None, dst: Dst) -> Ru
 def _month_and_day(written: Any) -> tuple[int, int]:
     if isinstance(written, date):
         return written.month, written.day
+    if isinstance(written, str) and len(written) == 5:  # as they are stored, and read often
+        with suppress(ValueError):
+            stored = date.fromisoformat(f"2000-{written}")
+            return stored.month, stored.day
     try:
         day = datetime.strptime(f"2000-{written}", "%Y-%m-%d") if isinstance(written, str) else None  # noqa: DTZ007
     except ValueError:

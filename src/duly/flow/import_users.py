@@ -1,7 +1,7 @@
 """Many users at once: checked one by one, stored some thousand in each transaction. Memory does not grow with them."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -73,7 +73,7 @@ async def import_users(store: Store, rows: Lines, tenant: str, how: Calendars, b
     before: set[str] = set()
     try:
         async for chunk in _chunks(rows):
-            keys = set(_keys(chunk))
+            keys = {keyed.key for keyed in chunk if keyed.key is not None}
             if under_way is not None and not before.isdisjoint(keys):
                 await under_way  # what these rows change is not there yet
             checked = await work.check(chunk)
@@ -89,13 +89,20 @@ async def import_users(store: Store, rows: Lines, tenant: str, how: Calendars, b
     return work.done
 
 
+class _Keyed(NamedTuple):
+    """A row with its key, if that is one; else the row is bad, and that is told."""
+
+    line: Line
+    key: str | None
+
+
 class _Checked(NamedTuple):
     """A chunk that is ready to be stored."""
 
-    lines: Sequence[Line]
+    rows: Sequence[_Keyed]
     users: list[User]
     heads: list[NewEvent]
-    changes: dict[str, Line]  # for users who are there already, by their ids
+    changes: dict[str, _Keyed]  # for users who are there already, by their ids
     unchanged: int
     refused: list[Refused]
 
@@ -107,31 +114,30 @@ class _Import:
         self._store, self._tenant, self._how, self._by, self._telling = store, tenant, how, by, telling
         self.done = Imported()
 
-    async def check(self, lines: Sequence[Line]) -> _Checked:
+    async def check(self, rows: Sequence[_Keyed]) -> _Checked:
         now = await self._store.now()
-        keys = sorted(set(_keys(lines)))
+        keys = sorted({keyed.key for keyed in rows if keyed.key is not None})
         known = {user.key: user for user in await self._store.users_by_keys(self._tenant, keys)} if keys else {}
         users: list[User] = []
         heads: list[NewEvent] = []
-        changes: dict[str, Line] = {}
+        changes: dict[str, _Keyed] = {}
         refused: list[Refused] = []
-        for count, (line, id) in enumerate(zip(lines, new_ids(len(lines)), strict=True)):
+        for count, (keyed, id) in enumerate(zip(rows, new_ids(len(rows)), strict=True)):
             if count % BREATH == 0:
                 await asyncio.sleep(0)
             try:
-                fields = _fields(line)
-                key = _key(line)
-                if key is None or (there := known.get(key)) is None:
+                fields = _fields(keyed.line)
+                if keyed.key is None or (there := known.get(keyed.key)) is None:
                     user = new_user(fields, id, self._tenant, self._how.channels)
                     heads += first_heads(user, self._how, now)
                     users.append(user)
                 elif changes_of(there, changed_user(there, fields, self._how.channels)):
-                    changes[there.id] = line
+                    changes[there.id] = keyed
             except Invalid as error:
-                refused.append(Refused(line.number, error.problems))
-        unchanged = len(lines) - len(users) - len(changes) - len(refused)
+                refused.append(Refused(keyed.line.number, error.problems))
+        unchanged = len(rows) - len(users) - len(changes) - len(refused)
         users.sort(key=lambda user: user.key or "")  # so that two who import the same do not wait for each other
-        return _Checked(lines, users, heads, changes, unchanged, refused)
+        return _Checked(rows, users, heads, changes, unchanged, refused)
 
     async def store(self, checked: _Checked) -> None:
         left, refused = checked, list[Refused]()
@@ -139,20 +145,22 @@ class _Import:
             try:
                 told = await self._write(left)
             except Conflict:  # since we looked, a user with one of these keys was added
-                left = await self.check(left.lines)
+                left = await self.check(left.rows)
                 continue
             refused += left.refused
             refused += [
-                Refused(left.changes[id].number, bad.problems) for id, bad in told.items() if isinstance(bad, Invalid)
+                Refused(left.changes[id].line.number, bad.problems)
+                for id, bad in told.items()
+                if isinstance(bad, Invalid)
             ]
             self._count(left, told)
-            gone = [line for id, line in left.changes.items() if id not in told]
+            gone = [keyed for id, keyed in left.changes.items() if id not in told]
             if not gone:
                 break
             left = await self.check(gone)  # deleted since then: to be added anew
         else:
             raise Conflict("others add and delete users with these keys just now: import them again")
-        self._tell(checked.lines[-1].number, sorted(refused))
+        self._tell(checked.rows[-1].line.number, sorted(refused))
 
     def _count(self, stored: _Checked, told: Mapping[str, Changed | Invalid]) -> None:
         fields = [one.fields for one in told.values() if isinstance(one, Changed)]
@@ -179,17 +187,7 @@ class _Import:
                 raise Conflict("a key was taken meanwhile")
             if not changes:
                 return {}
-            return await change_users(tx, {id: _fields(line) for id, line in changes.items()}, self._how, self._by)
-
-
-def _keys(lines: Sequence[Line]) -> Iterator[str]:
-    return (key for line in lines if (key := _key(line)) is not None)
-
-
-def _key(line: Line) -> str | None:
-    """The key of a row, if it is one; else the row is bad, and that is told."""
-    key = None if isinstance(line.fields, Problem) else line.fields.get("key")
-    return None if name_problems("key", key) else key
+            return await change_users(tx, {id: _fields(row.line) for id, row in changes.items()}, self._how, self._by)
 
 
 def _fields(line: Line) -> Mapping[str, Any]:
@@ -198,16 +196,17 @@ def _fields(line: Line) -> Mapping[str, Any]:
     return line.fields
 
 
-async def _chunks(rows: Lines) -> AsyncIterator[list[Line]]:
+async def _chunks(rows: Lines) -> AsyncIterator[list[_Keyed]]:
     """So many at a time. A key that comes a second time begins the next chunk: it changes what the first has added."""
-    chunk: list[Line] = []
+    chunk: list[_Keyed] = []
     keys: set[str] = set()
     async for line in _numbered(rows):
-        key = _key(line)
+        written = None if isinstance(line.fields, Problem) else line.fields.get("key")
+        key = None if written is None or name_problems("key", written) else written
         if len(chunk) >= CHUNK or key in keys:
             yield chunk
             chunk, keys = [], set()
-        chunk.append(line)
+        chunk.append(_Keyed(line, key))
         if key is not None:
             keys.add(key)
     if chunk:
