@@ -110,18 +110,20 @@ async def _past_taken(tx: Statements, moves: Sequence[Move]) -> list[Move]:
     """Where an occurrence was fired before, the following one."""
     settled, remaining = [], list(moves)
     for _ in range(MOST_TAKEN):
-        asked = {(m.series.series, m.occurrence.name): m for m in remaining if m.occurrence and _another(m)}
-        taken = await tx.taken(list(asked)) if asked else set()
-        again = [asked[identity] for identity in asked if identity in taken]
-        settled += [move for move in remaining if move not in again]
-        remaining = [move._replace(occurrence=_following(move)) for move in again]
+        asked = [identity for move in remaining if (identity := _identity(move)) is not None]
+        taken = await tx.taken(asked) if asked else set()
+        settled += [move for move in remaining if _identity(move) not in taken]
+        remaining = [move._replace(occurrence=_following(move)) for move in remaining if _identity(move) in taken]
         if not remaining:
             return settled
     raise Conflict(f"{MOST_TAKEN} occurrences of {remaining[0].series.series} in a row were fired before")
 
 
-def _another(move: Move) -> bool:
-    return move.occurrence is not None and move.occurrence.name != move.head.occurrence
+def _identity(move: Move) -> tuple[str, str] | None:
+    """What must not be taken; None where the head stays the occurrence that it is."""
+    if move.occurrence is None or move.occurrence.name == move.head.occurrence:
+        return None
+    return move.series.series, move.occurrence.name
 
 
 def _following(move: Move) -> Occurrence | None:
