@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from duly import Conflict, Duly, Event, NotFound, Status, User, every
+from duly.core import zones
 from duly.core.recurrence import Rule
 from duly.core.zones import to_wall
 from duly.flow.follow_users import MOST_TRIES
@@ -158,19 +159,24 @@ async def test_two_who_want_one_key_do_not_both_get_it(processes: list[Duly]) ->
         assert [type(result) for result in done].count(Conflict) == 2
 
 
-async def test_a_refresh_at_once_with_changes_and_claims(processes: list[Duly], clock: ManualClock) -> None:
+async def test_a_refresh_and_a_replan_at_once_with_changes_and_claims(
+    processes: list[Duly], clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     worker, other, app = processes
     greetings(worker, "pulse")
-    users = [await app.users.add(**a_user()) for _ in range(20)]
+    users = [await app.users.add(**a_user(anniversary="2015-06-01")) for _ in range(20)]
+    async with app.transaction() as tx:
+        await tx.execute("UPDATE duly.events SET id = gen_random_uuid()")  # in another order than their users
     other.event_types.remove("pulse")
     other.event_types.register(Pulse())
     for number in range(8):
         clock.advance(MINUTE)
+        monkeypatch.setattr(zones, "VERSION", f"2099{number}")
         changes = [app.users.update(user.id, first_name=f"Name {number}", timezone=ZONES[number % 5]) for user in users]
         await asyncio.gather(worker.tick(), other.users.refresh(), app.schedules.replan(), *changes)
     for user in users:
         heads = await app.users.ahead(user.id)
-        assert sorted(head.type for head in heads) == ["birthday", "pulse"]
+        assert sorted(head.type for head in heads) == ["anniversary", "birthday", "pulse"]
 
 
 async def test_a_user_whose_events_are_claimed_without_end_is_not_half_deleted(app: Duly, monkeypatch: Any) -> None:
