@@ -222,6 +222,7 @@ def test_who_asks_for_no_reminder_has_none() -> None:
 @pytest.mark.parametrize(
     ("asked", "path"),
     [
+        ({"rule": {"rrule": "FREQ=MONTHLY;BYDAY=1MO"}}, "attributes.reminder.rule.start"),
         ("tomorrow", "attributes.reminder"),
         ([], "attributes.reminder"),
         ({}, "attributes.reminder"),

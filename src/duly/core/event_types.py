@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 from duly.core.checks import name_problems
-from duly.core.recurrence import Rule
+from duly.core.recurrence import RRule, Rule
 from duly.core.rules import once, parse_rule, rrule, yearly
 from duly.core.users import FIELDS, User, read_date
 from duly.core.yearly import LAST_YEAR
@@ -167,7 +167,7 @@ class Anniversary:
 
 class Reminder:
     """Whatever the user's attribute ``reminder`` asks for: ``{"on": "2027-05-01", "message": …}`` once, or by any rule
-    with ``{"rule": {"rrule": "FREQ=MONTHLY;BYDAY=1MO"}, "message": …}``."""
+    with ``{"rule": {"rrule": "FREQ=MONTHLY;BYDAY=1MO", "start": "2027-01-01T09:00:00"}, "message": …}``."""
 
     name = "reminder"
     depends_on = ("first_name", "last_name", "attributes.reminder")
@@ -182,9 +182,12 @@ class Reminder:
             day = _day("reminder.on", asked["on"])
             return once(datetime.combine(max(day, EPOCH), at), timezone=user.timezone)  # what is past is past
         try:
-            return parse_rule(_at_that_time(asked["rule"], at), user.timezone)
+            rule = parse_rule(_at_that_time(asked["rule"], at), user.timezone)
         except Invalid as error:
             raise Invalid([one._replace(path=f"attributes.reminder.{one.path}") for one in error.problems]) from None
+        if isinstance(rule, RRule) and rule.start is None:  # else it would go by the minute in which the user was added
+            raise _bad("reminder.rule.start", "is missing: from when on and at what time, such as 2027-01-01T09:00:00")
+        return rule
 
     def message(self, user: User) -> str:
         said = user.attributes["reminder"].get("message")
