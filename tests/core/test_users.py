@@ -6,15 +6,19 @@ from typing import Any
 import pytest
 
 from duly import Invalid, User
-from duly.core.users import FIELDS, MOST_ATTRIBUTES, birth_problems, changed_user, changes_of, new_user
+from duly.core.users import FIELDS, MOST_ATTRIBUTES, changed_user, changes_of, new_user
 from duly.flow.ids import new_id
-from tests.make import a_user, make_user
+from tests.make import DAY, START, a_user, make_user
 
 CHANNELS = ("webhook",)
 
 
 def made(**fields: Any) -> User:
-    return new_user(fields, new_id(), "default", CHANNELS)
+    return new_user(fields, new_id(), "default", CHANNELS, START)
+
+
+def made_at(now: datetime, **fields: Any) -> User:
+    return new_user({**a_user(), **fields}, new_id(), "default", CHANNELS, now)
 
 
 def problems(**fields: Any) -> dict[str, str]:
@@ -80,6 +84,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
             new_id(),
             "\n",
             CHANNELS,
+            START,
         )
     assert [problem.path for problem in refused.value.problems] == [
         "tenant",
@@ -253,7 +258,7 @@ def test_attributes_have_a_most() -> None:
 @pytest.mark.parametrize("name", ["id", "tenant", "created", "updated", "created_by", "target_json", "", "x" * 500, 7])
 def test_no_other_field_can_be_set(name: Any) -> None:
     with pytest.raises(Invalid) as refused:
-        new_user({**a_user(), name: "x"}, new_id(), "default", CHANNELS)
+        new_user({**a_user(), name: "x"}, new_id(), "default", CHANNELS, START)
     [problem] = refused.value.problems
     assert problem.path == str(name)[:50]
     assert problem.message == f"is no field of a user; known: {', '.join(FIELDS)}"
@@ -276,10 +281,24 @@ def test_no_other_field_can_be_set(name: Any) -> None:
 def test_nobody_is_born_after_today_where_they_live(zone: str, utc: datetime, today: date) -> None:
     tomorrow = today + timedelta(days=1)
     for born in (today, today - timedelta(days=1), date(1, 1, 1)):
-        assert birth_problems(make_user(timezone=zone, date_of_birth=born), utc) == ()
-    [problem] = birth_problems(make_user(timezone=zone, date_of_birth=tomorrow), utc)
+        assert made_at(utc, timezone=zone, date_of_birth=born).date_of_birth == born
+    with pytest.raises(Invalid) as refused:
+        made_at(utc, timezone=zone, date_of_birth=tomorrow)
+    [problem] = refused.value.problems
     assert problem.path == "date_of_birth"
     assert problem.message == f"{tomorrow} is in the future: it is {today} in {zone}"
+
+
+def test_whose_zone_is_unknown_is_told_of_the_future_as_well() -> None:
+    with pytest.raises(Invalid) as refused:
+        made_at(START, timezone="Mars", date_of_birth="2030-01-01")
+    assert [problem.path for problem in refused.value.problems] == ["timezone", "date_of_birth"]
+
+
+def test_who_moves_is_not_asked_again_when_they_were_born() -> None:
+    born_today = make_user(timezone="Pacific/Kiritimati", date_of_birth=(START + DAY).date())
+    moved = changed_user(born_today, {"timezone": "Pacific/Honolulu"}, CHANNELS, START)
+    assert moved.timezone == "Pacific/Honolulu"
 
 
 # -- changes
@@ -287,7 +306,7 @@ def test_nobody_is_born_after_today_where_they_live(zone: str, utc: datetime, to
 
 def test_a_change_leaves_the_rest() -> None:
     old = made(**a_user(key="k", attributes={"cat": 1}))
-    new = changed_user(old, {"last_name": "King"}, CHANNELS)
+    new = changed_user(old, {"last_name": "King"}, CHANNELS, START)
     assert (new.last_name, new.first_name, new.key, new.attributes) == ("King", "Ada", "k", {"cat": 1})
     assert changes_of(old, new) == {"last_name"}
     assert changes_of(old, old) == set()
@@ -296,16 +315,18 @@ def test_a_change_leaves_the_rest() -> None:
 def test_what_is_optional_can_be_taken_away_and_the_rest_cannot() -> None:
     full = made(**a_user(key="k", anniversary="2015-06-01", delivery_time="08:00", leap="skip", attributes={"a": 1}))
     optional = ("key", "anniversary", "delivery_time", "leap", "target", "attributes")
-    bare = changed_user(full, dict.fromkeys(optional), CHANNELS)
+    bare = changed_user(full, dict.fromkeys(optional), CHANNELS, START)
     assert changes_of(bare, made(**a_user())) == set()
     with pytest.raises(Invalid) as refused:
-        changed_user(full, dict.fromkeys(("first_name", "last_name", "date_of_birth", "timezone")), CHANNELS)
+        changed_user(full, dict.fromkeys(("first_name", "last_name", "date_of_birth", "timezone")), CHANNELS, START)
     assert [problem.message for problem in refused.value.problems] == ["cannot be taken away"] * 4
 
 
 def test_a_change_is_checked_as_a_new_user_is() -> None:
     with pytest.raises(Invalid) as refused:
-        changed_user(make_user(), {"first_name": "", "timezone": 5, "nickname": "x", "target": {"x": 1}}, CHANNELS)
+        changed_user(
+            make_user(), {"first_name": "", "timezone": 5, "nickname": "x", "target": {"x": 1}}, CHANNELS, START
+        )
     assert [problem.path for problem in refused.value.problems] == ["first_name", "timezone", "nickname", "target"]
 
 

@@ -16,6 +16,7 @@ from duly.errors import Invalid, Problem
 
 LONGEST_NAME = 100
 MOST_ATTRIBUTES = 64 * 1024
+FIRST_TO_SEE_THE_DAY = "Pacific/Kiritimati"
 JOINERS = "\u200c\u200d"
 """Without these, some names in Persian, Hindi or Sinhala cannot be written."""
 
@@ -60,29 +61,29 @@ FIELDS = REQUIRED + OPTIONAL
 _STORED = {"target": "target_json", "attributes": "attributes_json"}
 
 
-def new_user(fields: Mapping[str, Any], id: str, tenant: str, channels: Collection[str]) -> User:
+def new_user(fields: Mapping[str, Any], id: str, tenant: str, channels: Collection[str], now: datetime) -> User:
     """A user from what a caller says; Invalid with every problem at once."""
     problems = [*name_problems("tenant", tenant)]
     for field in REQUIRED:
         if fields.get(field) is None:
             problems.append(Problem(field, "is missing"))
     values = _read(fields, channels, problems)
+    problems += birth_problems(values.get("date_of_birth"), values.get("timezone"), now)
     if problems:
         raise Invalid(problems)
     return User(id=id, tenant=tenant, **values)
 
 
-def changed_user(user: User, changes: Mapping[str, Any], channels: Collection[str]) -> User:
+def changed_user(user: User, changes: Mapping[str, Any], channels: Collection[str], now: datetime) -> User:
     """The same user with some fields changed; what is optional can be taken away with None. So it is with attributes:
     those that are given are changed, and the others stay."""
     problems = [
         Problem(field, "cannot be taken away") for field in REQUIRED if field in changes and changes[field] is None
     ]
-    given = changes.get("attributes")
-    if isinstance(given, dict) and user.attributes_json is not None:
-        merged = {name: value for name, value in {**user.attributes, **given}.items() if value is not None}
-        changes = {**changes, "attributes": merged}
+    if isinstance(given := changes.get("attributes"), dict) and user.attributes_json is not None:
+        changes = {**changes, "attributes": {**user.attributes, **given}}
     values = _read(changes, channels, problems)
+    problems += birth_problems(values.get("date_of_birth"), values.get("timezone") or user.timezone, now)
     if problems:
         raise Invalid(problems)
     return msgspec.structs.replace(user, **values)
@@ -115,11 +116,15 @@ def _stored(user: User, field: str) -> Any:
     return getattr(user, _STORED.get(field, field))
 
 
-def birth_problems(user: User, now: datetime) -> tuple[Problem, ...]:
-    """What counts is the user's own calendar, which is never a whole day behind that of UTC."""
-    if user.date_of_birth < now.date() or user.date_of_birth <= (today := to_wall(now, user.timezone).date()):
+def birth_problems(born: date | None, timezone: str | None, now: datetime) -> tuple[Problem, ...]:
+    """What counts is the user's own calendar, which is never a whole day behind that of UTC. Who has none, because the
+    zone is not known, goes by the first of all."""
+    if born is None or born < now.date():
         return ()
-    return (Problem("date_of_birth", f"{user.date_of_birth} is in the future: it is {today} in {user.timezone}"),)
+    place = timezone or FIRST_TO_SEE_THE_DAY
+    if born <= (today := to_wall(now, place).date()):
+        return ()
+    return (Problem("date_of_birth", f"{born} is in the future: it is {today} in {place}"),)
 
 
 # -- reading one field: its value as a user has it, or the problem with it
@@ -216,7 +221,8 @@ def _json(field: str, written: Any) -> str | Problem:
 def _attributes(field: str, written: Any) -> str | Problem | None:
     if not isinstance(written, dict) or not all(isinstance(name, str) for name in written):
         return Problem(field, f"expected an object, not {written!r:.50}")
-    return write_json(written, field, MOST_ATTRIBUTES) if written else None
+    said = {name: value for name, value in written.items() if value is not None}
+    return write_json(said, field, MOST_ATTRIBUTES) if said else None
 
 
 _READERS: Mapping[str, Callable[[str, Any], Any]] = {

@@ -81,7 +81,7 @@ async def rehearse(rows: AsyncIterable[Line], tenant: str, how: Calendars, telli
     async for line in rows:
         seen, last = seen + 1, line.number
         try:
-            first_heads(_user(line.fields, tenant, how), how, now)
+            first_heads(_user(line.fields, tenant, how, now), how, now)
             good += 1
         except Invalid as error:
             refused.append(Refused(line.number, error.problems))
@@ -102,11 +102,11 @@ def _so_far(good: int, seen: int, last: int, refused: list[Refused]) -> Imported
 SOMEBODY = User(id="", tenant="", first_name="x", last_name="x", date_of_birth=date(2000, 1, 1), timezone="UTC")
 
 
-def _user(fields: Mapping[str, Any] | Problem, tenant: str, how: Calendars) -> User:
+def _user(fields: Mapping[str, Any] | Problem, tenant: str, how: Calendars, now: datetime) -> User:
     """A row with a key that does not say all of a user is taken for a change of one."""
     if isinstance(fields, Problem):
         raise Invalid([fields])
     if fields.get("key") is not None and any(field not in fields for field in REQUIRED):
         somebody = msgspec.structs.replace(SOMEBODY, id=new_id(), tenant=tenant)
-        return changed_user(somebody, fields, how.channels)
-    return new_user(fields, new_id(), tenant, how.channels)
+        return changed_user(somebody, fields, how.channels, now)
+    return new_user(fields, new_id(), tenant, how.channels, now)

@@ -128,10 +128,10 @@ class _Import:
             try:
                 fields = _fields(keyed.line)
                 if keyed.key is None or (there := known.get(keyed.key)) is None:
-                    user = new_user(fields, id, self._tenant, self._how.channels)
+                    user = new_user(fields, id, self._tenant, self._how.channels, now)
                     heads += first_heads(user, self._how, now)
                     users.append(user)
-                elif changes_of(there, changed_user(there, fields, self._how.channels)):
+                elif changes_of(there, changed_user(there, fields, self._how.channels, now)):
                     changes[there.id] = keyed
             except Invalid as error:
                 refused.append(Refused(keyed.line.number, error.problems))

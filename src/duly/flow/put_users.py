@@ -8,7 +8,7 @@ from duly.core.calendar import begun, calendar, concerned, first_after
 from duly.core.event_types import EventType, EventTypes
 from duly.core.model import NewEvent, Schedule
 from duly.core.succession import head_of
-from duly.core.users import User, birth_problems, changed_user, changes_of
+from duly.core.users import User, changed_user, changes_of, new_user
 from duly.errors import Conflict, Invalid
 from duly.flow.follow_users import Wanted, follow
 from duly.flow.ids import new_id
@@ -36,14 +36,8 @@ class Changed(NamedTuple):
     fields: frozenset[str]
 
 
-def check_birth(user: User, now: datetime) -> None:
-    if problems := birth_problems(user, now):
-        raise Invalid(problems)
-
-
 def first_heads(user: User, how: Calendars, now: datetime) -> list[NewEvent]:
-    """What a new user's calendar begins with; Invalid when there can be no such user."""
-    check_birth(user, now)
+    """What a new user's calendar begins with; Invalid with what a type cannot make sense of."""
     heads = []
     for asked in how.of(user, how.types).values():
         series = begun(asked, now)
@@ -53,10 +47,13 @@ def first_heads(user: User, how: Calendars, now: datetime) -> list[NewEvent]:
     return heads
 
 
-async def add_user(tx: Statements, user: User, how: Calendars, by: str) -> None:
-    heads = first_heads(user, how, await tx.now())
-    if not await tx.add_users([user], heads, by):
+async def add_user(tx: Statements, fields: Mapping[str, Any], tenant: str, how: Calendars, by: str) -> str:
+    """The new user's id."""
+    now = await tx.now()
+    user = new_user(fields, new_id(), tenant, how.channels, now)
+    if not await tx.add_users([user], first_heads(user, how, now), by):
         raise Conflict(f"there is a user with the key {user.key!r} already: update that one, or choose another key")
+    return user.id
 
 
 async def change_users(
@@ -70,10 +67,9 @@ async def change_users(
     now = await tx.now()
     for old in users:
         try:
-            new = changed_user(old, changes[old.id], how.channels)
+            new = changed_user(old, changes[old.id], how.channels, now)
             fields = changes_of(old, new)
             if fields:
-                check_birth(new, now)
                 follows.append(_wanted(new, concerned(how.types, fields), how, moved="timezone" in fields))
             told[old.id] = Changed(new, fields)
         except Invalid as error:

@@ -10,10 +10,9 @@ from duly.core.checks import check_page, name_problems
 from duly.core.failure import storable
 from duly.core.model import Entry, Event
 from duly.core.specs import OfUser
-from duly.core.users import User, new_user
+from duly.core.users import User
 from duly.errors import Conflict, Invalid, NotFound, Problem
 from duly.flow.follow_users import MOST_TRIES
-from duly.flow.ids import new_id
 from duly.flow.import_users import Imported, Lines, Telling, import_users
 from duly.flow.put_users import Calendars, add_user, change_users, refresh_users
 from duly.ports import Statements, Store
@@ -42,10 +41,9 @@ class Users:
         ``first_name``, ``last_name``, ``date_of_birth`` and ``timezone``; optionally ``key``, ``anniversary``,
         ``delivery_time``, ``leap``, ``target`` and ``attributes``.
         """
-        user = new_user(fields, new_id(), tenant, self._how.channels)
         async with self._within(transaction) as tx:
-            await add_user(tx, user, self._how, storable(by))
-            return _known(await tx.user(user.id), user.id, None)
+            id = await add_user(tx, fields, tenant, self._how, storable(by))
+            return _known(await tx.user(id), id, None)
 
     async def get(self, id: str, *, tenant: str | None = None) -> User:
         return _known(await self._store.user(_checked_id(id)), id, tenant)
