@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from typing import Any, NamedTuple, Protocol
 
 from duly.core.model import Claim, Entry, Event, NewEvent, Outcome, Schedule, Settlement
@@ -219,6 +219,9 @@ class UserStatements(Protocol):
 
     async def change_users(self, users: Sequence[User]) -> None:
         """Write locked users as they now are."""
+
+    async def set_usual_time(self, ids: Sequence[str], at: time) -> None:
+        """By which locked users are planned who have no time of their own."""
 
     async def delete_users(self, ids: Sequence[str]) -> None: ...
 

@@ -57,7 +57,14 @@ written_rules = st.one_of(
         ),
         walls,
     ),
+    st.builds(
+        lambda text, start: {"rrule": text, "start": start.isoformat(), "named": "date"},
+        st.sampled_from(["FREQ=DAILY", "FREQ=MONTHLY;BYMONTHDAY=28,29,30,31;BYSETPOS=-1"]),
+        walls,
+    ),
+    st.builds(lambda day, since: {"yearly": day, "since": since}, months_and_days, st.integers(2016, 2035)),
     st.builds(lambda at: {"at": at.isoformat()}, walls),
+    st.builds(lambda at: {"at": at.isoformat(), "named": "date"}, walls),
 )
 rules = st.builds(parse_rule, written_rules, zones, dst)
 

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from duly.core.recurrence import Every, Occurrence, Once, Rule, instant_name
-from duly.core.rules import every, once, parse_rule
+from duly.core.rules import every, once, parse_rule, yearly
 from duly.errors import Invalid
 from tests.make import DAY, HOUR, MICROSECOND, MINUTE, SECOND, START
 
@@ -190,3 +190,39 @@ def test_the_words_refuse_what_the_json_refuses() -> None:
         every("1h", start=datetime(2026, 1, 1))  # noqa: DTZ001 - that is the point
     with pytest.raises(Invalid, match=r"rule.at: .* no zone"):
         once(datetime(2026, 1, 1))  # noqa: DTZ001 - that is the point
+
+
+@pytest.mark.parametrize(
+    ("written", "path"),
+    [
+        ({"at": "2026-12-01T09:00:00Z", "named": "date"}, "rule.named"),
+        ({"at": "2026-12-01T09:00:00", "named": "week"}, "rule.named"),
+        ({"rrule": "FREQ=HOURLY", "named": "date"}, "rule.named"),
+        ({"cron": "0 9 * * *", "named": "date"}, "rule.named"),
+        ({"yearly": "06-15", "since": "2026"}, "rule.since"),
+        ({"yearly": "06-15", "since": 0}, "rule.since"),
+        ({"yearly": "06-15", "since": True}, "rule.since"),
+    ],
+)
+def test_a_name_or_a_first_year_that_makes_no_sense_is_refused(written: dict[str, Any], path: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        parse_rule(written, "Europe/Brussels")
+    assert [problem.path for problem in refused.value.problems] == [path]
+
+
+def test_an_occurrence_that_is_named_by_its_date_is_the_same_at_another_time_of_the_day() -> None:
+    nine, ten = (once(datetime(2026, 6, 15, hour), timezone="Asia/Tokyo", by_date=True) for hour in (9, 10))  # noqa: DTZ001
+    first, second = nine.after(START), ten.after(START)
+    assert first is not None
+    assert second is not None
+    assert first.name == second.name == "2026-06-15"
+    assert ten.anew(first) == second
+
+
+def test_a_yearly_rule_begins_in_its_first_year() -> None:
+    rule = yearly("06-15", since=2030, timezone="UTC")
+    first = rule.after(START)
+    assert first is not None
+    assert first.name == "2030-06-15"
+    assert rule.last(first.at - timedelta(days=1)) is None
+    assert rule.count(START, first.at + timedelta(days=400)) == 2

@@ -180,7 +180,8 @@ class Reminder:
             raise _bad("reminder", 'give either a date, {"on": "2027-05-01"}, or a rule, {"rule": {"every": "1d"}}')
         if "on" in asked:
             day = _day("reminder.on", asked["on"])
-            return once(datetime.combine(max(day, EPOCH), at), timezone=user.timezone)  # what is past is past
+            moment = datetime.combine(max(day, EPOCH), at)  # what is past is past
+            return once(moment, timezone=user.timezone, by_date=True)
         try:
             rule = parse_rule(_at_that_time(asked["rule"], at), user.timezone)
         except Invalid as error:
@@ -218,7 +219,7 @@ class Subscription:
             days = ",".join(str(day) for day in range(min(since.day, 28), since.day + 1))
             first = datetime.combine(max(since.replace(day=1), EPOCH), at)
             next_month = first.replace(year=first.year + first.month // 12, month=first.month % 12 + 1)
-            return rrule(f"FREQ=MONTHLY;BYMONTHDAY={days};BYSETPOS=-1", start=next_month)
+            return rrule(f"FREQ=MONTHLY;BYMONTHDAY={days};BYSETPOS=-1", start=next_month, by_date=True)
         raise _bad("subscription.every", f"must be month or year, not {every!r:.50}")
 
     def message(self, user: User) -> str:

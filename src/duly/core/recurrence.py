@@ -23,6 +23,7 @@ SHORTEST = timedelta(seconds=1)
 """A rule may not repeat faster than this."""
 
 DEFAULT_ZONE = "UTC"
+BY_DATE = "date"
 
 
 class Occurrence(NamedTuple):
@@ -197,6 +198,7 @@ class Local(ABC):
 
     timezone: str | None = None
     dst: Dst = OPEN
+    by_date: bool = False  # named by its date alone, so that another time of that day is no new occurrence
 
     usual_gap = "shift"
 
@@ -226,7 +228,13 @@ class Local(ABC):
         return self.readings.first(reading) == reading
 
     def name_of(self, shown: Shown) -> str:
+        if self.by_date:
+            return wall_of(shown.reading).date().isoformat() + (" again" if shown.again else "")
         return instant_name(shown.at) if self.spacing else shown.name
+
+    @property
+    def naming(self) -> dict[str, Any]:
+        return {"named": BY_DATE} if self.by_date else {}
 
     def after(self, instant: datetime) -> Occurrence | None:
         return self._occurrence(self.times.after(instant))
@@ -342,7 +350,7 @@ class RRule(Local):
     def to_json(self) -> dict[str, Any]:
         start = {} if self.start is None else {"start": self.start.isoformat()}
         exdates = [_written(left_out) for left_out in self.text.exdates]
-        return {"rrule": self.text.text, **start, **({"exdate": exdates} if exdates else {})}
+        return {"rrule": self.text.text, **start, **({"exdate": exdates} if exdates else {}), **self.naming}
 
 
 def _written(left_out: datetime | date) -> str:
@@ -365,7 +373,7 @@ class OnceLocal(Local):
         return OneReading(reading_of(self.wall))
 
     def to_json(self) -> dict[str, Any]:
-        return {"at": self.wall.isoformat()}
+        return {"at": self.wall.isoformat(), **self.naming}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 from duly.core.cron import readings_of
 from duly.core.cron_fields import normal
 from duly.core.durations import format_duration, parse_duration
-from duly.core.recurrence import OPEN, Cron, Dst, Every, Once, OnceLocal, RRule, Rule, Yearly
+from duly.core.recurrence import BY_DATE, OPEN, Cron, Dst, Every, Once, OnceLocal, RRule, Rule, Yearly
 from duly.core.rrule_text import parse_recurrence
 from duly.core.templates import TEMPLATES
 from duly.core.yearly import FIRST_YEAR, LAST_YEAR, LEAPS
@@ -28,9 +28,10 @@ def every(interval: timedelta | str, *, start: datetime | None = None) -> Every:
     return parse_rule({"every": interval} if start is None else {"every": interval, "start": start})  # type: ignore[return-value]
 
 
-def once(at: datetime, *, timezone: str | None = None) -> Rule:
-    """A schedule that fires once: at an instant, or at a local time without a zone of its own in *timezone*."""
-    return parse_rule({"at": at}, timezone)
+def once(at: datetime, *, timezone: str | None = None, by_date: bool = False) -> Rule:
+    """A schedule that fires once: at an instant, or at a local time without a zone of its own in *timezone*. *by_date*
+    names it by its date, so that another time on that day is the same occurrence."""
+    return parse_rule({"at": at, **_naming(by_date)}, timezone)
 
 
 def cron(expression: str, *, timezone: str | None = None, gap: str | None = None, overlap: str | None = None) -> Cron:
@@ -62,10 +63,12 @@ def rrule(
     timezone: str | None = None,
     gap: str | None = None,
     overlap: str | None = None,
+    by_date: bool = False,
 ) -> RRule:
     """``rrule("FREQ=MONTHLY;BYDAY=-1FR", start=datetime(2026, 1, 1, 9), timezone="Europe/Brussels")``. The text may
-    also have the lines DTSTART, RRULE and EXDATE. Without a start, it begins when the schedule is created."""
-    written = {"rrule": text} if start is None else {"rrule": text, "start": start}
+    also have the lines DTSTART, RRULE and EXDATE. Without a start, it begins when the schedule is created. *by_date*
+    names occurrences by their dates, so that another time on that day is no new one; it has one a day at most then."""
+    written = {"rrule": text, **({} if start is None else {"start": start}), **_naming(by_date)}
     return parse_rule(written, timezone, Dst(gap, overlap))  # type: ignore[return-value]
 
 
@@ -102,15 +105,28 @@ def zone_problems(timezone: Any) -> list[Problem]:
     return []
 
 
+def _naming(by_date: bool) -> dict[str, Any]:
+    return {"named": BY_DATE} if by_date else {}
+
+
+def _by_date(written: dict[str, Any]) -> bool:
+    named = written.get("named")
+    if named not in (None, BY_DATE):
+        raise _bad("named", f"must be {BY_DATE}, or be left out, not {named!r:.50}")
+    return named is not None
+
+
 def _parse_once(written: dict[str, Any], timezone: str | None, dst: Dst) -> Rule:
     at = _moment("at", written["at"])
     if at.tzinfo is not None:
+        if _by_date(written):
+            raise _bad("named", f"{at.isoformat()} is an instant, and which date that is depends on where")
         return Once(_in_utc("at", at), timezone)
     if timezone is None:
         raise _bad("at", f"{at.isoformat()} has no zone: end it with Z or an offset, or give a timezone")
     if at.microsecond or not 1970 <= at.year <= 9998:
         raise _bad("at", f"{at.isoformat()}: a local time has whole seconds, and a year from 1970 on")
-    return OnceLocal(at, timezone=timezone, dst=dst)
+    return OnceLocal(at, timezone=timezone, dst=dst, by_date=_by_date(written))
 
 
 def _parse_every(written: dict[str, Any], timezone: str | None, dst: Dst) -> Rule:
@@ -160,7 +176,10 @@ def _parse_rrule(written: dict[str, Any], timezone: str | None, dst: Dst) -> Rul
         start = to_wall(start, timezone)
     if start is not None and (start.microsecond or not 1970 <= start.year <= 9998):
         raise _bad("start", f"{start.isoformat()}: a start has whole seconds, and a year from 1970 on")
-    return RRule(text._replace(start=None), start, timezone=timezone, dst=dst)
+    rule = RRule(text._replace(start=None), start, timezone=timezone, dst=dst, by_date=_by_date(written))
+    if rule.by_date and rule.spacing:
+        raise _bad("named", f"{text.parts.frequency} recurs within a day, so a date is no name")
+    return rule
 
 
 def _exdates(written: Any) -> tuple[datetime | date, ...]:
@@ -246,7 +265,7 @@ _PARSERS: dict[str, tuple[Callable[[dict[str, Any], str | None, Dst], Rule], set
     "cron": (_parse_cron, {"cron"}),
     "every": (_parse_every, {"every", "start"}),
     "yearly": (_parse_yearly, {"yearly", "at", "leap", "since"}),
-    "rrule": (_parse_rrule, {"rrule", "start", "exdate"}),
-    "at": (_parse_once, {"at"}),
+    "rrule": (_parse_rrule, {"rrule", "start", "exdate", "named"}),
+    "at": (_parse_once, {"at", "named"}),
     "template": (_parse_template, {"template"}),
 }

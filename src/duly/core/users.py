@@ -35,13 +35,14 @@ class User(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     timezone: str
     key: str | None = None  # what the caller's own system calls this user; unique within the tenant
     anniversary: date | None = None
-    delivery_time: time | None = None  # on the user's own clocks; None: as everybody else
+    delivery_time: time | None = None  # on the user's own clocks; None: at the usual time
     leap: str | None = None  # when 29 February is kept in other years; None: as the event type says
     target_json: str | None = None
     attributes_json: str | None = None
     created: datetime | None = None
     created_by: str | None = None
     updated: datetime | None = None
+    usual_time: time | None = None  # when everybody was written to as this user was planned, until a refresh
 
     @property
     def target(self) -> dict[str, Any] | None:
@@ -61,8 +62,10 @@ FIELDS = REQUIRED + OPTIONAL
 _STORED = {"target": "target_json", "attributes": "attributes_json"}
 
 
-def new_user(fields: Mapping[str, Any], id: str, tenant: str, channels: Collection[str], now: datetime) -> User:
-    """A user from what a caller says; Invalid with every problem at once."""
+def new_user(
+    fields: Mapping[str, Any], id: str, tenant: str, channels: Collection[str], now: datetime, at: time | None = None
+) -> User:
+    """A user from what a caller says; Invalid with every problem at once. *at* is the usual time."""
     problems = [*name_problems("tenant", tenant)]
     for field in REQUIRED:
         if fields.get(field) is None:
@@ -71,7 +74,7 @@ def new_user(fields: Mapping[str, Any], id: str, tenant: str, channels: Collecti
     problems += birth_problems(values.get("date_of_birth"), values.get("timezone"), now)
     if problems:
         raise Invalid(problems)
-    return User(id=id, tenant=tenant, **values)
+    return User(id=id, tenant=tenant, usual_time=at, **values)
 
 
 def changed_user(user: User, changes: Mapping[str, Any], channels: Collection[str], now: datetime) -> User:

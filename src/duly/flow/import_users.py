@@ -83,9 +83,10 @@ async def import_users(store: Store, rows: Lines, tenant: str, how: Calendars, b
         if under_way is not None:
             await under_way
     finally:
-        if under_way is not None and not under_way.done():
+        if under_way is not None:
             under_way.cancel()
-            await asyncio.wait([under_way])  # nobody shall find it at work in a store that is closed
+            # Nobody shall find it at work in a store that is closed; and if it failed too, what is told is the first.
+            await asyncio.gather(under_way, return_exceptions=True)
     return work.done
 
 
@@ -128,7 +129,7 @@ class _Import:
             try:
                 fields = _fields(keyed.line)
                 if keyed.key is None or (there := known.get(keyed.key)) is None:
-                    user = new_user(fields, id, self._tenant, self._how.channels, now)
+                    user = new_user(fields, id, self._tenant, self._how.channels, now, self._how.at)
                     heads += first_heads(user, self._how, now)
                     users.append(user)
                 elif changes_of(there, changed_user(there, fields, self._how.channels, now)):

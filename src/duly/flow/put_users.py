@@ -4,6 +4,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, time
 from typing import Any, NamedTuple
 
+import msgspec
+
 from duly.core.calendar import begun, calendar, concerned, first_after
 from duly.core.event_types import EventType, EventTypes
 from duly.core.model import NewEvent, Schedule
@@ -26,7 +28,7 @@ class Calendars(NamedTuple):
 
     def of(self, user: User, types: Iterable[EventType]) -> dict[str, Schedule]:
         """A user's series by their types; Invalid with what a type cannot make sense of."""
-        return calendar(user, types, self.at, self.channels)
+        return calendar(user, types, user.usual_time or self.at, self.channels)
 
 
 class Changed(NamedTuple):
@@ -50,7 +52,7 @@ def first_heads(user: User, how: Calendars, now: datetime) -> list[NewEvent]:
 async def add_user(tx: Statements, fields: Mapping[str, Any], tenant: str, how: Calendars, by: str) -> str:
     """The new user's id."""
     now = await tx.now()
-    user = new_user(fields, new_id(), tenant, how.channels, now)
+    user = new_user(fields, new_id(), tenant, how.channels, now, how.at)
     if not await tx.add_users([user], first_heads(user, how, now), by):
         raise Conflict(f"there is a user with the key {user.key!r} already: update that one, or choose another key")
     return user.id
@@ -88,11 +90,17 @@ async def refresh_users(tx: Statements, ids: Sequence[str], how: Calendars, by: 
     use any more."""
     refused: dict[str, Invalid] = {}
     follows: list[Wanted] = []
+    stale: list[str] = []
     for user in await tx.lock_users(ids):
         try:
-            follows.append(_wanted(user, how.types, how, moved=False))
+            current = msgspec.structs.replace(user, usual_time=how.at)
+            follows.append(_wanted(current, how.types, how, moved=False))
+            if current != user:
+                stale.append(user.id)
         except Invalid as error:
             refused[user.id] = error
+    if stale:
+        await tx.set_usual_time(stale, how.at)
     return await follow(tx, follows, await tx.now(), by), refused
 
 

@@ -81,8 +81,9 @@ class Users:
         """Remove a user, and cancel what has not begun. What is under way goes on to its end, and nothing follows."""
         id = _checked_id(id)
         async with self._within(transaction) as tx:
-            user = _known(await tx.user(id), id, tenant)
-            await tx.lock_users([id])
+            _known(await tx.user(id), id, tenant)
+            locked = await tx.lock_users([id])
+            user = _known(locked[0] if locked else None, id, tenant)  # or somebody else has just deleted it
             for _ in range(MOST_TRIES):
                 await tx.cancel_users([id], storable(by), storable(reason or "its user was deleted"))
                 if not await tx.user_head_ids([id]):  # else a claim has planted another one meanwhile

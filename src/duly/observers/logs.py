@@ -50,8 +50,7 @@ def _completed(signal: Completed) -> None:
 def _late(signal: Late) -> None:
     level = logging.WARNING if signal.late > VERY_LATE else logging.INFO
     due, late = instant_name(signal.event.due), _seconds(signal.late)
-    user = {} if signal.event.user_id is None else {"user": signal.event.user_id}
-    _tell(level, "event.late", signal.event, **user, due=due, late=late, attempt=signal.event.attempt)
+    _tell(level, "event.late", signal.event, due=due, late=late, attempt=signal.event.attempt)
 
 
 def _pass_ended(signal: PassEnded) -> None:
@@ -73,7 +72,8 @@ def _pass_ended(signal: PassEnded) -> None:
 
 def _tell(level: int, act: str, event: Event | None = None, **facts: Any) -> None:
     if event is not None:
-        facts = {"event": event.id, "tenant": event.tenant, "type": event.type, **facts}
+        user = {} if event.user_id is None else {"user": event.user_id}
+        facts = {"event": event.id, "tenant": event.tenant, "type": event.type, **user, **facts}
     log.log(level, Line(act, facts))
 
 

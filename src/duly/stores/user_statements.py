@@ -11,7 +11,7 @@ from duly.stores.asking import Asking, Columns
 
 USER_COLUMNS = (
     "id tenant key first_name last_name date_of_birth timezone anniversary delivery_time leap target_json "
-    "attributes_json"
+    "attributes_json usual_time"
 ).split()
 
 FIRST_ID, LAST_ID = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
@@ -59,6 +59,9 @@ class UserStatements(Asking):
     async def change_users(self, users: Sequence[User]) -> None:
         await self.ask("change_users", self._user_columns(users))
 
+    async def set_usual_time(self, ids: Sequence[str], at: time) -> None:
+        await self.ask("set_usual_time", ids=self.listed(ids), at=at.isoformat())
+
     async def delete_users(self, ids: Sequence[str]) -> None:
         await self.ask("delete_users", ids=self.listed(ids))
 
@@ -86,7 +89,7 @@ class UserStatements(Asking):
 
     def read_user(self, row: Any) -> User:
         (id, tenant, key, first_name, last_name, date_of_birth, timezone, anniversary, delivery_time, leap, target,
-         attributes, created, created_by, updated) = row  # fmt: skip
+         attributes, created, created_by, updated, usual_time) = row  # fmt: skip
         return User(
             id=id,
             tenant=tenant,
@@ -103,6 +106,7 @@ class UserStatements(Asking):
             created=self.read_instant(created),
             created_by=created_by,
             updated=self.read_instant(updated),
+            usual_time=None if usual_time is None else time.fromisoformat(usual_time),
         )
 
     def _one_user(self, rows: Sequence[Any]) -> User | None:

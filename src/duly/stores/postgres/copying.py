@@ -63,7 +63,7 @@ HEADS = Table(
 USERS = Table(
     "users",
     "tenant target created_by created updated id key first_name last_name date_of_birth timezone anniversary "
-    "delivery_time leap attributes".split(),
+    "delivery_time leap attributes usual_time".split(),
 )
 
 
@@ -202,6 +202,7 @@ class Users:
             _text(None if user.delivery_time is None else user.delivery_time.isoformat()),
             _text(user.leap),
             _text(user.attributes_json),
+            _text(None if user.usual_time is None else user.usual_time.isoformat()),
         )
 
 

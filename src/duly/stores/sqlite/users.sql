@@ -2,7 +2,7 @@
 
 -- fragment: user
 id, tenant, key, first_name, last_name, date_of_birth, timezone, anniversary, delivery_time, leap, target, attributes,
-created, created_by, updated
+created, created_by, updated, usual_time
 
 -- fragment: of_head
 e.id, e.tenant, e.type, e.lane, e.status, e.due, e.ready, e.version, e.attempts, e.unsettled - (e.status = 'PROCESSING'),
@@ -40,9 +40,9 @@ SELECT {user} FROM users WHERE id IN (SELECT value FROM json_each(:ids)) ORDER B
 
 -- name: add_users
 INSERT INTO users (id, tenant, key, first_name, last_name, date_of_birth, timezone, anniversary, delivery_time, leap,
-                   target, attributes, created, created_by, updated)
+                   target, attributes, usual_time, created, created_by, updated)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
-       value ->> 8, value ->> 9, value ->> 10, value ->> 11, :now, :by, :now
+       value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, :now, :by, :now
 FROM jsonb_each(:rows) WHERE true
 ON CONFLICT DO NOTHING
 RETURNING id
@@ -51,13 +51,17 @@ RETURNING id
 UPDATE users
 SET key = given.key, first_name = given.first_name, last_name = given.last_name, date_of_birth = given.date_of_birth,
     timezone = given.timezone, anniversary = given.anniversary, delivery_time = given.delivery_time, leap = given.leap,
-    target = given.target, attributes = given.attributes, updated = :now
+    target = given.target, attributes = given.attributes, usual_time = given.usual_time, updated = :now
 FROM (SELECT value ->> 0 AS id, value ->> 2 AS key, value ->> 3 AS first_name, value ->> 4 AS last_name,
              value ->> 5 AS date_of_birth, value ->> 6 AS timezone, value ->> 7 AS anniversary,
-             value ->> 8 AS delivery_time, value ->> 9 AS leap, value ->> 10 AS target, value ->> 11 AS attributes
+             value ->> 8 AS delivery_time, value ->> 9 AS leap, value ->> 10 AS target, value ->> 11 AS attributes,
+             value ->> 12 AS usual_time
       FROM json_each(:rows)) AS given
 WHERE users.id = given.id
 RETURNING id
+
+-- name: set_usual_time
+UPDATE users SET usual_time = :at WHERE id IN (SELECT value FROM json_each(:ids)) RETURNING id
 
 -- name: delete_users
 DELETE FROM users WHERE id IN (SELECT value FROM json_each(:ids)) RETURNING id

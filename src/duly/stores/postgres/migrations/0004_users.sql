@@ -8,7 +8,8 @@ CREATE TABLE duly.users (
     date_of_birth   date NOT NULL,
     timezone        text COLLATE "C" NOT NULL,
     anniversary     date,
-    delivery_time   text,                            -- on their own clocks; empty: as everybody else
+    delivery_time   text,                            -- on their own clocks; empty: at the usual time
+    usual_time      text,                            -- of everybody, when this user was planned
     leap            text,                            -- when 29 February is kept in other years
     target          json,
     attributes      json,
