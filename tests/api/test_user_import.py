@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from duly import Duly, InStatus, User
+from duly import Duly, InStatus, Misuse, User
 from duly.errors import Problem
 from duly.flow.import_users import CHUNK, Imported, Line, Refused, Telling
 from duly.testing import ManualClock
@@ -342,3 +342,9 @@ class After:
 
     async def __aexit__(self, *raised: Any) -> Any:
         return await self._entered.__aexit__(*raised)
+
+
+@pytest.mark.parametrize("rows", [None, 7, "key,first_name", {"first_name": "Ada"}])
+async def test_one_thing_is_not_many_rows(app: Duly, rows: Any) -> None:
+    with pytest.raises(Misuse, match="takes many rows"):
+        await app.users.import_(rows)

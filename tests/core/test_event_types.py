@@ -91,10 +91,10 @@ def test_registering_while_iterating_harms_nobody() -> None:
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"name": None}, "type: expected text, not NoneType"),
-        ({"name": ""}, "type: must have 1 to 200 characters, has 0"),
-        ({"name": "a\nb"}, "type: has a character that cannot be printed"),
-        ({"name": 7}, "type: expected text, not int"),
+        ({"name": None}, "name: expected text, not NoneType"),
+        ({"name": ""}, "name: must have 1 to 200 characters, has 0"),
+        ({"name": "a\nb"}, "name: has a character that cannot be printed"),
+        ({"name": 7}, "name: expected text, not int"),
         ({"rule": None}, "rule: must be a method"),
         ({"message": "Meow"}, "message: must be a method"),
         ({"target": {"webhook": "x"}}, "target: must be a method"),
@@ -102,7 +102,7 @@ def test_registering_while_iterating_harms_nobody() -> None:
         ({"depends_on": None}, "depends_on: must be the names of some fields of users"),
         ({"depends_on": ("shoe_size",)}, "depends_on: 'shoe_size' is no field of a user; known: first_name, "),
         ({"depends_on": (7,)}, "depends_on: 7 is no field of a user"),
-        ({"name": 7, "rule": 1, "depends_on": 3}, "type: .*; rule: .*; depends_on: "),
+        ({"name": 7, "rule": 1, "depends_on": 3}, "name: .*; rule: .*; depends_on: "),
     ],
 )
 def test_what_is_no_event_type_cannot_be_registered(wrong: dict[str, Any], told: str) -> None:

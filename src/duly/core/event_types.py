@@ -1,5 +1,6 @@
 """Kinds of calendar events: when a user has one, what it says and where it goes. The engine knows none of them."""
 
+import re
 from collections.abc import Collection, Iterator
 from datetime import date, datetime, time
 from functools import lru_cache
@@ -106,7 +107,7 @@ def _made(type: Any) -> Any:
 
 
 def _problems(made: Any) -> list[Problem]:
-    problems = [*name_problems("type", getattr(made, "name", None))]
+    problems = [problem._replace(path="name") for problem in name_problems("type", getattr(made, "name", None))]
     problems += [
         Problem(method, "must be a method")
         for method in ("rule", "message", "target")
@@ -119,7 +120,7 @@ def _problems(made: Any) -> list[Problem]:
     return problems + [
         Problem("depends_on", f"{field!r:.50} is no field of a user; {known}")
         for field in depends_on
-        if field not in FIELDS and not str(field).startswith("attributes.")
+        if field not in FIELDS and not re.fullmatch(r"attributes\..+", str(field))
     ]
 
 

@@ -9,7 +9,7 @@ import msgspec
 from duly.core.checks import name_problems
 from duly.core.model import NewEvent
 from duly.core.users import User, changed_user, changes_of, new_user
-from duly.errors import Conflict, Invalid, Problem
+from duly.errors import Conflict, Invalid, Misuse, Problem
 from duly.flow.ids import new_ids
 from duly.flow.put_users import Calendars, Changed, change_users, first_heads
 from duly.ports import Store
@@ -216,6 +216,8 @@ async def _chunks(rows: Lines) -> AsyncIterator[list[_Keyed]]:
 
 async def _numbered(rows: Lines) -> AsyncIterator[Line]:
     number = 0
+    if not isinstance(rows, AsyncIterable | Iterable) or isinstance(rows, str | Mapping):
+        raise Misuse(f"an import takes many rows, each an object with a user's fields, not {type(rows).__name__}")
     if isinstance(rows, AsyncIterable):
         async for row in rows:
             number += 1
