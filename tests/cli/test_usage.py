@@ -59,6 +59,33 @@ def test_an_error_is_an_object_when_json_is_asked_for(shell: Shell, words: list[
     assert set(done.error) >= {"type", "message"}
 
 
+EVERYWHERE = ["--json", "--db", "sqlite:///here.db"]
+
+
+@pytest.mark.parametrize("file", ["given", "-"])
+@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("command", [["users", "import", "--format", "csv"], ["schedules", "import", "--system"]])
+def test_what_works_everywhere_works_on_each_side_of_a_file(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, command: list[str], place: int, file: str
+) -> None:
+    people = "first_name,last_name,date_of_birth,timezone\nAda,Lovelace,1990-12-10,UTC\n"
+    shell.write("given", people if command[0] == "users" else "0 9 * * * root tidy\n")
+    words = [*command, file]
+    place = (0, 1, 2, len(words))[place]
+    with (shell.folder / "given").open() as typed:
+        monkeypatch.setattr("sys.stdin", typed)
+        done = shell(*words[:place], *EVERYWHERE, *words[place:])
+        assert (done.code, done.err) == (0, "")
+    assert done.json["dry_run"] is False
+    assert (shell.folder / "here.db").exists()
+
+
+@pytest.mark.parametrize("subject", ["users", "schedules"])
+def test_no_option_is_taken_for_a_file(shell: Shell, subject: str) -> None:
+    assert "--nonesuch" in shell(subject, "import", "--nonesuch", "file").err
+    assert "-x" in shell(subject, "import", "-x").err
+
+
 def test_every_problem_is_told_at_once_and_each_by_its_place(shell: Shell) -> None:
     done = shell("at", "now", "--type", " x", "--tenant", "", "--json")
     assert done.code == 2

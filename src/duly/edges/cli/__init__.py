@@ -33,6 +33,20 @@ for subject in (worker, demo, at, events, schedules, users, migrate, doctor):
     subject.register(commands)
 
 
+class Dash(str):
+    """A lone hyphen, which is a file and no option. To allow leading hyphens for that file would let it take ``--json``
+    and all other options that stand before it."""
+
+    __slots__ = ()
+
+    def startswith(self, *_: Any) -> bool:
+        return False
+
+
+def _files_apart(words: Sequence[str]) -> list[str]:
+    return [Dash(word) if word == "-" else word for word in words]
+
+
 @commands.meta.default
 def call(
     *words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
@@ -45,7 +59,7 @@ def call(
     ] = None,
     json: Annotated[bool, Parameter(help="Print JSON, errors as well")] = False,
 ) -> int:
-    command, bound, hidden = commands.parse_args(words, print_error=False, exit_on_error=False)
+    command, bound, hidden = commands.parse_args(_files_apart(words), print_error=False, exit_on_error=False)
     arguments: dict[str, Any] = {"invocation": Invocation(db=db, app=app, json=json)} if hidden else {}
     return command(*bound.args, **bound.kwargs, **arguments) or DONE
 
@@ -56,7 +70,7 @@ def main(words: Sequence[str] | None = None) -> int:
     json = "--json" in words
     forgive_encoding()
     try:
-        return int(commands.meta(words, print_error=False, exit_on_error=False) or DONE)
+        return int(commands.meta(_files_apart(words), print_error=False, exit_on_error=False) or DONE)
     except CycloptsError as error:
         tell_error(_usage(error), json=json)
         return WRONG_USE

@@ -77,7 +77,7 @@ class _Undo(Exception):
 
 
 def import_(
-    file: Annotated[str, Parameter(help="A crontab; - is standard input", allow_leading_hyphen=True)],
+    file: Annotated[str, Parameter(help="A crontab; - is standard input")],
     /,
     *,
     become: As = AS_COMMANDS,

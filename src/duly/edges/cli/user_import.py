@@ -53,7 +53,7 @@ USUAL = How()
 
 
 def import_(
-    file: Annotated[str, Parameter(help="CSV or lines of JSON; - is standard input", allow_leading_hyphen=True)],
+    file: Annotated[str, Parameter(help="CSV or lines of JSON; - is standard input")],
     /,
     *,
     how: How = USUAL,
