@@ -105,6 +105,45 @@ def test_bad_lines_go_to_a_file_if_there_is_one(on: Shell) -> None:
     assert (told["line"], [problem["path"] for problem in told["problems"]]) == (2, ["timezone"])
 
 
+@pytest.mark.parametrize("errors", ["people.csv", "./people.csv", "folder/../people.csv", "symbolic", "hard"])
+@pytest.mark.parametrize("words", [[], ["--dry-run"], ["--from-line", 2]])
+def test_bad_lines_do_not_go_to_the_file_that_is_read(lite: Shell, errors: str, words: list[object]) -> None:
+    (lite.folder / "folder").mkdir()
+    lite.write("people.csv", people(2))
+    (lite.folder / "symbolic").symlink_to("people.csv")
+    (lite.folder / "hard").hardlink_to(lite.folder / "people.csv")
+    result = lite("users", "import", "people.csv", "--errors", errors, *words)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(f"duly: --errors {Path(errors)} is the file that is to be imported: ")
+    assert (lite.folder / "people.csv").read_text() == people(2)
+    assert keys(lite) == set()
+
+
+def test_bad_lines_do_not_go_to_the_file_behind_standard_input(lite: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    lite.write("people", people(2))
+    with (lite.folder / "people").open() as typed:
+        monkeypatch.setattr(sys, "stdin", typed)
+        assert lite("users", "import", "-", "--format", "csv", "--errors", "people").code == 2
+    assert (lite.folder / "people").read_text() == people(2)
+
+
+@pytest.mark.parametrize(("text", "words"), [("surname\nx\n", []), (people(1), ["--app", "missing"])])
+def test_earlier_bad_lines_stay_when_nothing_can_be_imported(lite: Shell, text: str, words: list[str]) -> None:
+    lite.write("bad.jsonl", "from an earlier import\n")
+    assert import_(lite, text, "--errors", "bad.jsonl", *words).code == 2
+    assert (lite.folder / "bad.jsonl").read_text() == "from an earlier import\n"
+
+
+def test_bad_lines_are_added_to_the_others_when_an_import_goes_on(lite: Shell) -> None:
+    def bad_lines(*words: object) -> list[int]:
+        import_(lite, "\n".join([HEADER, "bad", row(1), "bad", row(2)]), "--errors", "bad.jsonl", *words)
+        return [json.loads(line)["line"] for line in (lite.folder / "bad.jsonl").read_text().splitlines()]
+
+    assert bad_lines() == [2, 4]
+    assert bad_lines("--from-line", 3) == [2, 4, 4]
+    assert bad_lines("--from-line", 1) == [2, 4]
+
+
 def test_programs_are_told_in_json(on: Shell) -> None:
     result = import_(on, "\n".join([HEADER, row(0, zone="Mars"), row(1)]), "--json")
     assert result.code == 1
@@ -210,6 +249,14 @@ def test_on_a_terminal_a_line_moves(shell: Shell) -> None:
 def test_from_a_line_on(on: Shell) -> None:
     assert import_(on, people(5), "--from-line", 5).out.startswith("2 added, ")
     assert keys(on) == {"u3", "u4"}
+
+
+@pytest.mark.parametrize("name", ["people.csv", "people.jsonl"])
+@pytest.mark.parametrize("words", [[], ["--dry-run"]])
+def test_a_line_past_the_end_is_told(lite: Shell, name: str, words: list[str]) -> None:
+    result = import_(lite, people(3), "--from-line", 5, *words, name=name)
+    assert (result.code, result.err) == (0, "there is nothing from line 5 on: the file has only 4 lines\n")
+    assert import_(lite, people(3), "--from-line", 4, *words).err == ""
 
 
 def fail_after(writes: int, monkeypatch: pytest.MonkeyPatch) -> None:

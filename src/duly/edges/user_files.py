@@ -6,6 +6,7 @@ A line that cannot be read is told of in its place, and the lines after it are r
 import csv
 from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, BinaryIO
 
@@ -37,9 +38,17 @@ def format_of(file: str, told: str | None) -> str:
     return found
 
 
-def read_users(stream: BinaryIO, format: str, *, from_line: int = 1) -> Iterator[Line]:
+@dataclass(slots=True)
+class Length:
+    """How many lines a file has, which is known when it was read to its end."""
+
+    lines: int | None = None
+
+
+def read_users(stream: BinaryIO, format: str, *, from_line: int = 1, length: Length | None = None) -> Iterator[Line]:
     """What begins on *from_line* or after it. Invalid at once when the header of a CSV file cannot be used."""
-    return _read_csv(stream, from_line) if format == "csv" else _read_json(stream, from_line)
+    length = length or Length()
+    return _read_csv(stream, from_line, length) if format == "csv" else _read_json(stream, from_line, length)
 
 
 TOO_LONG = Problem("", f"is longer than {LONGEST_LINE:,} bytes")
@@ -56,7 +65,7 @@ def _beginning(stream: BinaryIO, raw: bytes) -> bytes:
 # -- JSON
 
 
-def _read_json(stream: BinaryIO, from_line: int) -> Iterator[Line]:
+def _read_json(stream: BinaryIO, from_line: int, length: Length) -> Iterator[Line]:
     number = 0
     while raw := stream.readline(LONGEST_LINE + 1):
         number += 1
@@ -64,6 +73,7 @@ def _read_json(stream: BinaryIO, from_line: int) -> Iterator[Line]:
             raw = _beginning(stream, raw)
         if number >= from_line and not raw.isspace():
             yield Line(number, TOO_LONG if len(raw) > LONGEST_LINE else _object(raw))
+    length.lines = number
 
 
 def _object(raw: bytes) -> Mapping[str, Any] | Problem:
@@ -81,8 +91,8 @@ def _object(raw: bytes) -> Mapping[str, Any] | Problem:
 # -- CSV
 
 
-def _read_csv(stream: BinaryIO, from_line: int) -> Iterator[Line]:
-    rows = _Rows(stream).read()
+def _read_csv(stream: BinaryIO, from_line: int, length: Length) -> Iterator[Line]:
+    rows = _Rows(stream, length).read()
     columns = _columns(next(rows, None))
     return _users(rows, columns, from_line)
 
@@ -98,8 +108,8 @@ class _Rows:
     row, only its first line is bad, and the others are read anew.
     """
 
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
+    def __init__(self, stream: BinaryIO, length: Length) -> None:
+        self._stream, self._length = stream, length
         self._record: list[bytes] = []  # the lines of the row under way
         first = stream.readline(LONGEST_LINE + 1).removeprefix(BOM)
         self._again = deque([first] if first else [])  # lines that are to be read before others
@@ -111,6 +121,7 @@ class _Rows:
             try:
                 cells = next(reader)
             except StopIteration:
+                self._length.lines = number - 1
                 return
             except (csv.Error, _TooLong) as error:
                 yield number, self._problem(error)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -13,14 +14,15 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from duly.core.checks import name_problems
-from duly.edges.cli.invocation import Hidden, Invocation, person
-from duly.edges.cli.output import note, tell_error
+from duly.edges.cli.invocation import Hidden, person
+from duly.edges.cli.output import counted, note, tell_error
 from duly.edges.cli.user_import_views import Report
 from duly.edges.cli.user_names import DEFAULT_TENANT
-from duly.edges.user_files import format_of, read_users
+from duly.edges.user_files import Length, format_of, read_users
 from duly.edges.user_reading import Reading, rehearse
-from duly.errors import Conflict, DulyError, Invalid, NotFound, StoreError
+from duly.errors import Conflict, DulyError, Invalid, Misuse, NotFound, StoreError
 from duly.flow.import_users import Imported, Telling
+from duly.wiring import Duly
 
 STDIN = "-"
 DONE, FAILED, INTERRUPTED = 0, 1, 130
@@ -42,7 +44,11 @@ class How:
                        validator=Number(gte=1))
     ] = 1  # fmt: skip
     errors: Annotated[
-        Path | None, Parameter(help="Write refused lines to this file, as lines of JSON", metavar="FILE")
+        Path | None,
+        Parameter(
+            help="Write refused lines to this file, as lines of JSON; with --from-line above 1, add them to it",
+            metavar="FILE",
+        ),
     ] = None
     dry_run: Annotated[
         bool, Parameter(help="Only check each line, without a database: whether a key is known is not looked up")
@@ -73,24 +79,30 @@ def import_(
     if problems := name_problems("tenant", how.tenant):
         raise Invalid(problems)
     format = format_of(file, how.format)
-    with _opened(file) as stream, Report(how.errors, json=invocation.json) as report:
-        reading = Reading(read_users(stream, format, from_line=how.from_line))
-        failure = _run(reading, how, report, invocation)
-        complete = failure is None and not reading.stopped
-        report.summary(dry_run=how.dry_run, complete=complete)
+    with _opened(file) as stream:
+        _refuse_same(stream, how.errors)
+        length = Length()
+        reading = Reading(read_users(stream, format, from_line=how.from_line, length=length))
+        duly = invocation.duly_with_event_types()
+        with Report(how.errors, going_on=how.from_line > 1, json=invocation.json) as report:
+            failure = _run(reading, how, report, duly)
+            complete = failure is None and not reading.stopped
+            report.summary(dry_run=how.dry_run, complete=complete)
     if failure is not None:
         tell_error(failure, json=invocation.json)
     if not complete and not invocation.json:
         note(_where(report.done, how, interrupted=reading.stopped))
+    if length.lines is not None and length.lines < how.from_line and not invocation.json:
+        note(f"there is nothing from line {how.from_line:,} on: the file has only {counted(length.lines, 'line')}")
     if reading.stopped:
         return INTERRUPTED
     return DONE if complete and not report.done.refused else FAILED
 
 
-def _run(reading: Reading, how: How, report: Report, invocation: Invocation) -> DulyError | None:
+def _run(reading: Reading, how: How, report: Report, duly: Duly) -> DulyError | None:
     """Why it ended before the end, if it did."""
     try:
-        failure = asyncio.run(_import(reading, how, report, invocation))
+        failure = asyncio.run(_import(reading, how, report, duly))
     except KeyboardInterrupt:  # a second time: the first is a signal to stop reading
         reading.stop()
         return None
@@ -99,10 +111,9 @@ def _run(reading: Reading, how: How, report: Report, invocation: Invocation) -> 
     return failure
 
 
-async def _import(reading: Reading, how: How, report: Report, invocation: Invocation) -> DulyError | None:
+async def _import(reading: Reading, how: How, report: Report, duly: Duly) -> DulyError | None:
     """What went wrong with the store, if anything did: what came before that is kept."""
     telling = Telling(report.refused, report.progress)
-    duly = invocation.duly_with_event_types()
     with _stopped_by_signals(reading):
         if how.dry_run:
             await rehearse(reading.rows(), how.tenant, duly.calendars, telling)
@@ -146,6 +157,14 @@ def _opened(file: str) -> Iterator[BinaryIO]:
     else:
         with stream:
             yield stream
+
+
+def _refuse_same(stream: BinaryIO, errors: Path | None) -> None:
+    """To write there what was refused would empty the file before it is read."""
+    if errors is None or not errors.is_file():
+        return
+    if os.path.samestat(os.fstat(stream.fileno()), errors.stat()):
+        raise Misuse(f"--errors {errors} is the file that is to be imported: name another one for what is refused")
 
 
 def _where(done: Imported, how: How, *, interrupted: bool) -> str:

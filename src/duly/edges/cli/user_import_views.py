@@ -5,7 +5,7 @@ import time
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Self, cast
 
 import msgspec
 from rich.console import Console
@@ -24,9 +24,10 @@ EVERY_SECONDS = 10
 class Report:
     """Tells of refused lines as they come, how far it is, and in the end what was done."""
 
-    def __init__(self, errors: Path | None, *, json: bool) -> None:
+    def __init__(self, errors: Path | None, *, going_on: bool, json: bool) -> None:
+        """*errors* begins anew, unless the import is *going_on*: then what an earlier one refused is kept."""
         self.done = Imported()
-        self._errors, self._json = errors, json
+        self._errors, self._mode, self._json = errors, "ab" if going_on else "wb", json
         self._console = Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True)
         self._stack = ExitStack()
         self._file: IO[bytes] | None = None
@@ -37,7 +38,7 @@ class Report:
         self._told_rows = 0
         if self._errors is not None:
             try:
-                self._file = self._stack.enter_context(self._errors.open("wb"))
+                self._file = cast("IO[bytes]", self._stack.enter_context(self._errors.open(self._mode)))
             except OSError as error:
                 raise NotFound(f"cannot write {self._errors}: {error.strerror}") from None
         if sys.stderr.isatty() and not self._json:
