@@ -13,6 +13,7 @@ WRONG_USE = [
     (["events", "list", "--limt", "3"], "--limit"),
     (["events", "list", "--limit", "many"], "--limit"),
     (["events", "list", "--limit", "0"], "--limit"),
+    (["events", "list", "--after", "seven"], "after: 'seven' is not an event's id"),
     (["events", "list", "--status", "asleep"], "pending"),
     (["events", "list", "--db"], "--db"),
     (["events", "list", "--db", "mysql://host/db"], "postgresql://"),
@@ -57,6 +58,11 @@ def test_an_error_is_an_object_when_json_is_asked_for(shell: Shell, words: list[
     done = shell(*words)
     assert done.code == 2
     assert set(done.error) >= {"type", "message"}
+
+
+@pytest.mark.parametrize("subject", ["users", "events", "schedules"])
+def test_the_help_of_lists_tells_how_many_are_listed_at_most(shell: Shell, subject: str) -> None:
+    assert "1000 at most" in shell(subject, "list", "--help").out
 
 
 EVERYWHERE = ["--json", "--db", "sqlite:///here.db"]

@@ -203,6 +203,12 @@ def test_a_dry_run_checks_every_line_and_needs_no_database(shell: Shell) -> None
     assert not (shell.folder / "none.db").exists()
 
 
+def test_a_dry_run_does_not_tell_programs_that_anything_was_added(shell: Shell) -> None:
+    told = import_(shell, "\n".join([HEADER, row(0), "bad"]), "--dry-run", "--json").json
+    assert told.keys() == {"good", "refused", "last_line", "seconds", "users_per_second", "complete", "dry_run"}
+    assert (told["good"], told["refused"], told["dry_run"]) == (1, 1, True)
+
+
 def test_a_dry_run_asks_the_event_types(shell: Shell) -> None:
     text = f"{HEADER},attributes\n" + row(0) + ',"{""reminder"": {""on"": ""soon""}}"\n'
     result = import_(shell, text, "--dry-run")

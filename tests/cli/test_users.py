@@ -55,6 +55,32 @@ def shown(shell: Shell, name: str, *words: object) -> Any:
 # -- adding
 
 
+def test_what_is_no_json_is_told_with_an_example_and_with_all_else_that_is_wrong(lite: Shell) -> None:
+    result = lite("users", "add", *ADA[:-1], "Mars", "--target", "{webhook}", "--attributes", "plan=gold", "--json")
+    assert result.code == 2
+    said = {problem["path"]: problem["message"] for problem in result.error["problems"]}
+    assert set(said) == {"timezone", "target", "attributes"}
+    assert said["target"].startswith("is not JSON: ")
+    assert said["target"].endswith("""as in --target '{"webhook": "https://…"}'""")
+    assert said["attributes"].endswith("""as in --attributes '{"plan": "gold"}'""")
+
+
+@pytest.mark.parametrize("option", ["target", "attributes"])
+def test_what_is_no_json_changes_nothing(lite: Shell, option: str) -> None:
+    added(lite, "--key", "ada")
+    result = lite("users", "update", "ada", f"--{option}", "plan=gold", "--leap", "never", "--json")
+    assert result.code == 2
+    assert {problem["path"] for problem in result.error["problems"]} == {option, "leap"}
+    assert "is not JSON" in result.err
+    assert shown(lite, "ada")[option] in (None, {})
+
+
+def test_the_help_tells_what_is_required_of_a_new_user_only(shell: Shell) -> None:
+    add, update = (re.sub(r"\s+", " ", shell("users", verb, "--help").out) for verb in ("add", "update"))
+    assert [add.count(word) for word in ("Required", "null")] == [4, 0]
+    assert [update.count(word) for word in ("Required", "null")] == [0, 1]
+
+
 def test_add_tells_the_user_and_what_is_planned_on_the_users_own_clocks(on: Shell) -> None:
     told = users(on, "add", *ADA, "--anniversary", "2015-06-20", "--key", "ada")
     first, header, *planned = told.splitlines()
@@ -254,7 +280,7 @@ def test_every_optional_field_can_be_taken_away(on: Shell) -> None:
         (["update", "ada", "--clear", "leap", "--leap", "skip"], "contradict"),
         (["update", "ada", "--timezone", "Mars"], "timezone: "),
         (["update"], "update --help"),
-        (["list", "--after", "ada"], "UUID"),
+        (["list", "--after", "ada"], "after: 'ada' is not a user's id"),
         (["list", "--limit", "0"], "--limit"),
         (["add", *ADA, "--target", '{"pigeon": 1}'], "target"),
     ],

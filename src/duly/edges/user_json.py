@@ -51,6 +51,11 @@ def imported_to_json(done: Imported) -> dict[str, Any]:
     return counts | {"last_line": done.last}
 
 
+def rehearsed_to_json(done: Imported) -> dict[str, Any]:
+    """Nothing was added, nor is it known what would be: a key may be known already."""
+    return {"good": done.added, "refused": done.refused, "last_line": done.last}
+
+
 def refused_to_json(bad: Refused) -> dict[str, Any]:
     return {"line": bad.number, "problems": [problem._asdict() for problem in bad.problems]}
 

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Annotated
 
 from cyclopts import App, Parameter
-from cyclopts.validators import Number
 
 from duly.core.durations import parse_duration
 from duly.core.model import Event, Status
@@ -15,11 +14,11 @@ from duly.core.specs import DueBetween, Everything, ExecutedLate, OfSeries, OfTy
 from duly.edges.cli.event_views import acted, one_event, table
 from duly.edges.cli.invocation import Hidden, Invocation, person
 from duly.edges.cli.output import note, print_json, screen, tell_error
+from duly.edges.cli.pages import check_after, how_many
 from duly.edges.cli.user_names import DEFAULT_TENANT, user_id
 from duly.edges.cli.when import resolve
 from duly.edges.event_json import entry_to_json, event_to_json
 from duly.errors import DulyError, Invalid, Misuse, Problem
-from duly.flow.admin import MOST
 from duly.wiring import Duly
 
 events = App(name="events", help="Look at events, and cancel, move, replay or discard them.")
@@ -87,11 +86,12 @@ ALL = Filter()
 def list_(
     *,
     which: Filter = ALL,
-    limit: Annotated[int, Parameter(help="How many, 20 unless told", validator=Number(gte=1, lte=MOST))] = 20,
+    limit: Annotated[int, how_many(20)] = 20,
     after: Annotated[str | None, Parameter(help="The next page: the last id of this one", metavar="ID")] = None,
     invocation: Hidden,
 ) -> None:
     """List events, the newest first."""
+    check_after(after, "an event's")
     asyncio.run(_list(which, limit, after, invocation))
 
 

@@ -6,11 +6,12 @@ import msgspec
 
 from duly.errors import Invalid, Problem
 
+EXAMPLES = {"payload": '{"cart": 9}', "target": '{"webhook": "https://…"}', "attributes": '{"plan": "gold"}'}
+
 
 def read_payload(written: str, option: str = "payload") -> Any:
     try:
         return msgspec.json.decode(written)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise Invalid(
-            [Problem(option, f"is not JSON: {error}; quote it for the shell, as in --{option} '{{\"cart\": 9}}'")]
-        ) from None
+        example = f"--{option} '{EXAMPLES[option]}'"
+        raise Invalid([Problem(option, f"is not JSON: {error}; quote it for the shell, as in {example}")]) from None

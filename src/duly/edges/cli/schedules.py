@@ -5,7 +5,6 @@ from typing import Annotated, Any
 from urllib.parse import quote, unquote
 
 from cyclopts import App, Parameter
-from cyclopts.validators import Number
 
 from duly.core.failure import describe
 from duly.core.model import Schedule
@@ -17,13 +16,13 @@ from duly.edges.cli import schedule_acts, schedule_import, schedule_put
 from duly.edges.cli.event_views import empty_table
 from duly.edges.cli.invocation import Hidden, Invocation, person
 from duly.edges.cli.output import counted, note, print_json, screen
+from duly.edges.cli.pages import how_many
 from duly.edges.cli.schedule_options import NO_BOUNDS, NO_RULE, Bounds, RuleOptions
 from duly.edges.cli.schedule_views import Surroundings, one_schedule, preview_table, replanned_table, table
 from duly.edges.cli.when import resolve_in
 from duly.edges.event_json import entry_to_json, event_to_json
 from duly.edges.schedule_json import preview_to_json, read_schedule, replanned_to_json, schedule_to_json
 from duly.errors import Misuse
-from duly.flow.schedules import MOST
 from duly.wiring import Duly
 
 schedules = App(name="schedules", help="Look at schedules, put them, and pause, trigger, move or delete them.")
@@ -44,7 +43,7 @@ def register(commands: App) -> None:
 def list_(
     *,
     tenant: Annotated[str | None, Parameter(help="Only this tenant's")] = None,
-    limit: Annotated[int, Parameter(help="How many, 100 unless told", validator=Number(gte=1, lte=MOST))] = 100,
+    limit: Annotated[int, how_many(100)] = 100,
     after: Annotated[str | None, Parameter(help="The next page: the last name of this one", metavar="NAME")] = None,
     invocation: Hidden,
 ) -> None:
@@ -146,7 +145,7 @@ def preview(
     *,
     when: RuleOptions = NO_RULE,
     bounds: Bounds = NO_BOUNDS,
-    count: Annotated[int, Parameter(help="How many, 10 unless told", validator=Number(gte=1, lte=MOST))] = 10,
+    count: Annotated[int, how_many(10)] = 10,
     after: Annotated[
         str | None,
         Parameter(help="From then on; a local time is one of its zone", metavar="WHEN", allow_leading_hyphen=True),

@@ -1,7 +1,8 @@
 """``duly users add``, ``update`` and ``delete``."""
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -17,7 +18,7 @@ from duly.edges.cli.user_names import DEFAULT_TENANT, find_user
 from duly.edges.cli.user_views import done_to, planned
 from duly.edges.event_json import event_to_json
 from duly.edges.user_json import user_to_json
-from duly.errors import Misuse
+from duly.errors import Invalid, Misuse, Problem
 from duly.flow.admin import MOST
 from duly.wiring import Duly
 
@@ -55,18 +56,55 @@ class Fields:
     )
     attributes: Annotated[
         str | None,
-        Parameter(help="What else event types need to know, as a JSON object; null takes one away", metavar="JSON"),
+        Parameter(
+            help="What else event types need to know, as a JSON object: what it names is changed, null takes one away",
+            metavar="JSON",
+        ),
     ] = None
 
     def given(self) -> dict[str, Any]:
+        """What is no JSON stays the text that it is: whoever checks the user refuses it, with all else that is
+        wrong; see ``explained``."""
         fields: dict[str, Any] = {name: value for name, value in asdict(self).items() if value is not None}
         for name in JSON_OPTIONS:
             if name in fields:
-                fields[name] = read_payload(fields[name], name)
+                with contextlib.suppress(Invalid):
+                    fields[name] = read_payload(fields[name], name)
         return fields
+
+    @contextlib.contextmanager
+    def explained(self) -> Iterator[None]:
+        """What is refused because it is no JSON is told so."""
+        try:
+            yield
+        except Invalid as error:
+            raise Invalid([self._why(problem) for problem in error.problems]) from None
+
+    def _why(self, problem: Problem) -> Problem:
+        if problem.path in JSON_OPTIONS and (written := getattr(self, problem.path)) is not None:
+            try:
+                read_payload(written, problem.path)
+            except Invalid as error:
+                return error.problems[0]
+        return problem
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class AllFields(Fields):
+    """What is to be said of a new user. Required by whoever checks it: so all that is missing is told at once."""
+
+    first_name: Annotated[str | None, Parameter(help="Required", metavar="NAME")] = None
+    last_name: Annotated[str | None, Parameter(help="Required", metavar="NAME")] = None
+    date_of_birth: Annotated[str | None, Parameter(help="Required, such as 1990-03-15", metavar="DATE")] = None
+    timezone: Annotated[str | None, Parameter(help="Required, such as Europe/Brussels", metavar="ZONE")] = None
+    attributes: Annotated[
+        str | None, Parameter(help="What else event types need to know, as a JSON object", metavar="JSON")
+    ] = None
 
 
 NOTHING = Fields()
+NOBODY = AllFields()
 
 
 # -- add
@@ -74,7 +112,7 @@ NOTHING = Fields()
 
 def add(
     *,
-    fields: Fields = NOTHING,
+    fields: AllFields = NOBODY,
     tenant: Annotated[str, Parameter(help="Whose user it is; else default")] = DEFAULT_TENANT,
     invocation: Hidden,
 ) -> None:
@@ -82,7 +120,8 @@ def add(
 
     duly users add --first-name Ada --last-name Lovelace --date-of-birth 1815-12-10 --timezone Europe/London
     """
-    asyncio.run(_add(fields.given(), tenant, invocation))
+    with fields.explained():
+        asyncio.run(_add(fields.given(), tenant, invocation))
 
 
 async def _add(fields: dict[str, Any], tenant: str, invocation: Invocation) -> None:
@@ -125,7 +164,8 @@ def update(
 
     duly users update ada --timezone America/New_York --clear anniversary
     """
-    asyncio.run(_update(user, _changes(fields.given(), clear or []), tenant, invocation))
+    with fields.explained():
+        asyncio.run(_update(user, _changes(fields.given(), clear or []), tenant, invocation))
 
 
 def _changes(given: dict[str, Any], cleared: Sequence[str]) -> dict[str, Any]:

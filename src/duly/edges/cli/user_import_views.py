@@ -13,7 +13,7 @@ from rich.status import Status
 from rich.text import Text
 
 from duly.edges.cli.output import brief, print_json, readable, screen
-from duly.edges.user_json import imported_to_json, refused_to_json
+from duly.edges.user_json import imported_to_json, refused_to_json, rehearsed_to_json
 from duly.errors import NotFound
 from duly.flow.import_users import Imported, Refused
 
@@ -81,8 +81,9 @@ class Report:
         self._stack.close()
         done = self.done
         if self._json:
-            counts = imported_to_json(done) | {"seconds": round(seconds, 3), "users_per_second": round(self._rate(), 1)}
-            print_json(counts | {"complete": complete, "dry_run": dry_run})
+            counts = rehearsed_to_json(done) if dry_run else imported_to_json(done)
+            pace = {"seconds": round(seconds, 3), "users_per_second": round(self._rate(), 1)}
+            print_json(counts | pace | {"complete": complete, "dry_run": dry_run})
             return
         took = f"in {brief(timedelta(seconds=seconds))}, {self._rate():,.0f} users/s"
         if dry_run:

@@ -4,17 +4,16 @@ import asyncio
 from typing import Annotated
 
 from cyclopts import App, Parameter
-from cyclopts.validators import Number
 
 from duly.core.model import Event
 from duly.edges.cli import user_acts, user_import
 from duly.edges.cli.invocation import Hidden, Invocation, person, require_file
 from duly.edges.cli.output import counted, note, print_json, screen
+from duly.edges.cli.pages import check_after, how_many
 from duly.edges.cli.user_names import find_user
 from duly.edges.cli.user_views import Surroundings, one_user, table
 from duly.edges.event_json import entry_to_json, event_to_json
 from duly.edges.user_json import next_to_json, refreshed_to_json, user_to_json
-from duly.flow.admin import MOST
 from duly.wiring import Duly
 
 users = App(name="users", help="Add, import, change and delete users, and look at what is ahead of them.")
@@ -34,11 +33,12 @@ def register(commands: App) -> None:
 def list_(
     *,
     tenant: Annotated[str | None, Parameter(help="Only this tenant's")] = None,
-    limit: Annotated[int, Parameter(help="How many, 20 unless told", validator=Number(gte=1, lte=MOST))] = 20,
+    limit: Annotated[int, how_many(20)] = 20,
     after: Annotated[str | None, Parameter(help="The next page: the last id of this one", metavar="ID")] = None,
     invocation: Hidden,
 ) -> None:
     """List users, the newest first, each with the next event by the user's own clocks."""
+    check_after(after, "a user's")
     asyncio.run(_list(tenant, limit, after, invocation))
 
 
