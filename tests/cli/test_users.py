@@ -142,6 +142,30 @@ def test_adding_makes_the_database_as_scheduling_does(shell: Shell) -> None:
     assert shell("users", "add", *ADA, "--db", "sqlite:///new.db").code == 0
 
 
+@pytest.mark.parametrize(("columns", "in_utc", "how_far"), [(80, True, True), (60, False, True), (40, False, False)])
+def test_where_there_is_little_room_columns_are_left_out_and_no_time_is_cut(
+    lite: Shell, columns: int, in_utc: bool, how_far: bool
+) -> None:
+    users(lite, "add", *ADA[:-1], "America/Argentina/ComodRivadavia", "--key", "ada", "--anniversary", "2015-06-20")
+    lite.set(COLUMNS=str(columns))
+    for told in (users(lite, "show", "ada"), users(lite, "update", "ada", "--first-name", "Augusta")):
+        table = told[told.index("PLANNED") :].partition("\n\n")[0]
+        [line] = [line for line in table.splitlines() if line.startswith("anniversary")]
+        assert len(line) <= columns
+        assert re.search(r" \w{3} \d{4}-06-20 09:00:00( |$)", line)
+        assert bool(re.search(r"  \d{4}-06-20 12:00:00( |$)", line)) is in_utc
+        assert bool(re.search(r"  in \S", line)) is how_far
+
+
+@pytest.mark.parametrize("columns", [80, 69, 68, 40])
+def test_the_times_of_the_latest_events_are_never_cut(lite: Shell, columns: int) -> None:
+    added(lite, "--key", "ada")
+    lite.set(COLUMNS=str(columns))
+    latest = users(lite, "show", "ada").partition("latest events")[2]
+    assert re.search(r"PENDING +\d{4}-12-10 09:00:00", latest)
+    assert all(len(line) <= columns for line in latest.splitlines())
+
+
 # -- naming
 
 

@@ -17,6 +17,9 @@ ONE_LINE_EACH = 150
 
 WIDE_ENOUGH_FOR_NOTES = 110
 
+WIDE_ENOUGH_FOR_TIMES = 69
+"""From this width on, an id, a status and a time fit on one line."""
+
 
 def table(events: Sequence[Event], now: datetime, width: int) -> Table:
     """Readable at 80 columns, where each event takes two lines, and better at 150 and more."""
@@ -104,17 +107,19 @@ def latest(events: Sequence[Event], now: datetime, width: int, *, types: bool = 
     """Some events of one schedule, or of one user, who has several *types* of them."""
     drawn = empty_table()
     drawn.show_header = False
-    wide = width >= WIDE_ENOUGH_FOR_NOTES
+    wide, tight = width >= WIDE_ENOUGH_FOR_NOTES, width < WIDE_ENOUGH_FOR_TIMES
     drawn.add_column(min_width=36, max_width=None if wide else max(36, width - 35), overflow="fold")
-    for _ in range(2):
+    for _ in range(0 if tight else 2):
         drawn.add_column(no_wrap=True)
     for event in events:
         error = readable(event.last_error) if event.last_error and event.status is not Status.COMPLETED else ""
         many = f"stands for {event.stands_for:,}" if event.stands_for > 1 else ""
         type = readable(event.type) if types else ""
         told = " · ".join(part for part in (type, timing(event, now), many, _beside(event), error) if part)
-        row: list[RenderableType] = [event.id, Text(event.status, STYLES[event.status]), utc(event.due)]
-        drawn.add_row(*row, *([told] if wide else []))
+        row: list[RenderableType] = [Text(event.status, STYLES[event.status]), utc(event.due)]
+        drawn.add_row(event.id, *([] if tight else row), *([told] if wide else []))
+        if tight:
+            drawn.add_row(beneath(f"{event.status} {utc(event.due)}", STYLES[event.status]))
         if told and not wide:
             drawn.add_row(beneath(told, "dim"))
     return drawn

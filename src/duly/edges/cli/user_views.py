@@ -20,6 +20,13 @@ NEXT = 30
 """Columns for the next event, where a user takes two lines."""
 
 
+LOCAL, UTC = len("Thu 2026-12-10 09:00:00"), len("2026-12-10 12:00:00")
+"""Columns for what is planned."""
+
+FOLDED = 12
+"""What is longer beside those is folded."""
+
+
 def full_name(user: User) -> str:
     return readable(f"{user.first_name} {user.last_name}")
 
@@ -88,7 +95,7 @@ class Surroundings(NamedTuple):
 
 def one_user(user: User, around: Surroundings, now: datetime, width: int) -> RenderableType:
     parts: list[RenderableType] = [Text.assemble((user.id, "bold"), "  ", full_name(user)), "", _fields(user)]
-    parts += ["", Text("ahead", "bold"), planned(user, around.ahead, now)]
+    parts += ["", Text("ahead", "bold"), planned(user, around.ahead, now, width)]
     if around.events:
         parts += ["", Text("latest events", "bold"), latest(around.events, now, width, types=True)]
     parts += ["", Text("history", "bold"), acts(around.history)]
@@ -126,20 +133,30 @@ def _facts(user: User) -> Iterator[tuple[str, str]]:
         yield "changed", f"{utc(user.updated)} UTC"
 
 
-def planned(user: User, heads: Sequence[Event], now: datetime) -> RenderableType:
-    """The next event of each type, by the user's own clocks."""
+def planned(user: User, heads: Sequence[Event], now: datetime, width: int) -> RenderableType:
+    """The next event of each type, by the user's own clocks; where there is room, also how far ahead and in UTC."""
     if not heads:
         return Text("nothing is planned", "dim")
+    types, told = [readable(head.type) for head in heads], [timing(head, now) for head in heads]
+    room = width - LOCAL - 2 - min(FOLDED, max(map(len, types)))
+    room_beside = room - 2 - min(FOLDED, max(map(len, told)))
     drawn = empty_table()
     drawn.add_column("PLANNED", overflow="fold")
-    drawn.add_column(readable(user.timezone), overflow="fold", min_width=23)
-    drawn.add_column("UTC", no_wrap=True)
-    drawn.add_column("", overflow="fold")
-    for head in heads:
-        elsewhere = "" if head.timezone in (None, user.timezone) else f" in {readable(head.timezone)}"
-        local = "–" if head.local is None else f"{head.local:%a} {_local(head)}{elsewhere}"
-        drawn.add_row(readable(head.type), local, utc(head.due), timing(head, now))
+    drawn.add_column(readable(user.timezone), overflow="fold", min_width=LOCAL)
+    if room_beside >= UTC + 2:
+        drawn.add_column("UTC", no_wrap=True)
+    if room_beside >= 0:
+        drawn.add_column("", overflow="fold")
+    for head, type, ahead in zip(heads, types, told, strict=True):
+        due = [utc(head.due)] if room_beside >= UTC + 2 else []
+        drawn.add_row(type, _own(head, user), *due, *([ahead] if room_beside >= 0 else []))
     return drawn
+
+
+def _own(head: Event, user: User) -> str:
+    """When it is on the user's own clocks, or on others that it goes by."""
+    elsewhere = "" if head.timezone in (None, user.timezone) else f" in {readable(head.timezone)}"
+    return "–" if head.local is None else f"{head.local:%a} {_local(head)}{elsewhere}"
 
 
 def done_to(user: User, word: str, what: str = "") -> Text:
