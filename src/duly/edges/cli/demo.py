@@ -102,13 +102,13 @@ def _duly(url: str, view: View) -> Duly:
     @duly.on("birthday")
     async def greet(event: Event) -> None:
         following = await duly.store.heads_of_users([str(event.user_id)])
-        view.say(_greeting(event, following[0] if following else None))
+        view.remark(event, _when(event, following[0] if following else None))
 
     return duly
 
 
-def _greeting(event: Event, following: Event | None) -> str:
-    said = f"{event.payload['message']}: {event.local:%a %H:%M:%S} in {event.timezone}"
+def _when(event: Event, following: Event | None) -> str:
+    said = f"{event.local:%a %H:%M:%S} in {event.timezone}"
     return said if following is None else f"{said}; the next is planned for {following.local:%Y-%m-%d %H:%M:%S}"
 
 

@@ -123,6 +123,10 @@ class View:
     def show(self, told: Told) -> None:
         raise NotImplementedError
 
+    def remark(self, event: Event, remark: str) -> None:
+        """What a handler has to say of its event."""
+        raise NotImplementedError
+
     def _greeting(self, overdue: int) -> str:
         pending, interrupted = self._counts[Status.PENDING], self._counts[Status.PROCESSING]
         if not self._counts.total():
@@ -144,6 +148,7 @@ class Lines(View):
     def __init__(self, url: str, *, json: bool) -> None:
         super().__init__(url)
         self._json = json
+        self._remarks: dict[str, str] = {}  # each waits for the line of its event
 
     def say(self, line: str) -> None:
         if self._json:
@@ -151,8 +156,13 @@ class Lines(View):
         else:
             self._console.print(line, soft_wrap=True)
 
+    def remark(self, event: Event, remark: str) -> None:
+        self._remarks[event.id] = remark
+
     def show(self, told: Told) -> None:
         event = told.event
+        if event is not None and event.id in self._remarks:
+            told = told._replace(text=f"{told.text}: {self._remarks.pop(event.id)}")
         if self._json:
             about = {} if event is None else {"event": event.id, "type": event.type}
             self._print_json({"at": write_instant(told.at), "act": told.act, **about, "text": told.text})
@@ -185,6 +195,9 @@ class Screen(View):
 
     def say(self, line: str) -> None:
         self._console.print(line)
+
+    def remark(self, event: Event, remark: str) -> None:
+        self.say(f"{_what(event)}: {remark}")
 
     def show(self, told: Told) -> None:
         self._told.append(told)
