@@ -83,9 +83,13 @@ def test_a_class_is_registered_by_decorating_it() -> None:
 
 def test_registering_while_iterating_harms_nobody() -> None:
     types = EventTypes(shipped())
-    for _ in types:
+    seen = []
+    for type in types:
+        seen.append(type.name)
         if "cat-day" not in types.names():
             types.register(CatDay())
+    assert seen == [type.name for type in shipped()], "those that were there when it began"
+    assert "cat-day" in types.names()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+import msgspec
+
 from duly.core import zones
 from duly.core.durations import format_duration
 from duly.core.model import Event, NewEvent, Schedule
@@ -218,6 +220,12 @@ def head_of(schedule: Schedule, occurrence: Occurrence, new_id: NewId) -> NewEve
         zone_data=zones.VERSION if is_local(schedule.rule_json) else None,
         held=None if schedule.enabled else PAUSED,
     )
+
+
+def kept(head: Event, schedule: Schedule) -> NewEvent:
+    """A head that follows its series in all but when it is due, and what that was computed with."""
+    anew = head_of(schedule, occurrence_of(head), lambda: head.id)
+    return msgspec.structs.replace(anew, due=head.due, zone_data=anew.zone_data and head.zone_data)
 
 
 class Reshaped(NamedTuple):

@@ -9,7 +9,7 @@ import msgspec
 from duly.core.calendar import aim, begun, continues, differs, first_after
 from duly.core.model import Event, NewEvent, Schedule
 from duly.core.recurrence import Occurrence
-from duly.core.succession import carried, head_of, occurrence_of, reshaped
+from duly.core.succession import carried, head_of, kept, reshaped
 from duly.core.users import User
 from duly.errors import Conflict
 from duly.flow.heads import ENDED, MOST_TAKEN, Next, halt, plant
@@ -98,12 +98,6 @@ def _first(asked: Schedule | None, now: datetime) -> list[Next]:
     series = begun(asked, now)
     first = first_after(series, now)
     return [] if first is None else [Next(series, first)]
-
-
-def kept(head: Event, series: Schedule) -> NewEvent:
-    """The same occurrence, when it was due, as its series now wants it."""
-    anew = head_of(series, occurrence_of(head), new_id)
-    return msgspec.structs.replace(anew, due=head.due, zone_data=head.zone_data, held=head.held)
 
 
 async def _past_taken(tx: Statements, moves: Sequence[Move]) -> list[Move]:

@@ -8,7 +8,7 @@ import msgspec
 
 from duly.core.model import Event, NewEvent, Schedule
 from duly.core.recurrence import Occurrence, instant_name
-from duly.core.succession import FULL, PAUSED, head_of, occurrence_of, reshaped
+from duly.core.succession import FULL, PAUSED, head_of, kept, occurrence_of, reshaped
 from duly.core.timetable import BEFORE
 from duly.flow.heads import ENDED, SCHEDULE, Next, plant, schedule_id
 from duly.flow.ids import new_id
@@ -71,7 +71,7 @@ async def resume(tx: Statements, schedule: Schedule, head: Event | None, passed:
     elif head.due > now or head.due <= since or passed == FIRE:
         if head.due <= now:
             count, passed = table.count(max(since + BEFORE, occurrence_of(head).at), now), FIRE
-        await reshape(tx, head, kept(schedule, head))
+        await reshape(tx, head, kept(head, schedule))
         halted = {}
     else:
         count = max(1, table.count(occurrence_of(head).at, now))
@@ -100,7 +100,7 @@ async def move_head(tx: Statements, schedule: Schedule, head: Event, following: 
         following = table.after(following.at)
     if following is None:
         # It gives its name back: who mends the rule shall have that occurrence.
-        await reshape(tx, head, msgspec.structs.replace(kept(schedule, head), occurrence=f"given up {head.id}"))
+        await reshape(tx, head, msgspec.structs.replace(kept(head, schedule), occurrence=f"given up {head.id}"))
         await tx.drop({head.id: (1, "skipped", "its rule ended")}, SCHEDULE)
         return {schedule.id: ENDED}
     await reshape(tx, head, head_of(schedule, following, new_id))
@@ -109,12 +109,6 @@ async def move_head(tx: Statements, schedule: Schedule, head: Event, following: 
 
 async def reshape(tx: Statements, head: Event, anew: NewEvent) -> None:
     await tx.reshape([reshaped(head, anew, SCHEDULE)], SCHEDULE)
-
-
-def kept(schedule: Schedule, head: Event) -> NewEvent:
-    """A head that follows its schedule in all but when it is due, and what that was computed with."""
-    anew = head_of(schedule, occurrence_of(head), new_id)
-    return msgspec.structs.replace(anew, due=head.due, zone_data=anew.zone_data and head.zone_data)
 
 
 async def look_after_held(store: Store) -> None:

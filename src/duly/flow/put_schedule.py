@@ -15,10 +15,10 @@ from duly.core.policies import Policies, policies_text, read_policies
 from duly.core.recurrence import DEFAULT_ZONE, Dst, Occurrence, Rule
 from duly.core.retry import DEFAULT, Retry, retry_text
 from duly.core.rules import parse_rule, zone_problems
-from duly.core.succession import PAUSED
+from duly.core.succession import PAUSED, kept
 from duly.core.timetable import BEFORE
 from duly.errors import Conflict, Invalid, Problem
-from duly.flow.gates import SKIP, kept, let_go, move_head, pause, reshape, resume
+from duly.flow.gates import SKIP, let_go, move_head, pause, reshape, resume
 from duly.flow.heads import ENDED, ERROR, Next, plant
 from duly.flow.ids import new_id
 from duly.ports import Statements, Store
@@ -120,7 +120,7 @@ async def _replace(tx: Statements, asked: Asked, known: Schedule, by: str) -> Sc
         return await _plant_first(tx, schedule, first)
     if same and _bounds(stored) == _bounds(schedule):
         halted: dict[str, str] = {}
-        await reshape(tx, head, kept(schedule, head))
+        await reshape(tx, head, kept(head, schedule))
     else:
         halted = await move_head(tx, schedule, head, first)
     await tx.halt({schedule.id: halted.get(schedule.id, None if schedule.enabled else PAUSED)})

@@ -16,8 +16,6 @@ from duly.flow.follow_users import Wanted, follow
 from duly.flow.ids import new_id
 from duly.ports import Statements
 
-MOST_TRIES = 10
-
 
 class Calendars(NamedTuple):
     """What it takes to tell what a user's calendar holds."""

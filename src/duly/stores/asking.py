@@ -10,6 +10,7 @@ from duly.ports import Reserved
 
 Columns = dict[str, list[Any]]
 
+FIRST_ID, LAST_ID = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

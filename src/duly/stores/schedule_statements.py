@@ -10,7 +10,7 @@ import msgspec
 from duly.core.model import Event, NewEvent, Schedule
 from duly.core.succession import FULL, PAUSED, Reshaped
 from duly.ports import Fired, Heads, Moved, Reserved
-from duly.stores.asking import Asking, Columns
+from duly.stores.asking import FIRST_ID, Asking, Columns
 
 HEAD_COLUMNS = (
     "id tenant type lane due payload_json target_json retry_json series occurrence head scheduled timezone zone_data "
@@ -21,7 +21,6 @@ RESHAPED_COLUMNS = (
 ).split()
 
 WAITING = f"{FULL}%"
-NO_ID = "00000000-0000-0000-0000-000000000000"
 
 
 class ScheduleStatements(Asking):
@@ -172,7 +171,7 @@ class ScheduleStatements(Asking):
 
     # -- newer zone data
 
-    async def stale_heads(self, zone_data: str, *, after: tuple[str, str] = ("", NO_ID), limit: int) -> list[Event]:
+    async def stale_heads(self, zone_data: str, *, after: tuple[str, str] = ("", FIRST_ID), limit: int) -> list[Event]:
         rows = await self.ask("stale_heads", zone_data=zone_data, after_data=after[0], after_id=after[1], limit=limit)
         return [self.read_event(row) for row in rows]
 

@@ -7,14 +7,12 @@ from typing import Any
 
 from duly.core.model import Event, NewEvent, user_of
 from duly.core.users import User
-from duly.stores.asking import Asking, Columns
+from duly.stores.asking import FIRST_ID, LAST_ID, Asking, Columns
 
 USER_COLUMNS = (
     "id tenant key first_name last_name date_of_birth timezone anniversary delivery_time leap target_json "
     "attributes_json usual_time"
 ).split()
-
-FIRST_ID, LAST_ID = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
 class UserStatements(Asking):

@@ -1,6 +1,6 @@
 """Events as people see them: a table, and one event with its timeline."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -27,9 +27,9 @@ def table(events: Sequence[Event], now: datetime, width: int) -> Table:
 
 
 def _wide(events: Sequence[Event], now: datetime, width: int) -> Table:
-    columns = {
+    columns: dict[str, Sequence[str | Text]] = {
         "ID": [event.id for event in events],
-        "STATUS": [event.status.value for event in events],
+        "STATUS": [Text(event.status.value, STYLES[event.status]) for event in events],
         "DUE (UTC)": [utc(event.due) for event in events],
         "": [timing(event, now) for event in events],
         "TRIED": [f"{event.attempts}×" if event.attempts else "" for event in events],
@@ -39,16 +39,20 @@ def _wide(events: Sequence[Event], now: datetime, width: int) -> Table:
         "USER": [event.user_id or "" for event in events],
         "LAST ERROR": [readable(event.last_error or "") for event in events],
     }
+    return in_columns(columns, ("TYPE", "TENANT", "KEY", "USER", "LAST ERROR"), width)
+
+
+def in_columns(columns: Mapping[str, Sequence[str | Text]], shrinking: Sequence[str], width: int) -> Table:
+    """One line each. A column that says nothing is left out, and of the others some give way where there is no room."""
     columns = {title: cells for title, cells in columns.items() if any(cells)}
     widths = {title: max(len(cell) for cell in (title, *cells)) for title, cells in columns.items()}
-    shrinking = [title for title in widths if title in ("TYPE", "TENANT", "KEY", "USER", "LAST ERROR")]
     room = width - sum(widths[title] for title in widths if title not in shrinking) - 2 * len(widths)
-    widths |= fair({title: widths[title] for title in shrinking}, room)
+    widths |= fair({title: widths[title] for title in widths if title in shrinking}, room)
     drawn = empty_table()
     for title in columns:
         drawn.add_column(title, no_wrap=True, width=widths[title], overflow="ellipsis")
-    for event, row in zip(events, zip(*columns.values(), strict=True), strict=True):
-        drawn.add_row(*(Text(cell, STYLES[event.status] if cell == event.status else "") for cell in row))
+    for row in zip(*columns.values(), strict=True):
+        drawn.add_row(*row)
     return drawn
 
 

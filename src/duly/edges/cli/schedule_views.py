@@ -12,7 +12,7 @@ from rich.text import Text
 from duly.core.model import Entry, Event, Schedule
 from duly.core.policies import DEFAULT, SHADOW
 from duly.core.preview import Preview
-from duly.edges.cli.event_views import WIDE_ENOUGH_FOR_NOTES, acts, beneath, empty_table, fair, latest
+from duly.edges.cli.event_views import WIDE_ENOUGH_FOR_NOTES, acts, beneath, empty_table, in_columns, latest
 from duly.edges.cli.output import away, counted, readable, utc
 from duly.edges.schedule_json import schedule_to_json
 from duly.flow.heads import ENDED, ERROR
@@ -135,17 +135,7 @@ def _wide(schedules: Sequence[Schedule], undeclared: Collection[str], now: datet
         "TENANT": [readable(one.tenant if one.tenant != "default" else "") for one in schedules],
         "WHY": [readable(reason(one)) for one in schedules],
     }
-    columns = {title: cells for title, cells in columns.items() if any(cells)}
-    widths = {title: max(len(cell) for cell in (title, *cells)) for title, cells in columns.items()}
-    shrinking = [title for title in widths if title in ("NAME", "RULE", "ZONE", "TENANT", "WHY")]
-    room = width - sum(widths[title] for title in widths if title not in shrinking) - 2 * len(widths)
-    widths |= fair({title: widths[title] for title in shrinking}, room)
-    drawn = empty_table()
-    for title in columns:
-        drawn.add_column(title, no_wrap=True, width=widths[title], overflow="ellipsis")
-    for row in zip(*columns.values(), strict=True):
-        drawn.add_row(*row)
-    return drawn
+    return in_columns(columns, ("NAME", "RULE", "ZONE", "TENANT", "WHY"), width)
 
 
 def _narrow(schedules: Sequence[Schedule], undeclared: Collection[str], now: datetime, width: int) -> Table:

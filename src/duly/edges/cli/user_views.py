@@ -10,7 +10,7 @@ from rich.text import Text
 
 from duly.core.model import Entry, Event
 from duly.core.users import User
-from duly.edges.cli.event_views import acts, empty_table, fair, latest, timing
+from duly.edges.cli.event_views import acts, empty_table, in_columns, latest, timing
 from duly.edges.cli.output import away, readable, utc
 
 ONE_LINE_EACH = 150
@@ -45,7 +45,7 @@ def table(users: Sequence[User], heads: Mapping[str, Event], now: datetime, widt
 
 def _wide(users: Sequence[User], heads: Mapping[str, Event], width: int) -> Table:
     ahead = [heads.get(user.id) for user in users]
-    columns = {
+    columns: dict[str, Sequence[str | Text]] = {
         "ID": [user.id for user in users],
         "NAME": [full_name(user) for user in users],
         "BORN": [user.date_of_birth.isoformat() for user in users],
@@ -55,17 +55,7 @@ def _wide(users: Sequence[User], heads: Mapping[str, Event], width: int) -> Tabl
         "TENANT": [readable(user.tenant if user.tenant != "default" else "") for user in users],
         "KEY": [readable(user.key or "") for user in users],
     }
-    columns = {title: cells for title, cells in columns.items() if any(cells)}
-    widths = {title: max(len(cell) for cell in (title, *cells)) for title, cells in columns.items()}
-    shrinking = [title for title in widths if title in ("NAME", "ZONE", "", "TENANT", "KEY")]
-    room = width - sum(widths[title] for title in widths if title not in shrinking) - 2 * len(widths)
-    widths |= fair({title: widths[title] for title in shrinking}, room)
-    drawn = empty_table()
-    for title in columns:
-        drawn.add_column(title, no_wrap=True, width=widths[title], overflow="ellipsis")
-    for row in zip(*columns.values(), strict=True):
-        drawn.add_row(*row)
-    return drawn
+    return in_columns(columns, ("NAME", "ZONE", "", "TENANT", "KEY"), width)
 
 
 def _narrow(users: Sequence[User], heads: Mapping[str, Event], now: datetime, width: int) -> Table:
