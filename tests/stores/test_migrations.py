@@ -168,8 +168,15 @@ async def test_what_version_1_had_delivered_is_still_told_in_the_history(
             then.setattr(f"{module}.migrations", lambda _dialect: first, raising=False)
         await store.open(migrate=True)
         event = make_new()
-        await store.add([event])
         async with store.begin() as tx:
+            await tx.execute(
+                spelled(
+                    store,
+                    "INSERT INTO duly.events (id, tenant, type, lane, due, ready, payload, created) "
+                    "VALUES ($1, 'default', 'greet', 'handler:greet', $2, $2, 'null', $2)",
+                ),
+                event.id, store.instant(START),
+            )  # fmt: skip
             completing = "SET status = 'COMPLETED', ready = NULL, worker = 'w1', version = 2, attempts = 1"
             await tx.execute(spelled(store, f"UPDATE duly.events {completing}"))
             telling = (

@@ -144,7 +144,17 @@ def differs(head: Event, anew: NewEvent) -> bool:
     return any(getattr(head, field) != getattr(anew, field) for field in _FOLLOWED)
 
 
-_FOLLOWED = ("lane", "due", "payload_json", "target_json", "retry_json", "occurrence", "timezone", "rule_json")
+_FOLLOWED = (
+    "lane",
+    "destination",
+    "due",
+    "payload_json",
+    "target_json",
+    "retry_json",
+    "occurrence",
+    "timezone",
+    "rule_json",
+)
 
 
 def _still(head: Event, series: Schedule) -> Occurrence | None:

@@ -14,6 +14,7 @@ import msgspec
 
 from duly.core.model import Timer
 from duly.core.retry import Retry
+from duly.core.targets import HTTP, WEBHOOK, spec_problems
 from duly.errors import Invalid, Problem
 
 MAX_PAYLOAD = 1024 * 1024
@@ -91,6 +92,8 @@ def target_problems(target: Any, channels: Collection[str]) -> Iterator[Problem]
     elif (channel := next(iter(target))) not in channels:
         known = ", ".join(sorted(channels)) or "none but Python handlers, which need no target"
         yield Problem("target", f"unknown channel {channel!r:.50}; known: {known}")
+    elif channel in (WEBHOOK, HTTP):
+        yield from spec_problems(channel, target[channel])
 
 
 def retry_problems(retry: Any) -> Iterator[Problem]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from duly.core.failure import storable
-from duly.core.model import Delivered, Event, Failed, Outcome, Rejected, Status, Verdict
+from duly.core.model import Delivered, Event, Failed, Held, Outcome, Rejected, Status, Verdict
 from duly.errors import IllegalTransition
 
 PENDING, PROCESSING = Status.PENDING, Status.PROCESSING
@@ -55,6 +55,9 @@ def judge(outcome: Outcome, event: Event, jitter: float) -> Verdict:
             return Verdict(FAILED, "failed", error=error)
         wait = max(retry.wait(event.attempt, jitter), _bounded(outcome.retry_after))
         return Verdict(PENDING, "failed", error=error, wait=wait)
+    if isinstance(outcome, Held):
+        reason = storable(outcome.reason)
+        return Verdict(PENDING, "held", error=reason, counts=False, held=reason)
     wait = _bounded(outcome.retry_after)
     return Verdict(PENDING, "given back", error=storable(outcome.reason), wait=wait, counts=False)
 

@@ -8,6 +8,7 @@ import msgspec
 
 from duly.core.policies import Policies, stored_policies
 from duly.core.retry import DEFAULT, Retry, read_retry
+from duly.core.targets import destination_of
 from duly.core.timetable import Timetable, stored_timetable
 from duly.core.zones import to_wall
 
@@ -82,6 +83,7 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     held: str | None = None
     gated: bool = False
     rule_json: str | None = None
+    destination: str | None = None
 
 
 # A msgspec struct, not a dataclass: a frozen dataclass of this size takes 4 µs to make, this 0.1,
@@ -119,6 +121,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     zone_data: str | None = None  # the edition of the zone data that gave the instant, where it depends on that
     gated: bool = False  # its schedule limits how many are under way, so its end lets the next one start
     rule_json: str | None = None  # by which its series continues, where that is a user's and no schedule says so
+    destination: str | None = None  # whom its target names, where limits apply to that
 
     @property
     def payload(self) -> Any:
@@ -170,6 +173,7 @@ class Failed(msgspec.Struct, frozen=True):
 
     error: str
     retry_after: timedelta | None = None
+    outage: bool = False  # as if the destination were down: enough of these, and it is parked
 
 
 class Rejected(msgspec.Struct, frozen=True):
@@ -185,7 +189,13 @@ class Unreachable(msgspec.Struct, frozen=True):
     retry_after: timedelta = timedelta(seconds=5)
 
 
-Outcome = Delivered | Failed | Rejected | Unreachable
+class Held(msgspec.Struct, frozen=True):
+    """Its destination is parked or disabled: no attempt is spent, and it waits until that is over."""
+
+    reason: str
+
+
+Outcome = Delivered | Failed | Rejected | Unreachable | Held
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
@@ -196,6 +206,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     error: str | None = None
     wait: timedelta | None = None  # PENDING again, this long after the store's now
     counts: bool = True  # whether it was an attempt
+    held: str | None = None  # PENDING again, and held for this reason
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False):
@@ -262,6 +273,10 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def lane(self) -> str:
         return lane_of(self.type, self.target)
+
+    @property
+    def destination(self) -> str | None:
+        return destination_of(self.target)
 
 
 class Entry(msgspec.Struct, frozen=True):

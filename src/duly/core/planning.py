@@ -6,13 +6,14 @@ from datetime import UTC, datetime, timedelta
 from duly.core.checks import due_problems, name_problems, timer_problems, write_json
 from duly.core.model import NewEvent, Timer, lane_of
 from duly.core.retry import retry_text
+from duly.core.targets import destination_of
 from duly.errors import Invalid, Problem
 
 NewId = Callable[[], str]
 NewIds = Callable[[int], Sequence[str]]
 
-Kinds = dict[tuple[object, ...], tuple[str, str | None]]
-"""What a batch repeats is checked and written once: for timers of one kind, their lane and retry policy."""
+Kinds = dict[tuple[object, ...], tuple[str, str | None, str | None]]
+"""What a batch repeats is checked and written once: for timers of one kind, the lane, retry policy and destination."""
 
 
 def plan(timers: Sequence[object], channels: Collection[str], new_ids: NewIds) -> list[NewEvent]:
@@ -46,8 +47,8 @@ def _made(timer: object, new_id: str, channels: Collection[str], kinds: Kinds) -
     if common is None:
         if found := list(timer_problems(timer, channels)):
             return found
-        common = kinds[kind] = lane_of(timer.type, timer.target), retry_text(timer.retry)
-    lane, retry = common
+        common = kinds[kind] = lane_of(timer.type, timer.target), retry_text(timer.retry), destination_of(timer.target)
+    lane, retry, destination = common
     due = timer.due
     return NewEvent(
         id=new_id,
@@ -61,10 +62,11 @@ def _made(timer: object, new_id: str, channels: Collection[str], kinds: Kinds) -
         target_json=target,
         retry_json=retry,
         correlation_id=timer.correlation_id,
+        destination=destination,
     )
 
 
-def _known(kind: tuple[object, ...], kinds: Kinds) -> tuple[str, str | None] | None:
+def _known(kind: tuple[object, ...], kinds: Kinds) -> tuple[str, str | None, str | None] | None:
     try:
         return kinds.get(kind)
     except TypeError:  # a field that cannot even be looked up is certainly not sound

@@ -179,6 +179,7 @@ def event_of(schedule: Schedule, id: str, occurrence: str, **fields: Any) -> New
         tenant=schedule.tenant,
         type=schedule.type,
         lane=schedule.lane,
+        destination=schedule.destination,
         payload_json=schedule.payload_json,
         target_json=schedule.target_json,
         retry_json=schedule.retry_json,

@@ -14,10 +14,11 @@ from duly.stores.asking import FIRST_ID, Asking, Columns
 
 HEAD_COLUMNS = (
     "id tenant type lane due payload_json target_json retry_json series occurrence head scheduled timezone zone_data "
-    "held gated correlation_id rule_json"
+    "held gated correlation_id rule_json destination"
 ).split()
 RESHAPED_COLUMNS = (
-    "type lane due payload_json target_json retry_json occurrence scheduled timezone zone_data held rule_json"
+    "type lane due payload_json target_json retry_json occurrence scheduled timezone zone_data held rule_json "
+    "destination"
 ).split()
 
 WAITING = f"{FULL}%"

@@ -18,7 +18,9 @@ from duly.stores.schedule_statements import ScheduleStatements
 from duly.stores.specs import Dialect, compile_spec
 from duly.stores.user_statements import UserStatements
 
-EVENT_COLUMNS = "id tenant type lane due delay payload_json target_json retry_json key correlation_id".split()
+EVENT_COLUMNS = (
+    "id tenant type lane due delay payload_json target_json retry_json key correlation_id destination".split()
+)
 
 
 class Statements(ScheduleStatements, UserStatements, ABC):
@@ -95,7 +97,7 @@ class Statements(ScheduleStatements, UserStatements, ABC):
         return self.statement("by_keys", keys)
 
     def read_put(self, rows: Sequence[Any]) -> dict[tuple[str, str], Added]:
-        added = [Added(self.read_event(row), "created" if row[30] else "moved") for row in rows]
+        added = [Added(self.read_event(row), "created" if row[31] else "moved") for row in rows]
         return {(a.event.tenant, a.event.key or a.event.id): a for a in added}
 
     def read_keys(self, rows: Sequence[Any]) -> dict[tuple[str, str], Added]:
@@ -197,6 +199,7 @@ class Statements(ScheduleStatements, UserStatements, ABC):
             "error": [s.verdict.error for s in settlements],
             "wait": [None if s.verdict.wait is None else self.span(s.verdict.wait) for s in settlements],
             "counts": [int(s.verdict.counts) for s in settlements],
+            "held": [s.verdict.held for s in settlements],
         }
         return {row[0] for row in await self.ask("settle", values, worker=worker)}
 

@@ -54,11 +54,13 @@ class Table(NamedTuple):
         return f"COPY duly.{self.name} ({', '.join(self.columns)}) FROM STDIN (FORMAT binary)"
 
 
-TIMERS = Table("events", "tenant type lane target retry created id due ready correlation_id payload".split())
+TIMERS = Table(
+    "events", "tenant type lane target retry destination created id due ready correlation_id payload".split()
+)
 HEADS = Table(
     "events",
-    "tenant type lane target retry zone_data head created id due ready scheduled series occurrence timezone rule "
-    "payload".split(),
+    "tenant type lane target retry destination zone_data head created id due ready scheduled series occurrence "
+    "timezone rule payload".split(),
 )
 USERS = Table(
     "users",
@@ -137,7 +139,7 @@ class Timers:
 
     def row(self, timed: tuple[NewEvent, datetime]) -> Sequence[bytes]:
         event, due = timed
-        kind = (event.tenant, event.type, event.lane, event.target_json, event.retry_json)
+        kind = (event.tenant, event.type, event.lane, event.target_json, event.retry_json, event.destination)
         common = self._shared.get(kind)
         if common is None:
             common = self._shared[kind] = b"".join((_pack_width(len(TIMERS.columns)), *map(_text, kind), self._created))
@@ -158,7 +160,9 @@ class Heads:
         self._shared: dict[Kind, bytes] = {}
 
     def row(self, head: NewEvent) -> Sequence[bytes]:
-        kind = (head.tenant, head.type, head.lane, head.target_json, head.retry_json, head.zone_data)
+        kind = (
+            head.tenant, head.type, head.lane, head.target_json, head.retry_json, head.destination, head.zone_data,
+        )  # fmt: skip
         common = self._shared.get(kind)
         if common is None:
             width = _pack_width(len(HEADS.columns))

@@ -18,12 +18,12 @@ interval '1 microsecond'
 e.id::text, e.tenant, e.type, e.lane, e.status, e.due, e.ready, e.version, e.attempts,
 e.unsettled - (e.status = 'PROCESSING')::int AS interruptions, e.stands_for, e.payload::text, e.target::text,
 e.retry::text, e.key, e.correlation_id, e.series, e.occurrence, e.head, e.held, e.last_error, e.created, e.claimed,
-e.executed, e.worker, e.scheduled, e.timezone, e.zone_data, e.gated, e.rule::text
+e.executed, e.worker, e.scheduled, e.timezone, e.zone_data, e.gated, e.rule::text, e.destination
 
 -- fragment: claimed
 e.id::text, e.tenant, e.type, e.lane, e.due, e.version, e.attempts, e.stands_for, e.payload::text, e.target::text,
 e.retry::text, e.key, e.correlation_id, e.series, e.occurrence, e.head, e.last_error, e.created,
-e.scheduled, e.timezone, e.zone_data, e.gated
+e.scheduled, e.timezone, e.zone_data, e.gated, e.destination
 
 -- fragment: iso
 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'
@@ -51,11 +51,12 @@ WITH given AS MATERIALIZED (
     SELECT *, coalesce(due, {now} + delay * {us}) AS at
     FROM unnest(:id::uuid[], :tenant::text[], :type::text[], :lane::text[], :due::timestamptz[],
                 :delay::bigint[], :payload_json::text[], :target_json::text[], :retry_json::text[],
-                :key::text[], :correlation_id::text[])
-      AS given (id, tenant, type, lane, due, delay, payload, target, retry, key, correlation_id)
+                :key::text[], :correlation_id::text[], :destination::text[])
+      AS given (id, tenant, type, lane, due, delay, payload, target, retry, key, correlation_id, destination)
 ), written AS (
-    INSERT INTO duly.events (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, created)
-    SELECT id, tenant, type, lane, at, at, payload::json, target::json, retry::json, key, correlation_id, {now}
+    INSERT INTO duly.events (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, destination,
+                             created)
+    SELECT id, tenant, type, lane, at, at, payload::json, target::json, retry::json, key, correlation_id, destination, {now}
     FROM given
 )
 SELECT count(pg_notify('duly', lane)::text)
@@ -70,21 +71,22 @@ WITH given AS MATERIALIZED (
     SELECT *, coalesce(due, {now} + delay * {us}) AS at
     FROM unnest(:id::uuid[], :tenant::text[], :type::text[], :lane::text[], :due::timestamptz[],
                 :delay::bigint[], :payload_json::text[], :target_json::text[], :retry_json::text[],
-                :key::text[], :correlation_id::text[])
-      AS given (id, tenant, type, lane, due, delay, payload, target, retry, key, correlation_id)
+                :key::text[], :correlation_id::text[], :destination::text[])
+      AS given (id, tenant, type, lane, due, delay, payload, target, retry, key, correlation_id, destination)
 ), before AS MATERIALIZED (
     -- Locked, so that what the history calls old is what was replaced, whoever else puts the same key.
     SELECT e.id, e.due FROM given JOIN duly.events AS e
       ON e.tenant = given.tenant AND e.key = given.key AND e.key IS NOT NULL AND e.status <> 'CANCELLED'
     FOR UPDATE OF e
 ), e AS (
-    INSERT INTO duly.events AS old (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, created)
-    SELECT id, tenant, type, lane, at, at, payload::json, target::json, retry::json, key, correlation_id, {now}
+    INSERT INTO duly.events AS old (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, destination,
+                             created)
+    SELECT id, tenant, type, lane, at, at, payload::json, target::json, retry::json, key, correlation_id, destination, {now}
     FROM given WHERE (SELECT count(*) FROM before) >= 0
     ON CONFLICT (tenant, key) WHERE key IS NOT NULL AND status <> 'CANCELLED' DO UPDATE
     SET type = excluded.type, lane = excluded.lane, due = excluded.due, ready = excluded.ready,
         payload = excluded.payload, target = excluded.target, retry = excluded.retry,
-        correlation_id = excluded.correlation_id
+        correlation_id = excluded.correlation_id, destination = excluded.destination
     WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0
       AND (old.type, old.due, old.payload::text, old.target::text, old.retry::text, old.correlation_id)
           IS DISTINCT FROM (excluded.type, excluded.due, excluded.payload::text, excluded.target::text,
@@ -233,11 +235,12 @@ WITH settled AS (
     SET status = verdict.status,
         ready = CASE WHEN verdict.wait = 0 AND verdict.counts = 0 AND e.attempts = 0 THEN e.due
                      ELSE {now} + verdict.wait * {us} END,
+        held = verdict.held,
         attempts = e.attempts + verdict.counts,
         unsettled = e.unsettled - 1,
         last_error = coalesce(verdict.error, e.last_error)
     FROM unnest(:id::uuid[], :version::int[], :status::text[], :act::text[], :error::text[], :wait::bigint[],
-                :counts::int[]) AS verdict (id, version, status, act, error, wait, counts)
+                :counts::int[], :held::text[]) AS verdict (id, version, status, act, error, wait, counts, held)
     WHERE e.id = verdict.id AND e.version = verdict.version AND e.status = CASE WHEN verdict.id IS NOT NULL THEN 'PROCESSING' END
     RETURNING e.id, e.version, e.attempts, e.claimed, verdict.act, verdict.error, verdict.counts
 ), audit AS (
@@ -305,16 +308,16 @@ RETURNING s.id::text
 -- name: plant
 WITH e AS (
     INSERT INTO duly.events (id, tenant, type, lane, due, ready, payload, target, retry, series, occurrence, head,
-                             scheduled, timezone, zone_data, held, gated, correlation_id, rule, created)
+                             scheduled, timezone, zone_data, held, gated, correlation_id, rule, destination, created)
     SELECT id, tenant, type, lane, coalesce(due, {now}), CASE WHEN held IS NULL THEN coalesce(due, {now}) END,
            payload::json, target::json, retry::json, series, occurrence, head, coalesce(scheduled, {now}), timezone,
-           zone_data, held, gated, correlation_id, rule::json, {now}
+           zone_data, held, gated, correlation_id, rule::json, destination, {now}
     FROM unnest(:id::uuid[], :tenant::text[], :type::text[], :lane::text[], :due::timestamptz[],
                 :payload_json::text[], :target_json::text[], :retry_json::text[], :series::text[], :occurrence::text[],
                 :head::boolean[], :scheduled::timestamptz[], :timezone::text[], :zone_data::text[], :held::text[],
-                :gated::boolean[], :correlation_id::text[], :rule_json::text[])
+                :gated::boolean[], :correlation_id::text[], :rule_json::text[], :destination::text[])
       AS given (id, tenant, type, lane, due, payload, target, retry, series, occurrence, head, scheduled, timezone,
-                zone_data, held, gated, correlation_id, rule)
+                zone_data, held, gated, correlation_id, rule, destination)
     ON CONFLICT (series, occurrence) WHERE series IS NOT NULL DO NOTHING
     RETURNING id, lane, ready
 )
@@ -519,12 +522,13 @@ WITH e AS (
     SET type = given.type, lane = given.lane, due = given.due, ready = CASE WHEN given.held IS NULL THEN given.due END,
         held = given.held, payload = given.payload::json, target = given.target::json, retry = given.retry::json,
         occurrence = given.occurrence, scheduled = given.scheduled, timezone = given.timezone,
-        zone_data = given.zone_data, rule = given.rule::json
+        zone_data = given.zone_data, rule = given.rule::json, destination = given.destination
     FROM unnest(:id::uuid[], :type::text[], :lane::text[], :due::timestamptz[], :payload_json::text[],
                 :target_json::text[], :retry_json::text[], :occurrence::text[], :scheduled::timestamptz[],
-                :timezone::text[], :zone_data::text[], :held::text[], :rule_json::text[], :act::text[], :detail::text[])
+                :timezone::text[], :zone_data::text[], :held::text[], :rule_json::text[], :destination::text[],
+                :act::text[], :detail::text[])
       AS given (id, type, lane, due, payload, target, retry, occurrence, scheduled, timezone, zone_data, held, rule,
-                act, detail)
+                destination, act, detail)
     WHERE e.id = given.id
     RETURNING e.id, e.lane, e.ready, e.version, given.act, given.detail
 ), audit AS (

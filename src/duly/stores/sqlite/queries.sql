@@ -6,11 +6,11 @@
 -- fragment: event
 id, tenant, type, lane, status, due, ready, version, attempts, unsettled - (status = 'PROCESSING'), stands_for,
 payload, target, retry, key, correlation_id, series, occurrence, head, held, last_error, created, claimed,
-executed, worker, scheduled, timezone, zone_data, gated, rule
+executed, worker, scheduled, timezone, zone_data, gated, rule, destination
 
 -- fragment: claimed
 id, tenant, type, lane, due, version, attempts, stands_for, payload, target, retry, key, correlation_id, series,
-occurrence, head, last_error, created, scheduled, timezone, zone_data, gated
+occurrence, head, last_error, created, scheduled, timezone, zone_data, gated, destination
 
 -- fragment: schedule
 s.id, s.tenant, s.name, s.type, s.rule, s.timezone, s.policies, s.payload, s.target, s.retry, s.enabled, s.halted,
@@ -27,10 +27,10 @@ SELECT :now
 
 -- name: add
 -- (jsonb_each: a row of json_each is text, which each `->>` would have to read again.)
-INSERT INTO events (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, created)
+INSERT INTO events (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, destination, created)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3,
        coalesce(value ->> 4, :now + (value ->> 5)), coalesce(value ->> 4, :now + (value ->> 5)),
-       value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, :now
+       value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, :now
 FROM jsonb_each(:rows)
 
 -- name: notify (read)
@@ -48,15 +48,15 @@ WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0
   AND (old.type, old.due, old.payload, coalesce(old.target, ''), coalesce(old.retry, ''), coalesce(old.correlation_id, ''))
       <> (value ->> 2, coalesce(value ->> 4, :now + (value ->> 5)), value ->> 6, coalesce(value ->> 7, ''),
           coalesce(value ->> 8, ''), coalesce(value ->> 10, ''));
-INSERT INTO events AS old (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, created)
+INSERT INTO events AS old (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, destination, created)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3,
        coalesce(value ->> 4, :now + (value ->> 5)), coalesce(value ->> 4, :now + (value ->> 5)),
-       value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, :now
+       value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, :now
 FROM jsonb_each(:rows) WHERE true
 ON CONFLICT (tenant, key) WHERE key IS NOT NULL AND status <> 'CANCELLED' DO UPDATE
 SET type = excluded.type, lane = excluded.lane, due = excluded.due, ready = excluded.ready,
     payload = excluded.payload, target = excluded.target, retry = excluded.retry,
-    correlation_id = excluded.correlation_id
+    correlation_id = excluded.correlation_id, destination = excluded.destination
 WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0
   AND (old.type, old.due, old.payload, coalesce(old.target, ''), coalesce(old.retry, ''), coalesce(old.correlation_id, ''))
       <> (excluded.type, excluded.due, excluded.payload, coalesce(excluded.target, ''), coalesce(excluded.retry, ''),
@@ -156,12 +156,12 @@ FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0
 WHERE e.version = value ->> 1 AND e.status = 'PROCESSING';
 UPDATE events
 SET status = verdict.status,
-    ready = iif(verdict.wait = 0 AND verdict.counts = 0 AND attempts = 0, due, :now + verdict.wait),
+    ready = iif(verdict.wait = 0 AND verdict.counts = 0 AND attempts = 0, due, :now + verdict.wait), held = verdict.held,
     attempts = attempts + verdict.counts,
     unsettled = unsettled - 1,
     last_error = coalesce(verdict.error, last_error)
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 2 AS status, value ->> 4 AS error,
-             value ->> 5 AS wait, value ->> 6 AS counts FROM json_each(:rows)) AS verdict
+             value ->> 5 AS wait, value ->> 6 AS counts, value ->> 7 AS held FROM json_each(:rows)) AS verdict
 WHERE events.id = verdict.id AND events.version = verdict.version AND events.status = 'PROCESSING'
 RETURNING id
 
@@ -219,11 +219,11 @@ WHERE schedules.id = verdict.id
 
 -- name: plant
 INSERT INTO events (id, tenant, type, lane, due, ready, payload, target, retry, series, occurrence, head, scheduled,
-                    timezone, zone_data, held, gated, correlation_id, rule, created)
+                    timezone, zone_data, held, gated, correlation_id, rule, destination, created)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, coalesce(value ->> 4, :now),
        iif(value ->> 14 IS NULL, coalesce(value ->> 4, :now), NULL), value ->> 5, value ->> 6,
        value ->> 7, value ->> 8, value ->> 9, value ->> 10, coalesce(value ->> 11, :now), value ->> 12, value ->> 13,
-       value ->> 14, value ->> 15, value ->> 16, value ->> 17, :now
+       value ->> 14, value ->> 15, value ->> 16, value ->> 17, value ->> 18, :now
 FROM json_each(:rows) WHERE true
 ON CONFLICT (series, occurrence) WHERE series IS NOT NULL DO NOTHING
 RETURNING id
@@ -357,15 +357,16 @@ SELECT id FROM events WHERE series = :series AND head
 -- name: reshape
 -- Heads that have not started follow their schedules or users, in place.
 INSERT INTO journal (subject, at, act, worker, version, detail)
-SELECT e.id, :now, value ->> 13, :by, e.version, value ->> 14 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0;
+SELECT e.id, :now, value ->> 14, :by, e.version, value ->> 15 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0;
 UPDATE events
 SET type = given.type, lane = given.lane, due = given.due, ready = iif(given.held IS NULL, given.due, NULL),
     held = given.held, payload = given.payload, target = given.target, retry = given.retry,
     occurrence = given.occurrence, scheduled = given.scheduled, timezone = given.timezone,
-    zone_data = given.zone_data, rule = given.rule
+    zone_data = given.zone_data, rule = given.rule, destination = given.destination
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS type, value ->> 2 AS lane, value ->> 3 AS due, value ->> 4 AS payload,
              value ->> 5 AS target, value ->> 6 AS retry, value ->> 7 AS occurrence, value ->> 8 AS scheduled,
-             value ->> 9 AS timezone, value ->> 10 AS zone_data, value ->> 11 AS held, value ->> 12 AS rule
+             value ->> 9 AS timezone, value ->> 10 AS zone_data, value ->> 11 AS held, value ->> 12 AS rule,
+             value ->> 13 AS destination
       FROM json_each(:rows)) AS given
 WHERE events.id = given.id
 RETURNING id

@@ -98,23 +98,25 @@ class SqliteStatements(Statements):
     def read_event(self, row: Any) -> Event:
         (id, tenant, type, lane, status, due, ready, version, attempts, interruptions, stands_for, payload, target,
          retry, key, correlation_id, series, occurrence, head, held, last_error, created, claimed, executed,
-         worker, scheduled, timezone, zone_data, gated, rule) = row[:30]  # fmt: skip
+         worker, scheduled, timezone, zone_data, gated, rule, destination) = row[:31]  # fmt: skip
         return Event(
             id, tenant, type, lane, STATUSES[status], from_micros(due), None if ready is None else from_micros(ready),
             version, attempts, interruptions, stands_for, payload, target, retry, key, correlation_id, series,
             occurrence, bool(head), held, last_error, from_micros(created),
             None if claimed is None else from_micros(claimed), None if executed is None else from_micros(executed),
             worker, None if scheduled is None else from_micros(scheduled), timezone, zone_data, bool(gated), rule,
+            destination,
         )  # fmt: skip
 
     def read_claimed(self, row: Any, claimed: datetime, until: datetime, worker: str) -> Event:
         (id, tenant, type, lane, due, version, attempts, stands_for, payload, target, retry, key, correlation_id,
-         series, occurrence, head, last_error, created, scheduled, timezone, zone_data, gated, _) = row  # fmt: skip
+         series, occurrence, head, last_error, created, scheduled, timezone, zone_data, gated, destination,
+         _) = row  # fmt: skip
         return Event(
             id, tenant, type, lane, Status.PROCESSING, from_micros(due), until, version, attempts, 0, stands_for,
             payload, target, retry, key, correlation_id, series, occurrence, bool(head), None, last_error,
             from_micros(created), claimed, None, worker, None if scheduled is None else from_micros(scheduled),
-            timezone, zone_data, bool(gated),
+            timezone, zone_data, bool(gated), None, destination,
         )  # fmt: skip
 
     def settled(self, ids: Sequence[str], rows: Sequence[Any]) -> set[str]:
@@ -126,7 +128,7 @@ class SqliteStatements(Statements):
         heads.sort(key=by_due)
         ids = {(head.series or "").partition(":")[2] for head in heads if head.rule_json is None}
         found = await self.schedules(sorted(ids)) if ids else []
-        return Heads(heads, found, from_micros(rows[0][30] if rows else 0))
+        return Heads(heads, found, from_micros(rows[0][31] if rows else 0))
 
     def horizon_parameters(self, lanes: Sequence[str], seen: Seen) -> dict[str, Any]:
         return {"lanes": self.listed(lanes)}

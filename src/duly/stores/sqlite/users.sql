@@ -7,7 +7,7 @@ created, created_by, updated, usual_time
 -- fragment: of_head
 e.id, e.tenant, e.type, e.lane, e.status, e.due, e.ready, e.version, e.attempts, e.unsettled - (e.status = 'PROCESSING'),
 e.stands_for, e.payload, e.target, e.retry, e.key, e.correlation_id, e.series, e.occurrence, e.head, e.held,
-e.last_error, e.created, e.claimed, e.executed, e.worker, e.scheduled, e.timezone, e.zone_data, e.gated, e.rule
+e.last_error, e.created, e.claimed, e.executed, e.worker, e.scheduled, e.timezone, e.zone_data, e.gated, e.rule, e.destination
 
 -- fragment: of_users
 -- (A user's series begin with `user:<id>:`, and `;` is the character after the colon. CROSS JOIN: in this order.)
