@@ -2,13 +2,16 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import time, timedelta
+from ipaddress import ip_network
 from typing import Any
 
 import msgspec
 
+from duly.core.addresses import Network, read_networks
 from duly.core.durations import EXAMPLES, format_duration, parse_duration
+from duly.core.secrets import MAKE_KEY, SHORTEST_KEY, Keys
 from duly.core.users import read_time
 from duly.errors import BadSetting, Problem
 
@@ -26,6 +29,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     shutdown_grace: timedelta = timedelta(seconds=25)
     late_after: timedelta = timedelta(minutes=5)
     delivery_time: time = time(9)
+    secret_key: Keys = Keys(None)
+    webhook_allow: tuple[Network, ...] = ()
     log_format: str = "text"
 
 
@@ -60,8 +65,8 @@ def _parse(name: str, variable: str, written: Any) -> Any:
         return _span(variable, written, *_SPANS[name])
     if name in _NUMBERS:
         return _number(variable, written, *_NUMBERS[name])
-    if name == "delivery_time":
-        return _time_of_day(variable, written)
+    if name in _READERS:
+        return _READERS[name](variable, written)
     if name in _CHOICES and written not in _CHOICES[name]:
         raise BadSetting(variable, written, " or ".join(_CHOICES[name]))
     if name == "database_url" and not str(written).startswith(_SCHEMES):
@@ -89,6 +94,27 @@ def _time_of_day(variable: str, written: Any) -> time:
     if isinstance(found, Problem):
         raise BadSetting(variable, written, "a time of day such as 09:00")
     return found
+
+
+def _keys(variable: str, written: Any) -> Keys:
+    keys = written if isinstance(written, Keys) else Keys(str(written))
+    if keys.too_short:
+        raise BadSetting(variable, "***", f"at least {SHORTEST_KEY} characters in each key; {MAKE_KEY}")
+    return keys
+
+
+def _networks(variable: str, written: Any) -> tuple[Network, ...]:
+    try:
+        return tuple(read_networks(written) if isinstance(written, str) else map(ip_network, written))
+    except ValueError as error:
+        raise BadSetting(variable, written, f"networks such as 10.0.0.0/8,fd00::/8 ({error})") from None
+
+
+_READERS: dict[str, Callable[[str, Any], Any]] = {
+    "delivery_time": _time_of_day,
+    "secret_key": _keys,
+    "webhook_allow": _networks,
+}
 
 
 def _number(variable: str, written: Any, least: int, most: int) -> int:

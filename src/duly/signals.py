@@ -106,6 +106,23 @@ class Replanned(msgspec.Struct, frozen=True):
     zone_data: str
 
 
+class DestinationParked(msgspec.Struct, frozen=True):
+    """Nothing more is sent there: its events are held until it answers, or until a person enables it."""
+
+    tenant: str
+    destination: str
+    reason: str
+    gone: bool = False  # it takes a person
+
+
+class DestinationOpened(msgspec.Struct, frozen=True):
+    """It answers again, and what has waited for it is released."""
+
+    tenant: str
+    destination: str
+    after: timedelta
+
+
 class StoreDown(msgspec.Struct, frozen=True):
     error: str
 

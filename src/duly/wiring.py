@@ -5,22 +5,27 @@ import contextlib
 import signal
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from duly.channels.handler import DEADLINE, Handlers
+from duly.channels.lazily import Lazily
 from duly.config import Settings, read_settings, redacted
 from duly.core.event_types import EventTypes, shipped
 from duly.core.model import Event, Schedule, Timer
 from duly.core.recurrence import Rule
 from duly.core.retry import DEFAULT, Retry
+from duly.core.targets import HTTP, WEBHOOK
 from duly.errors import BadSetting, Misuse, StoreUnavailable
 from duly.flow.admin import Events
 from duly.flow.declared import Declared, origin_of, orphaned, put_declared
+from duly.flow.directory import RecentDirectory
 from duly.flow.outage import Outage
 from duly.flow.put_schedule import ScheduleDraft, checked
 from duly.flow.put_users import Calendars
 from duly.flow.schedule import add_timers, put_timer
 from duly.flow.schedules import Schedules
+from duly.flow.targets import Targets
 from duly.flow.users import Users
 from duly.flow.worker import Options, Worker
 from duly.observers.logs import observe_with_logs
@@ -32,6 +37,9 @@ from duly.stores.statements import Statements
 if TYPE_CHECKING:
     from duly.stores.postgres.store import PostgresStore
     from duly.sync import Sync
+
+WEB_DEADLINE = timedelta(minutes=6)
+"""Longer than any target's own, which comes first."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -69,7 +77,8 @@ class Duly:
         **overrides: Any,
     ) -> None:
         self.settings = settings or read_settings(database_url=database_url, **_known(overrides))
-        self._channels = dict(channels or {})
+        web: dict[str, Channel] = {WEBHOOK: Lazily(self._webhook), HTTP: Lazily(self._http)}
+        self._channels = {**web, **(channels or {})}
         self._handlers = Handlers()
         self._declared = Declared()
         self._migrate = migrate
@@ -81,7 +90,9 @@ class Duly:
         self._worker_loop: asyncio.AbstractEventLoop | None = None
         self._sync: Sync | None = None
         self.store = self._opens = open_store(self.settings, clock)
+        self.directory = RecentDirectory(self.store)
         self.events = Events(self.store)
+        self.targets = Targets(self.store, self.directory, self.settings.secret_key, self._signals)
         self.schedules = Schedules(self.store, self._channels, self.transaction_of)
         self.event_types = EventTypes(shipped())
         self.calendars = Calendars(self.event_types, self.settings.delivery_time, self._channels)
@@ -163,6 +174,9 @@ class Duly:
     async def __aexit__(self, *_: object) -> None:
         self._opened -= 1
         if self._opened == 0:
+            for channel in self._channels.values():
+                if (close := getattr(channel, "close", None)) is not None:
+                    await close()
             await self.store.close()
 
     async def run(self, *, signals: bool = True, name: str | None = None) -> None:
@@ -313,8 +327,25 @@ class Duly:
 
     def routes(self) -> dict[str, Route]:
         """Who runs what here: a lane for each handler and each channel."""
-        channels = {name: Route(channel, DEADLINE) for name, channel in self._channels.items()}
+        web = () if find_spec("aiohttp") else (WEBHOOK, HTTP)  # then it takes other workers to serve them
+        channels = {
+            name: Route(channel, WEB_DEADLINE if isinstance(channel, Lazily) else DEADLINE)
+            for name, channel in self._channels.items()
+            if name not in web or not isinstance(channel, Lazily)
+        }
         return {**dict(self._handlers.routes()), **channels}
+
+    def _webhook(self) -> Channel:
+        from duly.channels.sending import Sender
+        from duly.channels.webhook import Webhook
+
+        return Webhook(Sender(self.settings.webhook_allow), self.directory, self.settings.secret_key)
+
+    def _http(self) -> Channel:
+        from duly.channels.http import Http
+        from duly.channels.sending import Sender
+
+        return Http(Sender(self.settings.webhook_allow), self.directory, self.settings.secret_key)
 
     def _new_worker(self, name: str | None) -> Worker:
         if not self._logged:  # not before: what is logged depends on the application's set-up of logging
@@ -328,7 +359,7 @@ class Duly:
             lease=self.settings.lease,
             grace=self.settings.shutdown_grace,
         )
-        return Worker(self.store, self.routes(), options, self._signals, name)
+        return Worker(self.store, self.routes(), options, self._signals, name, self.directory)
 
     async def orphans(self) -> list[Schedule]:
         """The schedules that this program once declared in code, and does not any more. They still fire."""

@@ -11,6 +11,11 @@ def describe(error: BaseException) -> str:
     return storable(f"{type(error).__name__}: {text}" if text else type(error).__name__)
 
 
+def first_line(error: str) -> str:
+    """The fact itself. What follows is what the other side had to say, which may repeat a payload."""
+    return error.partition("\n")[0]
+
+
 def storable(text: object) -> str:
     """Without what PostgreSQL's text cannot hold (NUL, lone surrogates), and not endless."""
     written = text if isinstance(text, str) else repr(text)

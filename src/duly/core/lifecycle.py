@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from duly.core.failure import storable
 from duly.core.model import Delivered, Event, Failed, Held, Outcome, Rejected, Status, Verdict
+from duly.core.targets import waits_for
 from duly.errors import IllegalTransition
 
 PENDING, PROCESSING = Status.PENDING, Status.PROCESSING
@@ -56,8 +57,8 @@ def judge(outcome: Outcome, event: Event, jitter: float) -> Verdict:
         wait = max(retry.wait(event.attempt, jitter), _bounded(outcome.retry_after))
         return Verdict(PENDING, "failed", error=error, wait=wait)
     if isinstance(outcome, Held):
-        reason = storable(outcome.reason)
-        return Verdict(PENDING, "held", error=reason, counts=False, held=reason)
+        reason = f"{waits_for(outcome.destination)}{storable(outcome.reason)}"
+        return Verdict(PENDING, "held", error=reason, counts=False, held=outcome.destination)
     wait = _bounded(outcome.retry_after)
     return Verdict(PENDING, "given back", error=storable(outcome.reason), wait=wait, counts=False)
 

@@ -180,6 +180,7 @@ class Rejected(msgspec.Struct, frozen=True):
     """It will not work; do not try again."""
 
     error: str
+    gone: bool = False  # for good, says the destination: nothing more is to be sent there
 
 
 class Unreachable(msgspec.Struct, frozen=True):
@@ -190,8 +191,9 @@ class Unreachable(msgspec.Struct, frozen=True):
 
 
 class Held(msgspec.Struct, frozen=True):
-    """Its destination is parked or disabled: no attempt is spent, and it waits until that is over."""
+    """What is parked: no attempt is spent, and the event waits until that is over."""
 
+    destination: str
     reason: str
 
 
@@ -206,7 +208,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     error: str | None = None
     wait: timedelta | None = None  # PENDING again, this long after the store's now
     counts: bool = True  # whether it was an attempt
-    held: str | None = None  # PENDING again, and held for this reason
+    held: str | None = None  # PENDING again, and held until this destination is open; the error is the reason
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False):

@@ -114,6 +114,11 @@ def origin_of(url: str) -> str:
     return f"{parts.scheme}://{host}" if parts.port in (None, usual) else f"{parts.scheme}://{host}:{parts.port}"
 
 
+def waits_for(destination: str) -> str:
+    """How the reason begins that holds an event until its destination is open again."""
+    return f"target {destination} "
+
+
 # -- checking
 
 
@@ -155,7 +160,7 @@ def request_problems(path: str, spec: Mapping[str, Any]) -> Iterator[Problem]:
     if "timeout" in spec:
         yield from _timeout_problems(f"{path}.timeout", spec["timeout"])
     if "headers" in spec:
-        yield from _header_problems(f"{path}.headers", spec["headers"])
+        yield from header_problems(f"{path}.headers", spec["headers"])
 
 
 def url_problems(path: str, url: Any) -> Iterator[Problem]:
@@ -228,7 +233,7 @@ def _timeout_problems(path: str, written: Any) -> Iterator[Problem]:
         yield Problem(path, f"must be from {format_duration(least)} to {format_duration(most)}, not {written!r:.50}")
 
 
-def _header_problems(path: str, headers: Any) -> Iterator[Problem]:
+def header_problems(path: str, headers: Any) -> Iterator[Problem]:
     if not isinstance(headers, dict):
         yield Problem(path, f"expected an object of names and values, not {type(headers).__name__}")
         return

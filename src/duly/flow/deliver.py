@@ -6,6 +6,7 @@ from duly.core.failure import describe
 from duly.core.lifecycle import DELIVERED
 from duly.core.model import Delivered, Event, Failed, Outcome, Settlement, Unreachable
 from duly.errors import StoreUnavailable
+from duly.flow.destinations import Destinations
 from duly.flow.gates import let_go_after
 from duly.flow.passes import Passes, tally_of
 from duly.flow.settle import completed
@@ -13,9 +14,13 @@ from duly.ports import Route, Store, Transaction, TransactionalChannel
 from duly.signals import Lost
 
 
-async def deliver(event: Event, route: Route) -> Outcome:
+async def deliver(event: Event, route: Route, destinations: Destinations) -> Outcome:
     try:
-        return await route.channel.deliver(event)
+        if (held := await destinations.closed(event)) is not None:
+            return held
+        return await destinations.tried(event, await route.channel.deliver(event))
+    except StoreUnavailable as error:  # it could not even be asked whether the destination is open
+        return Unreachable(describe(error))
     except Exception as error:  # a channel returns its failures; one that raises is a bug in that channel
         return Failed(f"{type(route.channel).__name__} raised {describe(error)}")
 

@@ -38,7 +38,7 @@ async def settle(store: Store, settlements: Sequence[Settlement], worker: str, s
             signals.emit(DeadLettered(event, verdict.error or ""))
         elif verdict.counts:
             signals.emit(Retried(event, verdict.error or "", verdict.wait or NOW))
-        else:
+        elif verdict.held is None:
             signals.emit(GivenBack(event, verdict.error or ""))
     return tally
 

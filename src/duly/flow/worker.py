@@ -19,8 +19,11 @@ from duly.errors import StoreUnavailable
 from duly.flow.ahead import Ahead
 from duly.flow.claim import Frontier, claim, claim_alone, claim_heads, share
 from duly.flow.deliver import deliver, deliver_and_settle
+from duly.flow.destinations import Destinations
+from duly.flow.directory import RecentDirectory
 from duly.flow.gates import look_after_held
 from duly.flow.outage import Outage
+from duly.flow.parking import look_after_parked
 from duly.flow.passes import Passes
 from duly.flow.pool import Pool
 from duly.flow.room import Room
@@ -68,10 +71,12 @@ class Worker:
         options: Options,
         signals: Signals,
         name: str | None = None,
+        directory: RecentDirectory | None = None,
     ) -> None:
         self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
         self._store, self._routes, self._options, self._signals = store, routes, options, signals
         self._lanes = list(routes)
+        self._directory = directory or RecentDirectory(store)
         self._outage = Outage(signals)
         self._passes = Passes(self.name, signals)
         self._asleep = False  # until there is something to claim
@@ -111,6 +116,7 @@ class Worker:
         async with self._at_work():
             in_vain = 0
             await look_after_held(self._store)
+            await self._try_parked()
             while in_vain <= len(self._lanes):  # with little room, a claim looks only at some of them
                 self._heads_at = 0.0  # what has just ended may have let one go
                 in_vain = 0 if await self._claim() or self._decided else in_vain + 1
@@ -127,11 +133,21 @@ class Worker:
 
     @contextlib.asynccontextmanager
     async def _at_work(self) -> AsyncIterator[None]:
+        self._destinations = Destinations(
+            self._store, self._directory, self._options.concurrency, self.name, self._signals
+        )
         self._settler = Settler(self._store, self.name, self._passes, self._outage, self._wake)
         self._pool = Pool(self._routes, self._options.concurrency, self._attempt, self._finished, self._signals)
         self._soon = Ahead(self._store, self.name, self._options.lease, self._start, self._signals, self._outage)
         self._room = Room(self._options.concurrency, self._options.batch_size, self._pool, self._soon)
-        works = self._settler.run(), self._beat(), self._sweep(), self._soon.run(), self._look_after()
+        works = (
+            self._settler.run(),
+            self._beat(),
+            self._sweep(),
+            self._soon.run(),
+            self._look_after(),
+            self._destinations.run(),
+        )
         helpers = [asyncio.create_task(work) for work in works]
         for helper in helpers:
             helper.add_done_callback(self._helper_ended)
@@ -141,6 +157,8 @@ class Worker:
             for helper in helpers:
                 helper.cancel()
             await asyncio.gather(*helpers, return_exceptions=True)
+            with contextlib.suppress(StoreUnavailable):  # what is down will be found down again
+                await self._destinations.write_down()
         if self._broken is not None:
             raise self._broken
 
@@ -281,6 +299,7 @@ class Worker:
             await self._roomier.wait()
 
     def _finished(self, event: Event, outcome: Outcome | None) -> None:
+        self._destinations.ended(event, outcome)
         if outcome is not None:
             if (tx := self._lent.pop(event.id, None)) is not None:  # taken away from a handler that has it still
                 tx.abandon()
@@ -297,7 +316,7 @@ class Worker:
     def _attempt(self, event: Event, route: Route) -> Coroutine[Any, Any, Outcome | None]:
         if route.transactional:
             return deliver_and_settle(event, route, self._store, self.name, self._passes, self._lent)
-        return deliver(event, route)
+        return deliver(event, route, self._destinations)
 
     async def _finish_all(self, *, even_if_stopping: bool = False, within: float = math.inf) -> None:
         """Return when nothing is under way and everything is settled, or when it is time to drain instead."""
@@ -358,6 +377,13 @@ class Worker:
             await asyncio.sleep(self._options.poll_interval.total_seconds())
             with contextlib.suppress(StoreUnavailable):  # others tell of that
                 await look_after_held(self._store)
+                await self._try_parked()
+
+    async def _try_parked(self) -> None:
+        probes = await look_after_parked(self._store, self._lanes, self.name, self._options.lease)
+        if probes:
+            self._destinations.trying(probes)
+            self._start(probes)
 
     async def _sweep(self) -> None:
         while True:

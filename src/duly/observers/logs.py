@@ -7,11 +7,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from duly.core.failure import first_line
 from duly.core.model import Event
 from duly.core.recurrence import instant_name
 from duly.signals import (
     Completed,
     DeadLettered,
+    DestinationOpened,
+    DestinationParked,
     GivenBack,
     Halted,
     HandlerAbandoned,
@@ -99,9 +102,11 @@ _TELL: dict[type, Callable[[Any], None]] = {
         s.event,
         attempt=s.event.attempt,
         wait=_seconds(s.wait),
-        error=s.error,
+        error=first_line(s.error),
     ),
-    DeadLettered: lambda s: _tell(logging.ERROR, "event.failed", s.event, attempt=s.event.attempt, error=s.error),
+    DeadLettered: lambda s: _tell(
+        logging.ERROR, "event.failed", s.event, attempt=s.event.attempt, error=first_line(s.error)
+    ),
     GivenBack: lambda s: _tell(logging.INFO, "event.given_back", s.event, reason=s.reason),
     Interrupted: lambda s: _tell(logging.WARNING, "event.interrupted", s.event, interruptions=s.event.interruptions),
     Lost: lambda s: _tell(logging.WARNING, "event.lost", s.event, version=s.event.version, verdict=s.act),
@@ -112,6 +117,16 @@ _TELL: dict[type, Callable[[Any], None]] = {
         logging.INFO if s.reason == "ended" else logging.WARNING, "schedule.halted", schedule=s.name, reason=s.reason
     ),
     HandlerAbandoned: lambda s: _tell(logging.ERROR, "handler.abandoned", s.event, deadline=_seconds(s.deadline)),
+    DestinationParked: lambda s: _tell(
+        logging.ERROR if s.gone else logging.WARNING,
+        "target.disabled" if s.gone else "target.parked",
+        tenant=s.tenant,
+        target=s.destination,
+        reason=first_line(s.reason),
+    ),
+    DestinationOpened: lambda s: _tell(
+        logging.WARNING, "target.opened", tenant=s.tenant, target=s.destination, after=_seconds(s.after)
+    ),
     StoreDown: lambda s: _tell(logging.ERROR, "store.unreachable", error=s.error),
     StoreUp: lambda s: _tell(logging.WARNING, "store.back", after=_seconds(s.after)),
     PassEnded: _pass_ended,

@@ -1,10 +1,12 @@
-"""Reads a dialect's queries.sql and users.sql: named queries with ``:name`` parameters and ``{name}`` fragments."""
+"""Reads a dialect's queries: named queries with ``:name`` parameters and ``{name}`` fragments."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+
+FILES = ("queries.sql", "users.sql", "targets.sql")
 
 _HEADER = re.compile(r"^-- (name|fragment): (\w+)( \(read\))?\n", re.MULTILINE)
 _COMMENT = re.compile(r"--.*")
@@ -36,7 +38,7 @@ class Query:
 @lru_cache
 def load(dialect: str) -> Mapping[str, Query]:
     folder = files("duly.stores") / dialect
-    text = "\n".join((folder / name).read_text(encoding="utf-8") for name in ("queries.sql", "users.sql"))
+    text = "\n".join((folder / name).read_text(encoding="utf-8") for name in FILES)
     parts = _HEADER.split(text)[1:]
     fragments: dict[str, str] = {}
     queries: dict[str, Query] = {}

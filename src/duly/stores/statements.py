@@ -16,6 +16,7 @@ from duly.stores.asking import EPOCH, Columns
 from duly.stores.queries import Query, load
 from duly.stores.schedule_statements import ScheduleStatements
 from duly.stores.specs import Dialect, compile_spec
+from duly.stores.target_statements import TargetStatements
 from duly.stores.user_statements import UserStatements
 
 EVENT_COLUMNS = (
@@ -23,7 +24,7 @@ EVENT_COLUMNS = (
 )
 
 
-class Statements(ScheduleStatements, UserStatements, ABC):
+class Statements(ScheduleStatements, UserStatements, TargetStatements, ABC):
     """Runs named queries; a subclass knows the driver, the transaction and how values travel."""
 
     dialect: str
@@ -181,8 +182,12 @@ class Statements(ScheduleStatements, UserStatements, ABC):
         # In the order in which leases are renewed too, so that the two never wait for each other.
         settlements = sorted(settlements, key=_by_id)
         delivered = [settlement.event for settlement in settlements if settlement.verdict is DELIVERED]
-        others = [settlement for settlement in settlements if settlement.verdict is not DELIVERED]
         settled = await self._complete(delivered, worker) if delivered else set()
+        if len(delivered) == len(settlements):
+            return settled
+        if held := [settlement for settlement in settlements if settlement.verdict.held is not None]:
+            settled |= await self._hold(held, worker)
+        others = [one for one in settlements if one.verdict is not DELIVERED and one.verdict.held is None]
         return settled | await self._settle(others, worker) if others else settled
 
     async def _complete(self, delivered: Sequence[Event], worker: str) -> set[str]:
@@ -199,7 +204,6 @@ class Statements(ScheduleStatements, UserStatements, ABC):
             "error": [s.verdict.error for s in settlements],
             "wait": [None if s.verdict.wait is None else self.span(s.verdict.wait) for s in settlements],
             "counts": [int(s.verdict.counts) for s in settlements],
-            "held": [s.verdict.held for s in settlements],
         }
         return {row[0] for row in await self.ask("settle", values, worker=worker)}
 
@@ -267,9 +271,9 @@ class Autocommit(Statements):
     def begin(self) -> AbstractAsyncContextManager[Any]: ...
 
     async def settle(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
-        if len({settlement.verdict is DELIVERED for settlement in settlements}) < 2:
+        if len({(one.verdict is DELIVERED, one.verdict.held is None) for one in settlements}) < 2:
             return await super().settle(settlements, worker)
-        async with self.begin() as tx:  # two queries, one commit
+        async with self.begin() as tx:  # several queries, one commit
             return set(await tx.settle(settlements, worker))
 
 

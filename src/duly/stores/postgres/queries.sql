@@ -235,12 +235,11 @@ WITH settled AS (
     SET status = verdict.status,
         ready = CASE WHEN verdict.wait = 0 AND verdict.counts = 0 AND e.attempts = 0 THEN e.due
                      ELSE {now} + verdict.wait * {us} END,
-        held = verdict.held,
         attempts = e.attempts + verdict.counts,
         unsettled = e.unsettled - 1,
         last_error = coalesce(verdict.error, e.last_error)
     FROM unnest(:id::uuid[], :version::int[], :status::text[], :act::text[], :error::text[], :wait::bigint[],
-                :counts::int[], :held::text[]) AS verdict (id, version, status, act, error, wait, counts, held)
+                :counts::int[]) AS verdict (id, version, status, act, error, wait, counts)
     WHERE e.id = verdict.id AND e.version = verdict.version AND e.status = CASE WHEN verdict.id IS NOT NULL THEN 'PROCESSING' END
     RETURNING e.id, e.version, e.attempts, e.claimed, verdict.act, verdict.error, verdict.counts
 ), audit AS (

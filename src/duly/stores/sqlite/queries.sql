@@ -156,12 +156,12 @@ FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0
 WHERE e.version = value ->> 1 AND e.status = 'PROCESSING';
 UPDATE events
 SET status = verdict.status,
-    ready = iif(verdict.wait = 0 AND verdict.counts = 0 AND attempts = 0, due, :now + verdict.wait), held = verdict.held,
+    ready = iif(verdict.wait = 0 AND verdict.counts = 0 AND attempts = 0, due, :now + verdict.wait),
     attempts = attempts + verdict.counts,
     unsettled = unsettled - 1,
     last_error = coalesce(verdict.error, last_error)
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 2 AS status, value ->> 4 AS error,
-             value ->> 5 AS wait, value ->> 6 AS counts, value ->> 7 AS held FROM json_each(:rows)) AS verdict
+             value ->> 5 AS wait, value ->> 6 AS counts FROM json_each(:rows)) AS verdict
 WHERE events.id = verdict.id AND events.version = verdict.version AND events.status = 'PROCESSING'
 RETURNING id
 

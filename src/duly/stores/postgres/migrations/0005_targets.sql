@@ -25,10 +25,10 @@ CREATE TABLE duly.destinations (
     concurrency integer,                            -- how many at once, for each worker
     rate        double precision,                   -- how many a second, for all workers together
     spent_until timestamptz,                        -- how far its rate is used up
-    parked      text,                               -- why nothing is sent
-    since       timestamptz,
+    parked      text,                               -- why nothing is sent; empty again, while
+    since       timestamptz,                        --   what has waited since then is released
     probe_at    timestamptz,                        -- when to try again; empty: when a person says so
     probes      integer NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant, destination)
 );
-CREATE INDEX destinations_probes ON duly.destinations (probe_at) WHERE probe_at IS NOT NULL;
+CREATE INDEX destinations_parked ON duly.destinations (since) WHERE since IS NOT NULL;

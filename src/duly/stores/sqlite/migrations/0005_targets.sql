@@ -25,10 +25,10 @@ CREATE TABLE destinations (
     concurrency integer,                             -- how many at once, for each worker
     rate        real,                                -- how many a second, for all workers together
     spent_until integer,                             -- how far its rate is used up
-    parked      text,                                -- why nothing is sent
-    since       integer,
+    parked      text,                                -- why nothing is sent; empty again, while
+    since       integer,                             --   what has waited since then is released
     probe_at    integer,                             -- when to try again; empty: when a person says so
     probes      integer NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant, destination)
 ) STRICT;
-CREATE INDEX destinations_probes ON destinations (probe_at) WHERE probe_at IS NOT NULL;
+CREATE INDEX destinations_parked ON destinations (since) WHERE since IS NOT NULL;

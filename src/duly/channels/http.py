@@ -1,0 +1,60 @@
+"""Delivers an event as whatever HTTP request its target describes."""
+
+from typing import Any
+
+import msgspec
+
+from duly.channels.requests import JSON
+from duly.channels.sending import Request, Sender
+from duly.channels.webhook import WITHOUT_KEY, timeout_of, unusable
+from duly.core.model import Event, Outcome, Rejected, Unreachable
+from duly.core.secrets import Keys
+from duly.core.targets import HTTP, named
+from duly.errors import Misuse
+from duly.ports import Directory
+from duly.sealing import Seal
+
+USUAL = "POST"
+WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+
+
+class Http:
+    def __init__(self, sender: Sender, directory: Directory, keys: Keys) -> None:
+        self._sender, self._directory, self._seal = sender, directory, Seal(keys)
+
+    async def deliver(self, event: Event) -> Outcome:
+        target = event.target
+        assert target is not None
+        said = target[HTTP]
+        if (stored := named(target)) is None:
+            return await self._sender.send(request_for(event, said))
+        found = (await self._directory.known(event.tenant, stored[1])).target
+        if (problem := unusable(found, HTTP, stored[1])) is not None or found is None:
+            return Rejected(problem or "")
+        spec = found.spec
+        if found.sealed is not None:
+            try:
+                spec["headers"] = self._seal.open(found.sealed, found.tenant, found.name).headers
+            except Misuse as error:  # this worker lacks the key: the event is not at fault
+                return Unreachable(str(error), WITHOUT_KEY)
+        return await self._sender.send(request_for(event, spec | {k: v for k, v in said.items() if k == "body"}))
+
+    async def close(self) -> None:
+        await self._sender.close()
+
+
+def request_for(event: Event, said: dict[str, Any]) -> Request:
+    """The request that a target describes. Without a body, the payload is sent where the method has one."""
+    method = said.get("method", USUAL)
+    headers = {"Idempotency-Key": event.id, **said.get("headers", {})}
+    body: bytes | None = None
+    content_type = JSON
+    if "body" not in said:
+        body = event.payload_json.encode() if method in WITH_BODY else None
+    elif isinstance(said["body"], str):
+        body, content_type = said["body"].encode(), "text/plain; charset=utf-8"
+    elif said["body"] is not None:
+        body = msgspec.json.encode(said["body"])
+    if body is not None and not any(name.lower() == "content-type" for name in headers):
+        headers["Content-Type"] = content_type
+    return Request(method, said["url"], headers, body, timeout_of(said))

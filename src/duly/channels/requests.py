@@ -1,0 +1,86 @@
+"""What is sent for an event: the headers and the body, signed where there is a secret."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from duly.core.model import Event
+from duly.core.recurrence import instant_name
+from duly.core.secrets import signature
+
+JSON, CLOUD = "application/json", "application/cloudevents+json"
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Facts(msgspec.Struct):
+    """What the body says of the event itself."""
+
+    id: str
+    tenant: str
+    due_at: str
+    fired_at: str
+    lateness_seconds: float
+    attempt: int
+    correlation_id: str | None
+
+
+class Body(msgspec.Struct):
+    type: str
+    timestamp: str
+    data: msgspec.Raw
+    event: Facts
+
+
+def standard_body(event: Event) -> bytes:
+    """The body of a Standard Webhook: what happened, when it was due, and the payload."""
+    facts = facts_of(event)
+    return _encode(Body(event.type, facts.due_at, msgspec.Raw(event.payload_json.encode()), facts))
+
+
+def facts_of(event: Event) -> Facts:
+    fired = max(event.claimed or event.due, event.due)
+    late = (fired - event.due).total_seconds()
+    return Facts(
+        event.id, event.tenant, instant_name(event.due), instant_name(fired), late, event.attempt, event.correlation_id
+    )
+
+
+def cloud_body(event: Event) -> bytes:
+    """The same as a CloudEvent, in the structured form. Extensions have names without underscores there."""
+    facts = facts_of(event)
+    said: dict[str, Any] = {
+        "specversion": "1.0",
+        "id": event.id,
+        "source": f"/duly/{quote(event.tenant, safe='')}",
+        "type": event.type,
+        "time": facts.due_at,
+        "datacontenttype": JSON,
+        "data": msgspec.Raw(event.payload_json.encode()),
+        "firedat": facts.fired_at,
+        "tenant": event.tenant,
+        "attempt": facts.attempt,
+    }
+    if event.correlation_id is not None:
+        said["correlationid"] = event.correlation_id
+    if event.key is not None:
+        said["subject"] = event.key
+    return _encode(said)
+
+
+def signed_headers(event: Event, body: bytes, secrets: Sequence[str], content_type: str) -> dict[str, str]:
+    """The headers of a webhook. The id is the event's, the same on every retry and replay; without a secret there is
+    nothing to sign with."""
+    now = int(time.time())
+    headers = {
+        "Content-Type": content_type,
+        "webhook-id": event.id,
+        "webhook-timestamp": str(now),
+        "Idempotency-Key": event.id,
+    }
+    if secrets:
+        headers["webhook-signature"] = signature(secrets, event.id, now, body)
+    return headers

@@ -1,0 +1,226 @@
+"""One HTTP request, and what its answer means for the event. Every way in which a receiver can misbehave ends here, in
+a value and within the deadline."""
+
+import asyncio
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from importlib.metadata import version
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+
+from duly.channels.guard import Dial, Guard, Resolver, dialling
+from duly.core.addresses import Network
+from duly.core.model import Delivered, Failed, Outcome, Rejected
+from duly.core.targets import shown
+
+CONNECT, SILENCE, TOTAL = 5.0, 15.0, timedelta(seconds=30)
+"""Seconds to connect, seconds without a byte of the answer, and all of it unless the target says otherwise."""
+
+MOST_READ, READ_FOR = 64 * 1024, 1.0
+"""How much of an answer's body is read, and for how many seconds: the status has decided already. Past that, the
+connection is closed instead of used again."""
+
+TRIES = 3
+"""Of one attempt, where connections that were kept open turn out to be closed."""
+
+SNIPPET = 300
+LONGEST_PAUSE = timedelta(days=1)
+"""What a receiver may ask for with Retry-After."""
+
+AGAIN = frozenset({408, 425, 429})
+GONE = 410
+DELIVERED = Delivered()
+
+_CERTIFICATE_ERRORS = (aiohttp.ClientConnectorCertificateError, ssl.CertificateError)
+_TLS_ERRORS = (aiohttp.ClientSSLError, ssl.SSLError)
+
+
+class Request(msgspec.Struct, frozen=True):
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes | None = None
+    timeout: timedelta = TOTAL
+
+
+class Sender:
+    """Connections that requests share. It follows no redirect, knows no proxy and keeps no cookie."""
+
+    def __init__(
+        self,
+        allowed: Sequence[Network] = (),
+        *,
+        resolver: Any = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._guard, self._resolver, self._tls = Guard(allowed), resolver, tls
+        self._session: aiohttp.ClientSession | None = None
+        self._timeouts: dict[timedelta, aiohttp.ClientTimeout] = {}
+
+    async def send(self, request: Request) -> Outcome:
+        dial = Dial()
+        dialling.set(dial)
+        for tries in range(1, TRIES + 1):
+            try:
+                return await self._send(request)
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+                # Where a connection that was open turns out to be closed, that says nothing about the receiver.
+                if dial.opened or dial.refused or tries == TRIES:
+                    return _trouble(error, request, dial)
+            except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+                return _trouble(error, request, dial)
+        raise AssertionError("the last try returns")
+
+    async def _send(self, request: Request) -> Outcome:
+        async with self._opened().request(
+            request.method,
+            request.url,
+            data=request.body,
+            headers=request.headers,
+            allow_redirects=False,
+            timeout=self._timeout(request.timeout),
+        ) as answer:
+            body = await _beginning(answer)
+            return DELIVERED if 200 <= answer.status < 300 else _refusal(answer, body, request)
+
+    def _timeout(self, total: timedelta) -> aiohttp.ClientTimeout:
+        known = self._timeouts.get(total)
+        if known is None:
+            seconds = total.total_seconds()
+            known = self._timeouts[total] = aiohttp.ClientTimeout(
+                total=seconds,
+                sock_connect=min(CONNECT, seconds),
+                sock_read=min(SILENCE, seconds) if total <= TOTAL else seconds,
+                ceil_threshold=3600,
+            )
+        return known
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(
+                limit=0,  # the worker decides how many there are at once
+                ttl_dns_cache=10,
+                keepalive_timeout=15,
+                socket_factory=self._guard.open,
+                resolver=self._resolver or Resolver(),
+                ssl=self._tls or True,
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"User-Agent": f"Duly/{version('duly')}", "Accept-Encoding": "identity"},
+                trust_env=False,
+                auto_decompress=False,
+            )
+        return self._session
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+
+async def _beginning(answer: aiohttp.ClientResponse) -> bytes:
+    """What there is of the body, within bounds. The status counts, whatever happens to the body."""
+    if answer.content.is_eof():
+        return answer.content.read_nowait(MOST_READ)
+    read: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(READ_FOR):
+            while size < MOST_READ and (chunk := await answer.content.read(MOST_READ - size)):
+                read.append(chunk)
+                size += len(chunk)
+    except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
+        answer.close()
+    return b"".join(read)
+
+
+def _refusal(answer: aiohttp.ClientResponse, body: bytes, request: Request) -> Outcome:
+    status = answer.status
+    error = f"{_named(status)} from {host_of(request.url)}"
+    if 300 <= status < 400:
+        where = shown(answer.headers.get("Location", "nowhere"))
+        return Rejected(f"{error}: redirects are not followed; it pointed to {printable(where)}")
+    if snippet := printable(body.decode(errors="replace")):
+        error = f"{error}\n{snippet}"
+    if status in AGAIN or status >= 500:
+        return Failed(error, retry_after(answer.headers.get("Retry-After")), outage=status >= 500)
+    return Rejected(error, gone=status == GONE)
+
+
+def _named(status: int) -> str:
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
+
+
+def _trouble(error: Exception, request: Request, dial: Dial) -> Outcome:
+    host = host_of(request.url)
+    if dial.refused and not dial.opened:
+        reasons = ", ".join(dict.fromkeys(dial.refused))
+        return Rejected(
+            f"blocked: {host}: {reasons}; if it is to be reached, allow its network with DULY_WEBHOOK_ALLOW"
+        )
+    if isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError):
+        return Rejected(f"blocked: {shown(request.url)!r} is not a URL that can be sent to: {_told(error)}")
+    return Failed(f"{_what(error, request)} ({host})", outage=True)
+
+
+def _what(error: Exception, request: Request) -> str:
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return f"no connection within {min(CONNECT, request.timeout.total_seconds()):g} s"
+    if isinstance(error, TimeoutError):
+        silence = isinstance(error, aiohttp.SocketTimeoutError)
+        seconds = min(SILENCE, request.timeout.total_seconds()) if silence else request.timeout.total_seconds()
+        return f"no answer within {seconds:g} s"
+    if isinstance(error, _CERTIFICATE_ERRORS):
+        return f"its certificate is not to be trusted: {_told(error)}"
+    if isinstance(error, _TLS_ERRORS):
+        return f"TLS failed: {_told(error)}"
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return f"its name cannot be resolved: {_told(error.os_error)}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"cannot connect: {_told(error.os_error)}"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "closed the connection without an answer"
+    if isinstance(error, aiohttp.ClientOSError | ConnectionError):
+        return f"the connection broke: {_told(error)}"
+    return f"its answer is not HTTP: {_told(error)}"
+
+
+def _told(error: BaseException) -> str:
+    return printable(getattr(error, "strerror", None) or str(error) or type(error).__name__)
+
+
+def host_of(url: str) -> str:
+    return urlsplit(url).netloc.rpartition("@")[2]
+
+
+def printable(text: str) -> str:
+    """Of what a stranger wrote: one line, with nothing that a terminal would obey, and not much of it."""
+    line = " ".join("".join(c if c.isprintable() or c.isspace() else "·" for c in text[: 4 * SNIPPET]).split())
+    return line if len(line) <= SNIPPET else f"{line[:SNIPPET]}…"
+
+
+def retry_after(written: str | None) -> timedelta | None:
+    """Seconds, or a date by the receiver's clock; None for what is neither."""
+    if written is None:
+        return None
+    written = written.strip()
+    try:
+        if written.isascii() and written.isdigit():
+            seconds = float(written[:12])
+        else:
+            seconds = parsedate_to_datetime(written).timestamp() - time.time()
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return max(timedelta(), min(timedelta(seconds=min(seconds, 1e9)), LONGEST_PAUSE))

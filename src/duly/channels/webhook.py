@@ -1,0 +1,74 @@
+"""Delivers an event as a signed webhook, by Standard Webhooks."""
+
+import time
+from datetime import timedelta
+from typing import Any
+
+from duly.channels.requests import CLOUD, JSON, cloud_body, signed_headers, standard_body
+from duly.channels.sending import TOTAL, Request, Sender
+from duly.core.model import Event, Outcome, Rejected, Unreachable
+from duly.core.secrets import Keys
+from duly.core.stored_targets import Target
+from duly.core.targets import WEBHOOK, named, origin_of, read_timeout
+from duly.errors import Misuse
+from duly.ports import Directory
+from duly.sealing import Seal
+
+FORMS = {"standard": (JSON, standard_body), "cloudevents": (CLOUD, cloud_body)}
+
+
+WITHOUT_KEY = timedelta(seconds=30)
+
+
+class Webhook:
+    def __init__(self, sender: Sender, directory: Directory, keys: Keys) -> None:
+        self._sender, self._directory, self._keys = sender, directory, keys
+        self._seal = Seal(keys)
+        self._derived: dict[tuple[str, str], list[str]] = {}
+
+    async def deliver(self, event: Event) -> Outcome:
+        target = event.target
+        assert target is not None
+        if (stored := named(target)) is None:
+            spec = target[WEBHOOK]
+            said = {"url": spec} if isinstance(spec, str) else spec
+            return await self._sender.send(self._request(event, said, self._usual(event.tenant, said["url"]), {}))
+        found = (await self._directory.known(event.tenant, stored[1])).target
+        if (problem := unusable(found, WEBHOOK, stored[1])) is not None or found is None:
+            return Rejected(problem or "")
+        try:
+            sealed = self._seal.open(found.sealed or "", found.tenant, found.name)
+        except Misuse as error:  # this worker lacks the key: the event is not at fault
+            return Unreachable(str(error), WITHOUT_KEY)
+        now = time.time()
+        secrets = [secret for secret, until in sealed.secrets if until is None or until > now]
+        return await self._sender.send(self._request(event, found.spec, secrets, sealed.headers))
+
+    def _request(self, event: Event, said: dict[str, Any], secrets: list[str], more: dict[str, str]) -> Request:
+        content_type, write = FORMS[said.get("format", "standard")]
+        body = write(event)
+        headers = {**more, **signed_headers(event, body, secrets, content_type)}
+        return Request("POST", said["url"], headers, body, timeout_of(said))
+
+    def _usual(self, tenant: str, url: str) -> list[str]:
+        """What signs webhooks to a URL that is no stored target's."""
+        key = (tenant, origin_of(url))
+        if key not in self._derived:
+            self._derived[key] = self._keys.signing(*key)
+        return self._derived[key]
+
+    async def close(self) -> None:
+        await self._sender.close()
+
+
+def unusable(found: Target | None, channel: str, name: str) -> str | None:
+    """Why a stored target cannot be sent to."""
+    if found is None:
+        return f"there is no target {name!r}: put it, then replay this event"
+    if found.channel != channel:
+        return f"target {name!r} is for {found.channel}, not for {channel}: put one under another name"
+    return None
+
+
+def timeout_of(said: dict[str, Any]) -> Any:
+    return read_timeout(said["timeout"]) if "timeout" in said else TOTAL

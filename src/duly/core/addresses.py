@@ -1,0 +1,81 @@
+"""Which addresses a request may go to. A target is anybody's to name, and a worker stands inside somebody's network."""
+
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+# Written out, because what Python calls private or global differs from version to version.
+CLOSED: dict[Network, str] = {
+    ip_network(network): what
+    for network, what in {
+        "0.0.0.0/8": "this host",
+        "10.0.0.0/8": "a private network",
+        "100.64.0.0/10": "a carrier's own network",
+        "127.0.0.0/8": "loopback",
+        "169.254.0.0/16": "link-local, where clouds keep their credentials",
+        "172.16.0.0/12": "a private network",
+        "192.0.0.0/24": "reserved for protocols",
+        "192.0.2.0/24": "for documentation",
+        "192.31.196.0/24": "an anycast sink",
+        "192.52.193.0/24": "for multicast relays",
+        "192.88.99.0/24": "a 6to4 relay",
+        "192.168.0.0/16": "a private network",
+        "192.175.48.0/24": "an anycast sink",
+        "198.18.0.0/15": "for benchmarks",
+        "198.51.100.0/24": "for documentation",
+        "203.0.113.0/24": "for documentation",
+        "224.0.0.0/4": "multicast",
+        "240.0.0.0/4": "reserved",
+        "2001::/23": "reserved for protocols",  # Teredo and ORCHID among them
+        "2001:db8::/32": "for documentation",
+        "2620:4f:8000::/48": "an anycast sink",
+        "3fff::/20": "for documentation",
+    }.items()
+}
+
+PUBLIC_V6 = ip_network("2000::/3")
+"""All else is loopback, link-local, unique local, multicast, or nobody's."""
+
+_MAPPED, _COMPATIBLE = ip_network("::ffff:0:0/96"), ip_network("::/96")
+_TRANSLATED = ip_network("::ffff:0:0:0/96")
+_NAT64 = ip_network("64:ff9b::/96")
+_6TO4 = ip_network("2002::/16")
+
+
+def read_networks(written: str) -> list[Network]:
+    """Networks, separated by commas; ValueError for what is none.
+
+    >>> read_networks("10.0.0.0/8, ::1")
+    [IPv4Network('10.0.0.0/8'), IPv6Network('::1/128')]
+    """
+    return [ip_network(part.strip()) for part in written.split(",") if part.strip()]
+
+
+def refusal(written: str, allowed: Sequence[Network] = ()) -> str | None:
+    """Why nothing is sent to this address; None when it may be. An address inside another, as NAT64 and 6to4 carry
+    them, counts as itself."""
+    address = innermost(ip_address(written.partition("%")[0]))
+    if any(address in network for network in allowed):
+        return None
+    for network, what in CLOSED.items():
+        if address in network:
+            return f"{address} is {what}"
+    if isinstance(address, IPv6Address) and address not in PUBLIC_V6:
+        return f"{address} is not a public address"
+    return None
+
+
+def innermost(address: Address) -> Address:
+    """The IPv4 address that an IPv6 one carries, if it does."""
+    if isinstance(address, IPv4Address):
+        return address
+    number = int(address)
+    if address in _6TO4:
+        return IPv4Address(number >> 80 & 0xFFFFFFFF)
+    if any(address in network for network in (_MAPPED, _TRANSLATED, _NAT64)):
+        return IPv4Address(number & 0xFFFFFFFF)
+    if address in _COMPATIBLE and number > 1:
+        return IPv4Address(number & 0xFFFFFFFF)
+    return address

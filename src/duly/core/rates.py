@@ -1,0 +1,50 @@
+"""How many in a time, as people write it: ``50/s``, ``600/m``, ``1000/h``; a plain number is by the second."""
+
+import math
+import re
+from datetime import timedelta
+from fractions import Fraction
+from typing import Any
+
+from duly.errors import Invalid, Problem
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_WRITTEN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(?:\s*/\s*([smhd]))?", re.ASCII)
+_MICROSECOND = 1_000_000
+
+EXAMPLES = "a rate such as 50/s, 600/m or 1000/h"
+
+
+def read_rate(rate: Any) -> timedelta:
+    """The time from one to the next, in whole microseconds and rounded up: they never come faster than that."""
+    by_the_second = _by_the_second(rate)
+    if not Fraction(1, _UNITS["d"]) <= by_the_second <= _MICROSECOND:
+        raise _problem(f"must be from 1/d to {_MICROSECOND:,}/s, not {rate!r:.50}")
+    return timedelta(microseconds=math.ceil(_MICROSECOND / by_the_second))
+
+
+def _by_the_second(rate: Any) -> Fraction:
+    if type(rate) is int:
+        return Fraction(rate)
+    if type(rate) is float and math.isfinite(rate):
+        return Fraction(str(rate))
+    written = _WRITTEN.fullmatch(rate.strip()) if isinstance(rate, str) else None
+    if written is None:
+        raise _problem(f"{rate!r:.50} is not {EXAMPLES}")
+    return Fraction(written[1]) / _UNITS[written[2] or "s"]
+
+
+def _problem(message: str) -> Invalid:
+    return Invalid([Problem("rate", message)])
+
+
+def show_rate(rate: float) -> str:
+    """So many a second, in the unit in which that is a whole number, if there is one.
+
+    >>> show_rate(0.5)
+    '30/m'
+    """
+    for unit, seconds in _UNITS.items():
+        if (many := round(rate * seconds, 3)) >= 1 and many == int(many):
+            return f"{int(many)}/{unit}"
+    return f"{rate:g}/s"

@@ -1,0 +1,79 @@
+"""Secrets, and how they are kept: shown once, stored sealed."""
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Sequence
+
+from duly.errors import Problem
+
+PREFIX = "whsec_"
+LEAST, MOST = 24, 64
+"""Bytes in the secret of a webhook, as Standard Webhooks has them."""
+
+SHORTEST_KEY = 32
+MAKE_KEY = "make one with: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+
+
+class Keys:
+    """What seals secrets: the newest first, then older ones, which still open what they sealed. Never shown."""
+
+    def __init__(self, written: str | None) -> None:
+        self._keys = [key.strip() for key in (written or "").split(",") if key.strip()]
+
+    def __bool__(self) -> bool:
+        return bool(self._keys)
+
+    def __repr__(self) -> str:
+        return "Keys(***)" if self._keys else "Keys(None)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Keys) and self._keys == other._keys
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._keys))
+
+    @property
+    def too_short(self) -> bool:
+        return any(len(key) < SHORTEST_KEY for key in self._keys)
+
+    def derived(self, purpose: str) -> list[bytes]:
+        """32 bytes for a purpose, from each of them."""
+        return [hashlib.blake2b(purpose.encode(), key=_short(key), digest_size=32).digest() for key in self._keys]
+
+    def signing(self, tenant: str, origin: str) -> list[str]:
+        """The secrets that sign webhooks to an origin which no stored target names."""
+        return [written(key) for key in self.derived(f"webhooks\0{tenant}\0{origin}")]
+
+
+def _short(key: str) -> bytes:
+    """At most 64 bytes, which is what a keyed hash takes."""
+    return hashlib.sha512(key.encode()).digest()
+
+
+def written(key: bytes) -> str:
+    """A secret as it is shown."""
+    return PREFIX + base64.b64encode(key).decode()
+
+
+def secret_problem(path: str, secret: object) -> Problem | None:
+    if not isinstance(secret, str):
+        return Problem(path, f"expected text, not {type(secret).__name__}")
+    try:
+        size = len(base64.b64decode(secret.removeprefix(PREFIX) + "==", validate=True))
+    except ValueError:
+        return Problem(path, f"expected {PREFIX} and {LEAST} to {MOST} bytes in base64")
+    if not LEAST <= size <= MOST:
+        return Problem(path, f"has {size} bytes; expected {LEAST} to {MOST}")
+    return None
+
+
+def signature(secrets: Sequence[str], id: str, timestamp: int, body: bytes) -> str:
+    """The ``webhook-signature`` of Standard Webhooks: one for each secret."""
+    signed = b"%s.%d.%s" % (id.encode(), timestamp, body)
+    return " ".join(f"v1,{_mac(secret, signed)}" for secret in secrets)
+
+
+def _mac(secret: str, signed: bytes) -> str:
+    key = base64.b64decode(secret.removeprefix(PREFIX) + "==")
+    return base64.b64encode(hmac.digest(key, signed, "sha256")).decode()

@@ -1,0 +1,243 @@
+"""What one worker gives to each destination: as much as that can take, and nothing while it is down.
+
+How many deliveries may be under way to one follows what became of the last ones, as a TCP window does: it grows with
+each success and shrinks with each failure, so that a dead or drowning destination soon has one place, not all of them.
+Enough failures in a row, of different events, and it is parked: that is written down, and holds for every worker.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+
+from duly.core.failure import first_line, storable
+from duly.core.model import Delivered, Event, Failed, Held, Outcome, Rejected, Unreachable
+from duly.core.stored_targets import DESTINATION_OF_ALL, Known
+from duly.core.targets import shown, url_of
+from duly.errors import StoreUnavailable
+from duly.flow.directory import Key, RecentDirectory
+from duly.flow.parking import FIRST, open_again
+from duly.ports import Store
+from duly.signals import DestinationOpened, DestinationParked, Signals
+
+BEGINNING = 10
+"""How many may be under way to a destination of which nothing is known yet."""
+
+IN_A_ROW, DIFFERENT = 10, 5
+"""So many failures in a row, of so many events, mean that it is down: one event that a receiver chokes on does not."""
+
+AHEAD = 0.5
+"""Seconds of a rate that a worker takes at once; what it has not used after twice that is forfeited."""
+
+
+class Window:
+    """How a destination has been doing here."""
+
+    __slots__ = ("failed", "failing", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.failed = 0  # in a row
+        self.failing: set[str] = set()  # of these events
+
+    def has_failed(self, id: str) -> None:
+        self.size = max(1, self.size // 2)
+        self.failed += 1
+        if len(self.failing) < DIFFERENT:
+            self.failing.add(id)
+
+    def has_answered(self) -> None:
+        if self.failed:
+            self.failed = 0
+            self.failing.clear()
+
+    @property
+    def is_down(self) -> bool:
+        return self.failed >= IN_A_ROW and len(self.failing) >= DIFFERENT
+
+
+class Destinations:
+    """The ``Limits`` of a worker, its circuit breaker, and the probes that it makes."""
+
+    def __init__(
+        self, store: Store, directory: RecentDirectory, concurrency: int, worker: str, signals: Signals
+    ) -> None:
+        self._store, self._directory, self._worker, self._signals = store, directory, worker, signals
+        self._concurrency = concurrency
+        self._most = max(1, concurrency // 2)
+        self._windows: dict[Key, Window] = {}
+        self._turns: dict[Key, tuple[int, float]] = {}  # how many are left, and until when
+        self._wanted: set[Key] = set()  # of whose rate some more is wanted
+        self._unknown: set[Key] = set()
+        self._down: dict[Key, tuple[str, bool]] = {}  # to be parked: why, and whether for good
+        self._probes: set[str] = set()
+        self._asked = asyncio.Event()
+        self.changed: Callable[[], None] = lambda: None  # told when more may be started than before
+
+    # -- limits
+
+    def places(self, tenant: str, destination: str | None) -> int:
+        if destination is None:
+            return self._concurrency
+        known = self._directory.seen(tenant, destination)
+        if known is None:
+            return 1  # whose delivery finds out
+        if known.concurrency is not None:
+            return min(known.concurrency, self._concurrency)
+        window = self._windows.get((tenant, destination))
+        return min(BEGINNING, self._most) if window is None else window.size
+
+    def places_of(self, tenant: str) -> int:
+        known = self._of_all(tenant)
+        return self._concurrency if known is None or known.concurrency is None else known.concurrency
+
+    def turns(self, tenant: str, destination: str | None) -> int:
+        known = self._of_all(tenant)
+        most = self._concurrency if known is None or known.rate is None else self._left((tenant, DESTINATION_OF_ALL))
+        if destination is not None:
+            known = self._directory.seen(tenant, destination)
+            if known is not None and known.rate is not None:
+                most = min(most, self._left((tenant, destination)))
+        return most
+
+    def started(self, event: Event) -> None:
+        if self._turns:
+            for destination in {DESTINATION_OF_ALL, event.destination or DESTINATION_OF_ALL}:
+                if (turns := self._turns.get((event.tenant, destination))) is not None:
+                    self._turns[event.tenant, destination] = (turns[0] - 1, turns[1])
+
+    def ended(self, event: Event, outcome: Outcome | None) -> None:
+        if event.destination is None or outcome is None or isinstance(outcome, Held | Unreachable):
+            return
+        key = (event.tenant, event.destination)
+        window = self._windows.get(key)
+        if window is None:
+            window = self._windows[key] = Window(min(BEGINNING, self._most))
+        if isinstance(outcome, Failed):
+            if outcome.outage or outcome.retry_after is not None:
+                window.has_failed(event.id)
+            if outcome.outage and window.is_down:
+                self._give_up(key, f"is parked: {first_line(outcome.error)}", gone=False)
+        else:
+            window.has_answered()
+            if isinstance(outcome, Delivered):
+                window.size = min(self._most, window.size + 1)
+            elif isinstance(outcome, Rejected) and outcome.gone:
+                key = (event.tenant, whose(event))
+                self._give_up(key, f"is disabled: {first_line(outcome.error)}", gone=True)
+
+    def _of_all(self, tenant: str) -> Known | None:
+        if not self._directory.is_recent(tenant, DESTINATION_OF_ALL):
+            self._unknown.add((tenant, DESTINATION_OF_ALL))
+            self._asked.set()
+        return self._directory.seen(tenant, DESTINATION_OF_ALL)
+
+    def _left(self, key: Key) -> int:
+        left, until = self._turns.get(key, (0, 0.0))
+        if left > 0 and time.monotonic() < until:
+            return left
+        self._wanted.add(key)
+        self._asked.set()
+        return 0
+
+    # -- deliveries
+
+    async def closed(self, event: Event) -> Held | None:
+        """Why nothing is sent to its destination now, if that is so."""
+        if event.destination is None or event.id in self._probes:
+            return None
+        known = await self._directory.known(event.tenant, event.destination)
+        if known.parked is not None:
+            return Held(event.destination, known.parked)
+        if known.within and (url := url_of(event.target)) is not None:
+            known = await self._directory.known(event.tenant, shown(url))
+            if known.parked is not None:
+                return Held(shown(url), known.parked)
+        return None
+
+    def trying(self, events: Iterable[Event]) -> None:
+        """These are what parked destinations are tried with."""
+        self._probes.update(event.id for event in events)
+
+    async def tried(self, event: Event, outcome: Outcome) -> Outcome:
+        """What a delivery means if it was a probe: a destination that answers, whatever it says, is open again; for one
+        that does not, the event goes on waiting, and no attempt is spent."""
+        if event.id not in self._probes or event.destination is None:
+            return outcome
+        self._probes.discard(event.id)
+        if isinstance(outcome, Failed) and outcome.outage:
+            return Held(event.destination, f"is parked: {first_line(outcome.error)}")
+        if not isinstance(outcome, Unreachable):
+            await self._open(event.tenant, event.destination)
+        return outcome
+
+    async def _open(self, tenant: str, destination: str) -> None:
+        with contextlib.suppress(StoreUnavailable):  # others tell of that, and the next probe is not far
+            now = await self._store.now()
+            since = await self._store.unpark(tenant, destination)
+            self._directory.forget(tenant, destination)
+            self._windows.pop((tenant, destination), None)
+            if since is not None:
+                self._signals.emit(DestinationOpened(tenant, destination, now - since))
+                await open_again(self._store, tenant, destination, self._worker)
+
+    # -- beside the worker's loop
+
+    def _give_up(self, key: Key, reason: str, *, gone: bool) -> None:
+        self._down[key] = (storable(reason), gone)
+        self._asked.set()
+
+    async def run(self) -> None:
+        """Write down what is down, ask for turns, and read what is not known yet."""
+        while True:
+            await self._asked.wait()
+            self._asked.clear()
+            wait: float | None
+            try:
+                await self.write_down()
+                await self._learn()
+                wait = await self._take_turns()
+            except StoreUnavailable:  # others tell of that
+                wait = 1.0
+            self.changed()
+            if wait is not None:
+                asyncio.get_running_loop().call_later(wait, self._asked.set)
+
+    async def write_down(self) -> None:
+        """Park what was found down."""
+        while self._down:
+            (tenant, destination), (reason, gone) = next(iter(self._down.items()))
+            if await self._store.park(tenant, destination, reason, None if gone else FIRST):
+                self._signals.emit(DestinationParked(tenant, destination, reason, gone))
+            self._directory.forget(tenant, destination)
+            self._windows.pop((tenant, destination), None)
+            del self._down[tenant, destination]
+
+    async def _learn(self) -> None:
+        if self._unknown:
+            unknown, self._unknown = self._unknown, set()
+            await self._directory.read(unknown)
+
+    async def _take_turns(self) -> float | None:
+        """When to ask again, if any is still wanted."""
+        wanted, self._wanted = self._wanted, set()
+        rates = {key: known.rate for key in wanted if (known := self._directory.seen(*key)) is not None and known.rate}
+        if not rates:
+            return None
+        asked = [(*key, max(1, round(rate * AHEAD))) for key, rate in rates.items()]
+        now = time.monotonic()
+        later: list[float] = []
+        for allowed in await self._store.allow(asked):
+            key = (allowed.tenant, allowed.destination)
+            if allowed.turns:
+                self._turns[key] = (allowed.turns, now + max(2 * AHEAD, allowed.turns / rates[key]))
+            else:
+                self._wanted.add(key)
+                later.append(max(0.001, allowed.next.total_seconds()))
+        return min(later, default=None)
+
+
+def whose(event: Event) -> str:
+    """What is parked for good when an event is told so: a stored target, or the URL alone."""
+    url = url_of(event.target)
+    return event.destination or "" if url is None else shown(url)

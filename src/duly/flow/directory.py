@@ -1,0 +1,58 @@
+"""What this process knows of destinations, a moment old at most: a change of one reaches every worker by itself."""
+
+import asyncio
+import time
+from collections.abc import Iterable
+
+from duly.core.stored_targets import DESTINATION_OF_ALL, Known
+from duly.core.targets import origin_of
+from duly.ports import Store
+
+FRESH, RECENT = 2.0, 5.0
+"""Seconds for which what was read counts; and where nobody waits for an answer, before it is read again."""
+
+MOST = 10_000
+
+Key = tuple[str, str]
+
+
+class RecentDirectory:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: dict[Key, tuple[float, Known]] = {}
+        self._reading: dict[Key, asyncio.Task[None]] = {}
+
+    def seen(self, tenant: str, destination: str) -> Known | None:
+        """What was read last, however old."""
+        entry = self._known.get((tenant, destination))
+        return None if entry is None else entry[1]
+
+    def is_recent(self, tenant: str, destination: str) -> bool:
+        entry = self._known.get((tenant, destination))
+        return entry is not None and time.monotonic() - entry[0] < RECENT
+
+    async def known(self, tenant: str, destination: str) -> Known:
+        """Of a destination; what is known of its tenant as a whole is read with it."""
+        key = (tenant, destination)
+        entry = self._known.get(key)
+        if entry is not None and time.monotonic() - entry[0] < FRESH:
+            return entry[1]
+        reading = self._reading.get(key)
+        if reading is None:  # one question for all who ask meanwhile; nobody's end is the end of it
+            reading = self._reading[key] = asyncio.create_task(self.read([key, (tenant, DESTINATION_OF_ALL)]))
+            reading.add_done_callback(lambda _: self._reading.pop(key, None))
+        await asyncio.shield(reading)
+        return self._known[key][1]
+
+    async def read(self, keys: Iterable[Key]) -> None:
+        found = await self._store.destinations(list(keys))
+        if len(self._known) > MOST:
+            self._known.clear()
+        for known in found:
+            self._known[known.tenant, known.destination] = (time.monotonic(), known)
+
+    def forget(self, tenant: str, destination: str) -> None:
+        """It has just been changed from here, and with a URL what is known of its origin."""
+        self._known.pop((tenant, destination), None)
+        if "://" in destination:
+            self._known.pop((tenant, origin_of(destination)), None)

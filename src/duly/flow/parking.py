@@ -1,0 +1,42 @@
+"""Parked destinations: what waits for one is released when it answers again, or when a person says so."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from duly.core.model import Event
+from duly.core.targets import origin_of
+from duly.ports import Store
+
+FIRST, MOST = timedelta(seconds=30), timedelta(minutes=10)
+"""When a parked destination is tried again, and how far apart such tries get."""
+
+CHUNK = 1000
+
+
+async def open_again(store: Store, tenant: str, parked: str, by: str) -> int:
+    """Release what waits for a destination that is open again; how many. A process that dies meanwhile leaves it
+    marked, and whoever looks after it goes on."""
+    whose = origin_of(parked) if "://" in parked else parked  # a single URL can be parked, within its origin
+    many = 0
+    while released := await store.release_parked(tenant, parked, whose, CHUNK, by):
+        many += released
+    await store.released(tenant, parked)
+    return many
+
+
+async def look_after_parked(store: Store, lanes: Sequence[str], worker: str, lease: timedelta) -> list[Event]:
+    """Go on with what is being released, and claim what parked destinations are to be tried with."""
+    found = await store.unparking()
+    for tenant, destination, to_be_tried in found:
+        if not to_be_tried:
+            await open_again(store, tenant, destination, worker)
+    probes: list[Event] = []
+    if not any(to_be_tried for _, _, to_be_tried in found):
+        return probes
+    for tenant, destination in await store.due_probes(FIRST, MOST):
+        async with store.begin() as tx:
+            tried_with = await tx.claim_probe(tenant, destination, lanes, worker, lease)
+            if not tried_with:  # nothing waits for it: the next event will show how it is
+                await tx.unpark(tenant, destination)
+        probes += tried_with
+    return probes

@@ -1,0 +1,295 @@
+"""``duly.targets``: where events go, stored under a name; what destinations may have; what is parked."""
+
+import builtins
+import secrets as luck
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from duly.core.checks import MOST_LISTED, check_page, name_problems, write_json
+from duly.core.durations import format_duration, parse_duration
+from duly.core.failure import storable
+from duly.core.model import Entry
+from duly.core.rates import read_rate, show_rate
+from duly.core.secrets import Keys, secret_problem, written
+from duly.core.stored_targets import DESTINATION_OF_ALL, Known, Target
+from duly.core.targets import (
+    HTTP,
+    WEBHOOK,
+    header_problems,
+    origin_of,
+    request_problems,
+    shown,
+    target_name_problems,
+    url_problems,
+)
+from duly.errors import Conflict, Invalid, NotFound, Problem
+from duly.flow.directory import RecentDirectory
+from duly.flow.ids import new_id
+from duly.flow.parking import open_again
+from duly.ports import Store, Transaction
+from duly.sealing import Seal, Sealed
+from duly.signals import Signals
+
+MOST_SECRETS = 5
+MOST_PLACES = 10_000
+KEEP = timedelta(days=1)
+"""How long the old secret of a target still signs beside the new one."""
+
+DISABLED = "is disabled"
+
+
+class Targets:
+    def __init__(self, store: Store, directory: RecentDirectory, keys: Keys, signals: Signals) -> None:
+        self._store, self._directory, self._keys, self._signals = store, directory, keys, signals
+        self._seal = Seal(keys)
+
+    # -- stored targets
+
+    async def put(
+        self,
+        name: str,
+        url: str,
+        *,
+        channel: str = WEBHOOK,
+        method: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        format: str | None = None,
+        timeout: timedelta | str | None = None,
+        secret: str | None = None,
+        tenant: str = "default",
+        by: str = "api",
+    ) -> Target:
+        """Store a target, or replace it. A webhook's has a secret, which is made unless one is given; it is in the
+        answer to the call that made it, and never shown again. Where the target exists, its secret and the values of
+        its headers stay unless others are given."""
+        said: dict[str, Any] = {"url": url, "method": method, "format": format, "timeout": timeout}
+        spec = {key: value for key, value in said.items() if value is not None}
+        if problems := list(_problems(name, tenant, channel, spec, headers, secret)):
+            raise Invalid(problems)
+        if isinstance(timeout, timedelta):
+            spec["timeout"] = format_duration(timeout)
+        async with self._store.begin() as tx:
+            old = await tx.target(tenant, name)
+            sealed = Sealed(tenant, name) if old is None or old.sealed is None else self._open(old)
+            made = secret
+            if secret is not None:
+                sealed = msgspec.structs.replace(sealed, secrets=[(secret, None)])
+            elif channel == WEBHOOK and not sealed.secrets:
+                made = written(luck.token_bytes(32))
+                sealed = msgspec.structs.replace(sealed, secrets=[(made, None)])
+            if headers is not None:
+                sealed = msgspec.structs.replace(sealed, headers=dict(headers))
+            if sealed.headers:
+                spec["headers"] = sorted(sealed.headers)
+            target = Target(
+                id=new_id() if old is None else old.id,
+                tenant=tenant,
+                name=name,
+                channel=channel,
+                spec_json=str(write_json(spec, "target")),
+                sealed=self._seal.close(sealed) if sealed.secrets or sealed.headers else None,
+            )
+            if not await tx.put_target(target):
+                raise Conflict(f"another target has just got the name {name!r}: try again")
+            await tx.note([(target.id, "created" if old is None else "changed", shown(url))], storable(by))
+            return await self._stored(tx, tenant, name, made if made != secret or old is None else None)
+
+    async def rotate(
+        self,
+        name: str,
+        *,
+        secret: str | None = None,
+        keep: timedelta | str = KEEP,
+        tenant: str = "default",
+        by: str = "api",
+    ) -> Target:
+        """Give a webhook's target a new secret. Until *keep* has passed, the old one signs as well, so that its
+        receiver can take over the new one without a gap."""
+        span = _span("keep", keep)
+        if secret is not None and (problem := secret_problem("secret", secret)) is not None:
+            raise Invalid([problem])
+        made = secret or written(luck.token_bytes(32))
+        async with self._store.begin() as tx:
+            old = await self._found(tx, name, tenant)
+            if old.channel != WEBHOOK:
+                raise Conflict(
+                    f"target {name!r} sends plain requests and has no secret to rotate: put its headers anew"
+                )
+            sealed = self._open(old)
+            now = time.time()
+            ends = now + span.total_seconds()
+            kept = [(one, min(ends, until or ends)) for one, until in sealed.secrets if until is None or until > now]
+            anew = msgspec.structs.replace(sealed, secrets=[(made, None), *kept][:MOST_SECRETS])
+            await tx.put_target(msgspec.structs.replace(old, sealed=self._seal.close(anew)))
+            until_when = datetime.fromtimestamp(ends, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+            await tx.note([(old.id, "rotated", f"the old secret signs until {until_when}")], storable(by))
+            return await self._stored(tx, tenant, name, made)
+
+    async def get(self, name: str, *, tenant: str = "default") -> Target:
+        async with self._store.begin() as tx:
+            return await self._found(tx, name, tenant)
+
+    async def list(
+        self, *, tenant: str | None = None, after: tuple[str, str] = ("", ""), limit: int = MOST_LISTED
+    ) -> builtins.list[Target]:
+        """In the order of tenant and name. For the next page, *after* is the tenant and name of the last one."""
+        check_page(limit)
+        return await self._store.list_targets(tenant, after=after, limit=limit)
+
+    async def delete(self, name: str, *, tenant: str = "default", by: str = "api") -> Target:
+        """Events that still name it become dead letters when they are due."""
+        async with self._store.begin() as tx:
+            found = await self._found(tx, name, tenant)
+            await tx.unpark(tenant, name)
+            while await tx.release_parked(tenant, name, name, MOST_LISTED, storable(by)):
+                continue
+            await tx.delete_target(tenant, name)
+            await tx.note([(found.id, "deleted", None)], storable(by))
+        self._directory.forget(tenant, name)
+        return found
+
+    async def history(self, name: str, *, tenant: str = "default") -> builtins.list[Entry]:
+        found = await self.get(name, tenant=tenant)
+        return await self._store.history(found.id)
+
+    # -- destinations: targets by name, and origins or URLs of others
+
+    async def disable(
+        self, destination: str, *, tenant: str = "default", reason: str | None = None, by: str = "api"
+    ) -> None:
+        """Send nothing there until it is enabled: its events are held."""
+        key = await self._key(destination, tenant)
+        why = DISABLED if reason is None else f"{DISABLED}: {storable(reason)}"
+        async with self._store.begin() as tx:
+            await tx.unpark(tenant, key)
+            await tx.park(tenant, key, why, None)
+            await self._note(tx, key, tenant, "disabled", reason, by)
+        self._directory.forget(tenant, key)
+
+    async def enable(self, destination: str, *, tenant: str = "default", by: str = "api") -> int:
+        """Send there again, whatever it was parked for; how many events were waiting for that."""
+        key = await self._key(destination, tenant)
+        async with self._store.begin() as tx:
+            if await tx.unpark(tenant, key) is None:
+                raise Conflict(f"target {key!r} is not parked: there is nothing to enable")
+            await self._note(tx, key, tenant, "enabled", None, by)
+        self._directory.forget(tenant, key)
+        return await open_again(self._store, tenant, key, storable(by))
+
+    async def probe(self, destination: str, *, tenant: str = "default") -> None:
+        """Let a worker try a parked destination at its next look, not only when its time has come."""
+        key = await self._key(destination, tenant)
+        if not await self._store.probe_now(tenant, key):
+            raise Conflict(f"target {key!r} is not parked, or was disabled until a person enables it")
+
+    async def limit(
+        self,
+        destination: str | None = None,
+        *,
+        concurrency: int | None = None,
+        rate: float | str | None = None,
+        tenant: str = "default",
+        by: str = "api",
+    ) -> Known:
+        """Limit how many events go there at once, from each worker, and how many a second, from all of them. Without a
+        destination: all of the tenant's. None is no limit."""
+        problems = [*name_problems("tenant", tenant)]
+        if concurrency is not None and (type(concurrency) is not int or not 1 <= concurrency <= MOST_PLACES):
+            problems.append(Problem("concurrency", f"must be 1 to {MOST_PLACES:,}, not {concurrency!r:.50}"))
+        try:
+            often = None if rate is None else 1 / read_rate(rate).total_seconds()
+        except Invalid as error:
+            problems += error.problems
+        if problems:
+            raise Invalid(problems)
+        key = DESTINATION_OF_ALL if destination is None else await self._key(destination, tenant)
+        async with self._store.begin() as tx:
+            await tx.limit(tenant, key, concurrency, often)
+            told = [f"{concurrency} at once" if concurrency else None, show_rate(often) if often else None]
+            await self._note(tx, key, tenant, "limited", ", ".join(filter(None, told)) or "no limits", by)
+            [known] = await tx.destinations([(tenant, key)])
+        self._directory.forget(tenant, key)
+        return known
+
+    async def destinations(
+        self, *, tenant: str | None = None, after: tuple[str, str] = ("", ""), limit: int = MOST_LISTED
+    ) -> builtins.list[Known]:
+        """Those with limits, and those that are parked."""
+        check_page(limit)
+        return await self._store.list_destinations(tenant, after=after, limit=limit)
+
+    def signing_secret(self, url: str, *, tenant: str = "default") -> str:
+        """What signs webhooks to a URL that is no stored target's; their receiver needs it."""
+        if problems := [*url_problems("url", url), *name_problems("tenant", tenant)]:
+            raise Invalid(problems)
+        if not self._keys:
+            self._seal.close(Sealed(tenant, url))  # which says what to do
+        return self._keys.signing(tenant, origin_of(url))[0]
+
+    # -- within
+
+    def _open(self, target: Target) -> Sealed:
+        if target.sealed is None:
+            return Sealed(target.tenant, target.name)
+        return self._seal.open(target.sealed, target.tenant, target.name)
+
+    async def _found(self, tx: Transaction, name: str, tenant: str) -> Target:
+        found = await tx.target(tenant, name) if not list(target_name_problems("name", name)) else None
+        if found is None:
+            raise NotFound(f"there is no target {name!r:.100} in tenant {tenant!r}")
+        return found
+
+    async def _stored(self, tx: Transaction, tenant: str, name: str, secret: str | None) -> Target:
+        self._directory.forget(tenant, name)
+        return msgspec.structs.replace(await self._found(tx, name, tenant), secret=secret)
+
+    async def _key(self, destination: str, tenant: str) -> str:
+        """A stored target's name, or a URL or origin as it is written in the tables."""
+        if "://" not in str(destination):
+            return (await self.get(destination, tenant=tenant)).name
+        if problems := list(url_problems("destination", destination)):
+            raise Invalid(problems)
+        origin, whole = origin_of(destination), shown(destination)
+        return origin if whole.rstrip("/") == origin else whole
+
+    async def _note(self, tx: Transaction, key: str, tenant: str, act: str, detail: str | None, by: str) -> None:
+        """Stored targets have a history; other destinations have no row to tell it of."""
+        if "://" not in key and key and (found := await tx.target(tenant, key)) is not None:
+            await tx.note([(found.id, act, None if detail is None else storable(detail))], storable(by))
+
+
+def _problems(
+    name: Any, tenant: Any, channel: Any, spec: dict[str, Any], headers: Any, secret: Any
+) -> Iterator[Problem]:
+    yield from target_name_problems("name", name)
+    yield from name_problems("tenant", tenant)
+    if channel not in (WEBHOOK, HTTP):
+        yield Problem("channel", f"expected {WEBHOOK} or {HTTP}, not {channel!r:.50}")
+    yield from url_problems("url", spec.get("url"))
+    for problem in request_problems("", spec):
+        yield problem._replace(path=problem.path.lstrip("."))
+    if channel == WEBHOOK and "method" in spec:
+        yield Problem("method", "a webhook is a POST; for other requests use channel='http'")
+    if channel == HTTP and "format" in spec:
+        yield Problem("format", "is for webhooks")
+    if headers is not None:
+        yield from header_problems("headers", headers if not isinstance(headers, Mapping) else dict(headers))
+    if secret is not None:
+        if channel == HTTP:
+            yield Problem("secret", "is for webhooks: send it in a header")
+        elif (wrong := secret_problem("secret", secret)) is not None:
+            yield wrong
+
+
+def _span(path: str, span: timedelta | str) -> timedelta:
+    try:
+        found = span if isinstance(span, timedelta) else parse_duration(span)
+    except (ValueError, TypeError, AttributeError):
+        raise Invalid([Problem(path, f"{span!r:.50} is no duration")]) from None
+    if not timedelta() <= found <= timedelta(days=365):
+        raise Invalid([Problem(path, "must be from 0s to 365d")])
+    return found

@@ -1,0 +1,47 @@
+"""Seals what a target keeps secret, so that whoever reads the database alone cannot read it."""
+
+import base64
+from typing import Any
+
+import msgspec
+
+from duly.core.secrets import MAKE_KEY, Keys
+from duly.errors import Misuse
+
+
+class Sealed(msgspec.Struct, frozen=True):
+    """What a target does not show. It names its owner, so that one target's cannot be put into another's row."""
+
+    tenant: str
+    name: str
+    secrets: list[tuple[str, float | None]] = []  # each with when it ends, in seconds since 1970; the newest first
+    headers: dict[str, str] = {}
+
+
+class Seal:
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+
+    def close(self, sealed: Sealed) -> str:
+        return str(self._fernet().encrypt(msgspec.json.encode(sealed)), "ascii")
+
+    def open(self, text: str, tenant: str, name: str) -> Sealed:
+        from cryptography.fernet import InvalidToken
+
+        try:
+            sealed = msgspec.json.decode(self._fernet().decrypt(text.encode()), type=Sealed)
+        except (InvalidToken, msgspec.MsgspecError):
+            raise Misuse(
+                f"target {name!r} was sealed with another DULY_SECRET_KEY: set that beside the new one, as NEW,OLD, "
+                "or put the target anew"
+            ) from None
+        if (sealed.tenant, sealed.name) != (tenant, name):
+            raise Misuse(f"what is stored as target {name!r} was sealed for another one: put it anew")
+        return sealed
+
+    def _fernet(self) -> Any:
+        if not self._keys:
+            raise Misuse(f"the secrets of targets are sealed with DULY_SECRET_KEY, which is not set: {MAKE_KEY}")
+        from cryptography.fernet import Fernet, MultiFernet
+
+        return MultiFernet([Fernet(base64.urlsafe_b64encode(key)) for key in self._keys.derived("seal")])

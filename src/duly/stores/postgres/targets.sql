@@ -1,0 +1,166 @@
+-- Targets that are stored, and what is known of destinations.
+
+-- fragment: target
+t.id::text, t.tenant, t.name, t.channel, t.spec::text, t.sealed, t.created, t.updated
+
+-- fragment: known
+d.concurrency, d.rate, d.parked, d.since, d.probe_at
+
+-- name: put_target
+INSERT INTO duly.targets AS t (id, tenant, name, channel, spec, sealed, created, updated)
+VALUES (:id::uuid, :tenant, :target, :channel, :spec::text::json, :sealed, {now}, {now})
+ON CONFLICT (tenant, name) DO UPDATE
+SET channel = excluded.channel, spec = excluded.spec, sealed = excluded.sealed, updated = excluded.updated
+WHERE t.id = excluded.id
+RETURNING id::text
+
+-- name: lock_target
+SELECT {target}, {known} FROM duly.targets AS t
+LEFT JOIN duly.destinations AS d ON d.tenant = t.tenant AND d.destination = t.name
+WHERE t.tenant = :tenant AND t.name = :target FOR UPDATE OF t
+
+-- name: list_targets (read)
+SELECT {target}, {known} FROM duly.targets AS t
+LEFT JOIN duly.destinations AS d ON d.tenant = t.tenant AND d.destination = t.name
+WHERE (:tenant::text IS NULL OR t.tenant = :tenant) AND (t.tenant, t.name) > (:after_tenant::text, :after_name::text)
+ORDER BY t.tenant, t.name LIMIT :limit
+
+-- name: delete_target
+WITH known AS (DELETE FROM duly.destinations WHERE tenant = :tenant AND destination = :target)
+DELETE FROM duly.targets WHERE tenant = :tenant AND name = :target RETURNING id::text
+
+-- name: destinations (read)
+-- And whether a URL is parked within an origin.
+SELECT wanted.tenant, wanted.destination, {known}, {target},
+       EXISTS (SELECT FROM duly.destinations AS u WHERE u.tenant = wanted.tenant AND u.parked IS NOT NULL
+               AND u.destination > wanted.destination || '/' AND u.destination < wanted.destination || '0')
+FROM unnest(:tenant::text[], :destination::text[]) AS wanted (tenant, destination)
+LEFT JOIN duly.destinations AS d ON d.tenant = wanted.tenant AND d.destination = wanted.destination
+LEFT JOIN duly.targets AS t ON t.tenant = wanted.tenant AND t.name = wanted.destination
+
+-- name: list_destinations (read)
+-- Those with limits, and those that are parked.
+SELECT d.tenant, d.destination, {known} FROM duly.destinations AS d
+WHERE (:tenant::text IS NULL OR d.tenant = :tenant) AND (d.tenant, d.destination) > (:after_tenant::text, :after_name::text)
+  AND (d.concurrency IS NOT NULL OR d.rate IS NOT NULL OR d.parked IS NOT NULL)
+ORDER BY d.tenant, d.destination LIMIT :limit
+
+-- name: limit
+INSERT INTO duly.destinations AS d (tenant, destination, concurrency, rate)
+VALUES (:tenant, :destination, :concurrency::int, :rate::double precision)
+ON CONFLICT (tenant, destination) DO UPDATE SET concurrency = excluded.concurrency, rate = excluded.rate
+RETURNING d.destination
+
+-- name: allow
+-- A bucket of turns for each, which is full after a second, or when it has one.
+WITH bucket AS MATERIALIZED (
+    SELECT d.tenant, d.destination, d.rate, wanted.want,
+           greatest(coalesce(d.spent_until, {now} - 1 / d.rate * interval '1 second'),
+                    {now} - greatest(1, 1 / d.rate) * interval '1 second') AS base
+    FROM unnest(:tenant::text[], :destination::text[], :want::int[]) AS wanted (tenant, destination, want)
+    JOIN duly.destinations AS d ON d.tenant = wanted.tenant AND d.destination = wanted.destination
+    WHERE d.rate IS NOT NULL
+    ORDER BY d.tenant, d.destination
+    FOR UPDATE OF d
+), granted AS (
+    SELECT *, least(want, floor(extract(epoch FROM {now} - base) * rate + 0.000001))::int AS turns FROM bucket
+)
+UPDATE duly.destinations AS d SET spent_until = granted.base + granted.turns / granted.rate * interval '1 second'
+FROM granted WHERE d.tenant = granted.tenant AND d.destination = granted.destination
+RETURNING d.tenant, d.destination, granted.turns,
+          (extract(epoch FROM d.spent_until + 1 / d.rate * interval '1 second' - {now}) * 1000000)::bigint
+
+-- name: park
+-- Nothing more is sent there. One that a person has to enable stays so, whoever else finds it down.
+INSERT INTO duly.destinations AS d (tenant, destination, parked, since, probe_at, probes)
+VALUES (:tenant, :destination, :reason, {now}, {now} + :wait::bigint * {us}, 0)
+ON CONFLICT (tenant, destination) DO UPDATE
+SET parked = excluded.parked, since = coalesce(d.since, excluded.since), probe_at = excluded.probe_at, probes = 0
+WHERE d.parked IS NULL OR (d.probe_at IS NOT NULL AND excluded.probe_at IS NULL)
+RETURNING d.destination
+
+-- name: unpark
+UPDATE duly.destinations SET parked = NULL, probe_at = NULL, probes = 0
+WHERE tenant = :tenant AND destination = :destination AND parked IS NOT NULL
+RETURNING destination, since
+
+-- name: probe_now
+UPDATE duly.destinations SET probe_at = {now}
+WHERE tenant = :tenant AND destination = :destination AND parked IS NOT NULL AND probe_at IS NOT NULL
+RETURNING destination
+
+-- name: unparking (read)
+-- Those that are open again, and for which some may still wait; and those that are to be tried.
+SELECT tenant, destination, parked IS NOT NULL FROM duly.destinations
+WHERE since IS NOT NULL AND (parked IS NULL OR probe_at <= {now}) LIMIT 100
+
+-- name: released
+UPDATE duly.destinations SET since = NULL WHERE tenant = :tenant AND destination = :destination AND parked IS NULL
+RETURNING destination
+
+-- name: release_parked
+WITH picked AS MATERIALIZED (
+    SELECT id FROM duly.events
+    WHERE tenant = :tenant AND destination = :destination AND held IS NOT NULL AND destination IS NOT NULL
+      AND starts_with(held, :begins)
+    ORDER BY due LIMIT :limit FOR UPDATE
+), e AS (
+    UPDATE duly.events AS e SET held = NULL, ready = CASE WHEN attempts = 0 THEN due ELSE {now} END
+    WHERE id = ANY (ARRAY(SELECT id FROM picked))
+    RETURNING e.id, e.lane, e.version, e.ready
+), audit AS (
+    INSERT INTO duly.journal (subject, at, act, worker, version) SELECT id, {now}, 'released', :by, version FROM e
+)
+SELECT id::text, (SELECT count(pg_notify('duly', lane)::text)
+                  FROM (SELECT DISTINCT lane FROM e WHERE ready <= {now} + :soon::bigint * {us}) AS soon) FROM e
+
+-- name: due_probes
+-- Each is somebody's to try, and the next try is twice as far away.
+WITH picked AS MATERIALIZED (
+    SELECT tenant, destination FROM duly.destinations
+    WHERE since IS NOT NULL AND parked IS NOT NULL AND probe_at <= {now} LIMIT 20 FOR UPDATE SKIP LOCKED
+)
+UPDATE duly.destinations AS d
+SET probes = d.probes + 1,
+    probe_at = {now} + least(:most::bigint, :first::bigint * 2 ^ least(d.probes + 1, 20)) * {us}
+FROM picked WHERE d.tenant = picked.tenant AND d.destination = picked.destination
+RETURNING d.tenant, d.destination
+
+-- name: claim_probe
+-- The oldest that waits for a destination is what it is tried with.
+WITH picked AS MATERIALIZED (
+    SELECT id FROM duly.events
+    WHERE tenant = :tenant AND destination = :destination AND held IS NOT NULL AND destination IS NOT NULL
+      AND starts_with(held, :begins) AND lane = ANY (:lanes::text[])
+    ORDER BY due LIMIT 1 FOR UPDATE SKIP LOCKED
+)
+UPDATE duly.events AS e
+SET status = 'PROCESSING', version = version + 1, unsettled = unsettled + 1, worker = :worker, claimed = {now},
+    held = NULL, ready = {now} + :lease::bigint * {us}
+WHERE id = ANY (ARRAY(SELECT id FROM picked))
+RETURNING {claimed}, (SELECT {micros})
+
+-- name: hold_claimed
+-- Claims whose destination is parked wait for that to end. Its row is locked, for shared use: whoever ends the parking
+-- waits for us, and then finds what we have held. Where that has ended already, they are given back.
+WITH given AS MATERIALIZED (
+    SELECT * FROM unnest(:id::uuid[], :version::int[], :tenant::text[], :destination::text[], :reason::text[])
+      AS given (id, version, tenant, destination, reason)
+), parked AS MATERIALIZED (
+    SELECT d.tenant, d.destination FROM duly.destinations AS d
+    WHERE (d.tenant, d.destination) IN (SELECT tenant, destination FROM given) AND d.parked IS NOT NULL
+    ORDER BY d.tenant, d.destination
+    FOR SHARE OF d
+), e AS (
+    UPDATE duly.events AS e
+    SET status = 'PENDING', unsettled = e.unsettled - 1,
+        held = CASE WHEN parked.destination IS NOT NULL THEN given.reason END,
+        ready = CASE WHEN parked.destination IS NOT NULL THEN NULL WHEN e.attempts = 0 THEN e.due ELSE {now} END
+    FROM given LEFT JOIN parked ON parked.tenant = given.tenant AND parked.destination = given.destination
+    WHERE e.id = given.id AND e.version = given.version AND e.status = CASE WHEN given.id IS NOT NULL THEN 'PROCESSING' END
+    RETURNING e.id, e.version, e.claimed, e.held
+), audit AS (
+    INSERT INTO duly.journal (subject, at, act, worker, version, claimed, detail)
+    SELECT id, {now}, CASE WHEN held IS NULL THEN 'given back' ELSE 'held' END, :worker, version, claimed, held FROM e
+)
+SELECT id::text FROM e

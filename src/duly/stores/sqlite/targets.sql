@@ -1,0 +1,136 @@
+-- Targets that are stored, and what is known of destinations.
+
+-- fragment: target
+t.id, t.tenant, t.name, t.channel, t.spec, t.sealed, t.created, t.updated
+
+-- fragment: known
+d.concurrency, d.rate, d.parked, d.since, d.probe_at
+
+-- name: put_target
+INSERT INTO targets AS t (id, tenant, name, channel, spec, sealed, created, updated)
+VALUES (:id, :tenant, :target, :channel, :spec, :sealed, :now, :now)
+ON CONFLICT (tenant, name) DO UPDATE
+SET channel = excluded.channel, spec = excluded.spec, sealed = excluded.sealed, updated = excluded.updated
+WHERE t.id = excluded.id
+RETURNING id
+
+-- name: lock_target
+SELECT {target}, {known} FROM targets AS t
+LEFT JOIN destinations AS d ON d.tenant = t.tenant AND d.destination = t.name
+WHERE t.tenant = :tenant AND t.name = :target
+
+-- name: list_targets (read)
+SELECT {target}, {known} FROM targets AS t
+LEFT JOIN destinations AS d ON d.tenant = t.tenant AND d.destination = t.name
+WHERE (:tenant IS NULL OR t.tenant = :tenant) AND (t.tenant, t.name) > (:after_tenant, :after_name)
+ORDER BY t.tenant, t.name LIMIT :limit
+
+-- name: delete_target
+DELETE FROM destinations WHERE tenant = :tenant AND destination = :target;
+DELETE FROM targets WHERE tenant = :tenant AND name = :target RETURNING id
+
+-- name: destinations (read)
+-- And whether a URL is parked within an origin.
+SELECT value ->> 0, value ->> 1, {known}, {target},
+       EXISTS (SELECT 1 FROM destinations AS u WHERE u.tenant = value ->> 0 AND u.parked IS NOT NULL
+               AND u.destination > value ->> 1 || '/' AND u.destination < value ->> 1 || '0') FROM json_each(:rows)
+LEFT JOIN destinations AS d ON d.tenant = value ->> 0 AND d.destination = value ->> 1
+LEFT JOIN targets AS t ON t.tenant = value ->> 0 AND t.name = value ->> 1
+
+-- name: list_destinations (read)
+-- Those with limits, and those that are parked.
+SELECT d.tenant, d.destination, {known} FROM destinations AS d
+WHERE (:tenant IS NULL OR d.tenant = :tenant) AND (d.tenant, d.destination) > (:after_tenant, :after_name)
+  AND (d.concurrency IS NOT NULL OR d.rate IS NOT NULL OR d.parked IS NOT NULL)
+ORDER BY d.tenant, d.destination LIMIT :limit
+
+-- name: limit
+INSERT INTO destinations AS d (tenant, destination, concurrency, rate) VALUES (:tenant, :destination, :concurrency, :rate)
+ON CONFLICT (tenant, destination) DO UPDATE SET concurrency = excluded.concurrency, rate = excluded.rate
+RETURNING destination
+
+-- fragment: buckets
+(SELECT tenant, destination, rate, value ->> 2 AS want,
+        max(coalesce(spent_until, :now - 1000000.0 / rate), :now - max(1000000.0, 1000000.0 / rate)) AS base
+ FROM json_each(:rows) JOIN destinations ON tenant = value ->> 0 AND destination = value ->> 1 WHERE rate IS NOT NULL)
+
+-- fragment: granted
+(SELECT tenant, destination, rate, base, min(want, cast((:now - base) * rate / 1000000.0 + 0.000001 AS integer)) AS turns
+ FROM {buckets})
+
+-- name: allow
+-- A bucket of turns for each, which is full after a second, or when it has one.
+SELECT tenant, destination, turns, cast(base + (turns + 1) * 1000000.0 / rate - :now AS integer) FROM {granted};
+UPDATE destinations AS d SET spent_until = cast(granted.base + granted.turns * 1000000.0 / granted.rate AS integer)
+FROM {granted} AS granted WHERE d.tenant = granted.tenant AND d.destination = granted.destination
+
+-- name: park
+-- Nothing more is sent there. One that a person has to enable stays so, whoever else finds it down.
+INSERT INTO destinations AS d (tenant, destination, parked, since, probe_at, probes)
+VALUES (:tenant, :destination, :reason, :now, :now + :wait, 0)
+ON CONFLICT (tenant, destination) DO UPDATE
+SET parked = excluded.parked, since = coalesce(d.since, excluded.since), probe_at = excluded.probe_at, probes = 0
+WHERE d.parked IS NULL OR (d.probe_at IS NOT NULL AND excluded.probe_at IS NULL)
+RETURNING destination
+
+-- name: unpark
+UPDATE destinations SET parked = NULL, probe_at = NULL, probes = 0
+WHERE tenant = :tenant AND destination = :destination AND parked IS NOT NULL
+RETURNING destination, since
+
+-- name: probe_now
+UPDATE destinations SET probe_at = :now
+WHERE tenant = :tenant AND destination = :destination AND parked IS NOT NULL AND probe_at IS NOT NULL
+RETURNING destination
+
+-- name: unparking (read)
+-- Those that are open again, and for which some may still wait; and those that are to be tried.
+SELECT tenant, destination, parked IS NOT NULL FROM destinations
+WHERE since IS NOT NULL AND (parked IS NULL OR probe_at <= :now) LIMIT 100
+
+-- name: released
+UPDATE destinations SET since = NULL WHERE tenant = :tenant AND destination = :destination AND parked IS NULL
+RETURNING destination
+
+-- name: release_parked
+INSERT INTO journal (subject, at, act, worker, version)
+SELECT id, :now, 'released', :by, version FROM events
+WHERE id IN (SELECT id FROM events WHERE tenant = :tenant AND destination = :destination AND held IS NOT NULL
+             AND destination IS NOT NULL AND substr(held, 1, length(:begins)) = :begins ORDER BY due, id LIMIT :limit);
+UPDATE events SET held = NULL, ready = iif(attempts = 0, due, :now)
+WHERE id IN (SELECT id FROM events WHERE tenant = :tenant AND destination = :destination AND held IS NOT NULL
+             AND destination IS NOT NULL AND substr(held, 1, length(:begins)) = :begins ORDER BY due, id LIMIT :limit)
+RETURNING id
+
+-- name: due_probes
+-- Each is somebody's to try, and the next try is twice as far away.
+UPDATE destinations
+SET probes = probes + 1, probe_at = :now + min(:most, :first * (1 << min(probes + 1, 20)))
+WHERE since IS NOT NULL AND parked IS NOT NULL AND probe_at <= :now
+RETURNING tenant, destination
+
+-- name: claim_probe
+-- The oldest that waits for a destination is what it is tried with.
+UPDATE events
+SET status = 'PROCESSING', version = version + 1, unsettled = unsettled + 1, worker = :worker, claimed = :now,
+    held = NULL, ready = :now + :lease
+WHERE id IN (SELECT id FROM events WHERE tenant = :tenant AND destination = :destination AND held IS NOT NULL
+             AND destination IS NOT NULL AND substr(held, 1, length(:begins)) = :begins
+             AND lane IN (SELECT value FROM json_each(:lanes)) ORDER BY due, id LIMIT 1)
+RETURNING {claimed}, :now
+
+-- name: hold_claimed
+-- Claims whose destination is parked wait for that to end. Where that has ended already, they are given back.
+INSERT INTO journal (subject, at, act, worker, version, claimed, detail)
+SELECT e.id, :now, iif(d.parked IS NULL, 'given back', 'held'), :worker, e.version, e.claimed,
+       iif(d.parked IS NULL, NULL, value ->> 4)
+FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0
+LEFT JOIN destinations AS d ON d.tenant = value ->> 2 AND d.destination = value ->> 3
+WHERE e.version = value ->> 1 AND e.status = 'PROCESSING';
+UPDATE events
+SET status = 'PENDING', unsettled = unsettled - 1, held = iif(given.parked IS NULL, NULL, given.reason),
+    ready = iif(given.parked IS NULL, iif(attempts = 0, due, :now), NULL)
+FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 4 AS reason, d.parked FROM json_each(:rows)
+      LEFT JOIN destinations AS d ON d.tenant = value ->> 2 AND d.destination = value ->> 3) AS given
+WHERE events.id = given.id AND events.version = given.version AND events.status = 'PROCESSING'
+RETURNING id

@@ -1,0 +1,163 @@
+"""The statements about stored targets, and about destinations."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from duly.core.model import Event, Settlement
+from duly.core.stored_targets import Known, Target
+from duly.core.targets import waits_for
+from duly.ports import Allowed
+from duly.stores.asking import Asking, Columns
+
+TARGET_WIDTH, KNOWN_WIDTH = 8, 5
+
+
+class TargetStatements(Asking):
+    @abstractmethod
+    def read_claims(self, rows: Sequence[Any], worker: str, lease: timedelta) -> list[Event]: ...
+
+    # -- targets
+
+    async def put_target(self, target: Target) -> bool:
+        rows = await self.ask(
+            "put_target",
+            id=target.id,
+            tenant=target.tenant,
+            target=target.name,
+            channel=target.channel,
+            spec=target.spec_json,
+            sealed=target.sealed,
+        )
+        return bool(rows)
+
+    async def target(self, tenant: str, name: str) -> Target | None:
+        rows = await self.ask("lock_target", tenant=tenant, target=name)
+        return self._read_target(rows[0]) if rows else None
+
+    async def list_targets(self, tenant: str | None, *, after: tuple[str, str], limit: int) -> list[Target]:
+        rows = await self.ask("list_targets", tenant=tenant, after_tenant=after[0], after_name=after[1], limit=limit)
+        return [self._read_target(row) for row in rows]
+
+    async def delete_target(self, tenant: str, name: str) -> None:
+        await self.ask("delete_target", tenant=tenant, target=name)
+
+    # -- destinations
+
+    async def destinations(self, keys: Sequence[tuple[str, str]]) -> list[Known]:
+        rows = await self.ask(
+            "destinations", {"tenant": [tenant for tenant, _ in keys], "destination": [name for _, name in keys]}
+        )
+        return [self._read_known(row) for row in rows]
+
+    async def list_destinations(self, tenant: str | None, *, after: tuple[str, str], limit: int) -> list[Known]:
+        rows = await self.ask(
+            "list_destinations", tenant=tenant, after_tenant=after[0], after_name=after[1], limit=limit
+        )
+        return [self._read_known(row) for row in rows]
+
+    async def limit(self, tenant: str, destination: str, concurrency: int | None, rate: float | None) -> None:
+        await self.ask("limit", tenant=tenant, destination=destination, concurrency=concurrency, rate=rate)
+
+    async def allow(self, wanted: Sequence[tuple[str, str, int]]) -> list[Allowed]:
+        tenants, destinations, wants = zip(*wanted, strict=True)
+        rows = await self.ask(
+            "allow", {"tenant": list(tenants), "destination": list(destinations), "want": list(wants)}
+        )
+        return [Allowed(row[0], row[1], row[2], timedelta(microseconds=row[3])) for row in rows]
+
+    # -- parking
+
+    async def park(self, tenant: str, destination: str, reason: str, wait: timedelta | None) -> bool:
+        span = None if wait is None else self.span(wait)
+        return bool(await self.ask("park", tenant=tenant, destination=destination, reason=reason, wait=span))
+
+    async def unpark(self, tenant: str, destination: str) -> datetime | None:
+        rows = await self.ask("unpark", tenant=tenant, destination=destination)
+        return self.read_instant(rows[0][1]) if rows else None
+
+    async def probe_now(self, tenant: str, destination: str) -> bool:
+        return bool(await self.ask("probe_now", tenant=tenant, destination=destination))
+
+    async def unparking(self) -> list[tuple[str, str, bool]]:
+        return [(row[0], row[1], bool(row[2])) for row in await self.ask("unparking")]
+
+    async def release_parked(self, tenant: str, parked: str, destination: str, limit: int, by: str) -> int:
+        rows = await self.ask(
+            "release_parked",
+            tenant=tenant,
+            destination=destination,
+            begins=waits_for(parked),
+            limit=limit,
+            by=by,
+            soon=self.span(self.soon),
+        )
+        return len(rows)
+
+    async def released(self, tenant: str, destination: str) -> None:
+        await self.ask("released", tenant=tenant, destination=destination)
+
+    async def due_probes(self, first: timedelta, most: timedelta) -> list[tuple[str, str]]:
+        rows = await self.ask("due_probes", first=self.span(first), most=self.span(most))
+        return [(row[0], row[1]) for row in rows]
+
+    async def claim_probe(
+        self, tenant: str, destination: str, lanes: Sequence[str], worker: str, lease: timedelta
+    ) -> list[Event]:
+        rows = await self.ask(
+            "claim_probe",
+            tenant=tenant,
+            destination=destination,
+            begins=waits_for(destination),
+            lanes=self.listed(lanes),
+            worker=worker,
+            lease=self.span(lease),
+        )
+        return self.read_claims(rows, worker, lease)
+
+    async def _hold(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
+        values: Columns = {
+            "id": [one.event.id for one in settlements],
+            "version": [one.event.version for one in settlements],
+            "tenant": [one.event.tenant for one in settlements],
+            "destination": [one.verdict.held for one in settlements],
+            "reason": [one.verdict.error for one in settlements],
+        }
+        return {row[0] for row in await self.ask("hold_claimed", values, worker=worker)}
+
+    # -- reading
+
+    def _read_target(self, row: Any) -> Target:
+        row = tuple(row)
+        known = self._read_known((row[1], row[2], *row[TARGET_WIDTH:]))
+        return msgspec.structs.replace(self._read_bare(row), known=known)
+
+    def _read_bare(self, row: Any) -> Target:
+        id, tenant, name, channel, spec, sealed, created, updated = row[:TARGET_WIDTH]
+        return Target(
+            id=id,
+            tenant=tenant,
+            name=name,
+            channel=channel,
+            spec_json=spec,
+            sealed=sealed,
+            created=self.read_instant(created),
+            updated=self.read_instant(updated),
+        )
+
+    def _read_known(self, row: Any) -> Known:
+        tenant, destination, concurrency, rate, parked, since, probe_at, *rest = row
+        return Known(
+            tenant,
+            destination,
+            concurrency,
+            rate,
+            parked,
+            self.maybe_instant(since),
+            self.maybe_instant(probe_at),
+            self._read_bare(rest) if rest and rest[0] is not None else None,
+            bool(rest and rest[-1]),
+        )
