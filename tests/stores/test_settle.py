@@ -46,11 +46,11 @@ async def test_what_was_delivered_is_completed(store: Any, clock: ManualClock) -
 async def test_a_failure_moves_ready_and_leaves_due(store: Any, clock: ManualClock) -> None:
     [event] = await claimed(store, make_new(retry=Retry(base=timedelta(minutes=2))))
     clock.advance(MINUTE)
-    await store.settle([failed(event, "503", jitter=0.5)], "w1")
+    await store.settle([failed(event, "503", jitter=0)], "w1")
     waiting = await store.get(event.id)
-    assert (waiting.status, waiting.due, waiting.ready) == (Status.PENDING, START, START + 2 * MINUTE)
+    assert (waiting.status, waiting.due, waiting.ready) == (Status.PENDING, START, START + 3 * MINUTE)
     assert (waiting.attempts, waiting.last_error, waiting.executed) == (1, "503", None)
-    clock.advance(MINUTE - MICROSECOND)
+    clock.advance(2 * MINUTE - MICROSECOND)
     assert await store.claim("w2", {LANE: 1}, LEASE) == []
     clock.advance(MICROSECOND)
     [again] = await store.claim("w2", {LANE: 1}, LEASE)

@@ -10,8 +10,12 @@ from duly.core.durations import format_duration, parse_duration
 from duly.errors import Invalid, Problem
 
 
+SPREAD = 0.25
+"""How much longer than need be a wait can be, so that those who failed together do not come back together."""
+
+
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
-    """Exponential backoff with full jitter, up to a cap."""
+    """Exponential backoff up to a cap, each wait spread by up to a quarter of it."""
 
     max_attempts: int = 3
     base: timedelta = timedelta(seconds=30)
@@ -20,10 +24,10 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
 
     def wait(self, attempt: int, jitter: float) -> timedelta:
         """How long after the failed *attempt* (the first is 1); *jitter* is drawn from [0, 1)."""
-        return jitter * self.ceiling(attempt)
+        return self.least(attempt) * (1 + SPREAD * jitter)
 
-    def ceiling(self, attempt: int) -> timedelta:
-        """The longest that the wait after *attempt* can be."""
+    def least(self, attempt: int) -> timedelta:
+        """The shortest that the wait after *attempt* can be."""
         try:
             return min(self.cap, self.base * self.factor ** (attempt - 1))
         except OverflowError:

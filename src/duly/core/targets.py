@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -102,6 +103,7 @@ def destination_of(target: Any) -> str | None:
     return None if url is None else origin_of(url)
 
 
+@lru_cache(maxsize=4096)
 def origin_of(url: str) -> str:
     """Scheme, host and port; names of targets never look like it.
 
