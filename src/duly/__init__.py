@@ -1,75 +1,28 @@
 """Duly, the durable scheduler for time-based events: on time, once, even after a crash."""
 
-from duly.core.event_types import Anniversary, Birthday, EventType, Reminder, Subscription
-from duly.core.model import Delivered, Event, Failed, Rejected, Schedule, Status, Timer, Unreachable
-from duly.core.policies import DependsOn, Misfire
-from duly.core.recurrence import Dst, Rule
-from duly.core.retry import Retry
-from duly.core.rules import cron, every, once, rrule, template, yearly
-from duly.core.specs import (
-    DueBetween,
-    ExecutedLate,
-    InStatus,
-    OfSeries,
-    OfTenant,
-    OfType,
-    OfUser,
-    Overdue,
-    Ready,
-    Stuck,
-    WithKey,
-)
-from duly.core.users import User
-from duly.errors import Conflict, DulyError, Invalid, Misuse, NotFound, StoreError, StoreUnavailable
-from duly.ports import Transaction
-from duly.wiring import Duly
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from duly.public import *  # noqa: F403 - which names these are is said there, once
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Anniversary",
-    "Birthday",
-    "Conflict",
-    "Delivered",
-    "DependsOn",
-    "Dst",
-    "DueBetween",
-    "Duly",
-    "DulyError",
-    "Event",
-    "EventType",
-    "ExecutedLate",
-    "Failed",
-    "InStatus",
-    "Invalid",
-    "Misfire",
-    "Misuse",
-    "NotFound",
-    "OfSeries",
-    "OfTenant",
-    "OfType",
-    "OfUser",
-    "Overdue",
-    "Ready",
-    "Rejected",
-    "Reminder",
-    "Retry",
-    "Rule",
-    "Schedule",
-    "Status",
-    "StoreError",
-    "StoreUnavailable",
-    "Stuck",
-    "Subscription",
-    "Timer",
-    "Transaction",
-    "Unreachable",
-    "User",
-    "WithKey",
-    "cron",
-    "every",
-    "once",
-    "rrule",
-    "template",
-    "yearly",
-]
+
+if not TYPE_CHECKING:  # or type checkers would believe every misspelt name
+
+    def __getattr__(name: str) -> Any:
+        """The engine is loaded when one of its names is first asked for: a receiver that imports ``duly.inbox`` does
+        without it."""
+        if not name.startswith("_") and find_spec(f"{__name__}.{name}"):
+            return import_module(f"{__name__}.{name}")
+        if not name.startswith("_") or name == "__all__":
+            public = import_module(f"{__name__}.public")
+            if name in ("__all__", *public.__all__):
+                value = globals()[name] = getattr(public, name)
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({"__all__", *__getattr__("__all__"), *(name for name in globals() if name.startswith("__"))})

@@ -1,0 +1,73 @@
+"""The public names: ``from duly import …`` finds what stands here."""
+
+from duly.core.event_types import Anniversary, Birthday, EventType, Reminder, Subscription
+from duly.core.model import Delivered, Event, Failed, Rejected, Schedule, Status, Timer, Unreachable
+from duly.core.policies import DependsOn, Misfire
+from duly.core.recurrence import Dst, Rule
+from duly.core.retry import Retry
+from duly.core.rules import cron, every, once, rrule, template, yearly
+from duly.core.specs import (
+    DueBetween,
+    ExecutedLate,
+    InStatus,
+    OfSeries,
+    OfTenant,
+    OfType,
+    OfUser,
+    Overdue,
+    Ready,
+    Stuck,
+    WithKey,
+)
+from duly.core.users import User
+from duly.errors import Conflict, DulyError, Invalid, Misuse, NotFound, StoreError, StoreUnavailable
+from duly.ports import Transaction
+from duly.wiring import Duly
+
+__all__ = [
+    "Anniversary",
+    "Birthday",
+    "Conflict",
+    "Delivered",
+    "DependsOn",
+    "Dst",
+    "DueBetween",
+    "Duly",
+    "DulyError",
+    "Event",
+    "EventType",
+    "ExecutedLate",
+    "Failed",
+    "InStatus",
+    "Invalid",
+    "Misfire",
+    "Misuse",
+    "NotFound",
+    "OfSeries",
+    "OfTenant",
+    "OfType",
+    "OfUser",
+    "Overdue",
+    "Ready",
+    "Rejected",
+    "Reminder",
+    "Retry",
+    "Rule",
+    "Schedule",
+    "Status",
+    "StoreError",
+    "StoreUnavailable",
+    "Stuck",
+    "Subscription",
+    "Timer",
+    "Transaction",
+    "Unreachable",
+    "User",
+    "WithKey",
+    "cron",
+    "every",
+    "once",
+    "rrule",
+    "template",
+    "yearly",
+]
