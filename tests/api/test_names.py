@@ -24,9 +24,15 @@ def run(code: str, *options: str) -> str:
     return done.stdout
 
 
-def test_importing_the_package_loads_nothing_of_the_engine() -> None:
-    code = "import sys, duly; print([name for name in sys.modules if name.startswith('duly')])"
-    assert run(code, "-S") == "['duly']\n"
+def test_a_receiver_needs_nothing_but_the_standard_library() -> None:
+    """With -S, nothing that is installed can be found."""
+    code = "import sys, duly.inbox; print([name for name in sys.modules if name.startswith('duly')])"
+    assert [name for name in eval(run(code, "-S")) if not name.startswith("duly.inbox")] == ["duly", "duly.errors"]
+    assert run("from duly import inbox; import sys; print('duly.public' in sys.modules)", "-S") == "False\n"
+
+
+def test_a_receiver_does_not_load_asyncio() -> None:
+    assert run("import sys, duly.inbox; print('asyncio' in sys.modules)", "-S") == "False\n"
 
 
 @pytest.mark.parametrize("name", public.__all__)
@@ -61,15 +67,25 @@ def test_a_name_that_is_not_there_is_an_ordinary_error() -> None:
     assert not hasattr(duly, "__wrapped__")
 
 
-def test_type_checkers_know_the_names(tmp_path: Path) -> None:
+def test_type_checkers_know_the_names_and_which_calls_are_awaited(tmp_path: Path) -> None:
+    """Without awaiting, a connection says bool; with it, something to await. A misspelt name is an error."""
     (tmp_path / "user.py").write_text(
-        "from typing import assert_type\nfrom duly import Duly, Dulyy, Misuse\nassert_type(Duly('sqlite://'), Duly)\n"
+        "import sqlite3\n"
+        "from collections.abc import Awaitable\n"
+        "from typing import assert_type\n"
+        "from duly import Duly, Dulyy, Misuse\n"
+        "from duly.inbox import record\n"
+        "class Asynchronous:\n"
+        "    async def execute(self, sql: str, *args: object) -> None: ...\n"
+        "assert_type(Duly('sqlite://'), Duly)\n"
+        "assert_type(record(sqlite3.connect('x'), 'id'), bool)\n"
+        "assert_type(record(Asynchronous(), 'id'), Awaitable[bool])\n"
     )
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "--config-file", "", "user.py"]
     done = subprocess.run(
         command, cwd=tmp_path, env={"MYPYPATH": str(SOURCE)}, capture_output=True, text=True, check=False
     )
     assert done.stdout.splitlines() == [
-        'user.py:2: error: Module "duly" has no attribute "Dulyy"; maybe "Duly"?  [attr-defined]',
+        'user.py:4: error: Module "duly" has no attribute "Dulyy"; maybe "Duly"?  [attr-defined]',
         "Found 1 error in 1 file (checked 1 source file)",
     ], done.stdout + done.stderr

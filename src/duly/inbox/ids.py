@@ -1,0 +1,86 @@
+"""The ids that were here before, in a table of the receiver's own database.
+
+Recording an id is one INSERT that does nothing where the id is there already. Of two deliveries at the same time, the
+database lets the second one wait for the first: if that commits, the second finds the id; if it rolls back, the second
+records it and does the work.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from datetime import timedelta
+from typing import Any, Generic, TypeVar, overload
+
+from duly.errors import Misuse
+from duly.inbox.connections import AwaitedConnection, Statement, change, change_awaited, is_awaited
+
+TABLE = "duly_inbox"
+T = TypeVar("T")
+
+_DDL = {
+    "sqlite": "CREATE TABLE IF NOT EXISTS {table} "
+    "(id text PRIMARY KEY, received_at text NOT NULL DEFAULT CURRENT_TIMESTAMP)",
+    "postgresql": "CREATE TABLE IF NOT EXISTS {table} "
+    "(id text PRIMARY KEY, received_at timestamptz NOT NULL DEFAULT now())",
+}
+_RECORD = dict.fromkeys(_DDL, "INSERT INTO {table} (id) VALUES ({value}) ON CONFLICT (id) DO NOTHING")
+_FORGET = {
+    "sqlite": "DELETE FROM {table} WHERE received_at < datetime('now', '-' || {value} || ' seconds')",
+    "postgresql": "DELETE FROM {table} WHERE received_at < now() - make_interval(secs => {value})",
+}
+
+
+def ddl(dialect: str, *, table: str = TABLE) -> str:
+    """The statement that makes the table, for a migration: ``sqlite`` or ``postgresql``."""
+    if dialect not in _DDL:
+        raise Misuse(f"there is no table for {dialect!r}: expected {' or '.join(_DDL)}")
+    return _DDL[dialect].format(table=_checked(table))
+
+
+@overload
+def record(connection: AwaitedConnection, id: str, *, table: str = ...) -> Awaitable[bool]: ...
+@overload
+def record(connection: Any, id: str, *, table: str = ...) -> bool: ...
+def record(connection: Any, id: str, *, table: str = TABLE) -> bool | Awaitable[bool]:
+    """Record an id in the connection's open transaction; True the first time. Do the effect then, in that transaction,
+    and commit; if False, answer as if it had just been done. To be awaited where the connection's own calls are."""
+    return _run(connection, _RECORD, table, id, bool)
+
+
+@overload
+def forget(connection: AwaitedConnection, older_than: timedelta, *, table: str = ...) -> Awaitable[int]: ...
+@overload
+def forget(connection: Any, older_than: timedelta, *, table: str = ...) -> int: ...
+def forget(connection: Any, older_than: timedelta, *, table: str = TABLE) -> int | Awaitable[int]:
+    """Delete the ids that were recorded longer ago than that; returns how many. What is sent again later has its effect
+    again, so keep them for as long as a dead letter may still be replayed."""
+    if older_than <= timedelta():
+        raise Misuse(f"forget got older_than={older_than}, which would forget every id: say how long to keep them")
+    return _run(connection, _FORGET, table, int(older_than.total_seconds()), int)
+
+
+class Later(Generic[T]):
+    """An answer to be awaited. Taken for the answer itself it would always be true, and every effect be repeated."""
+
+    def __init__(self, changed: Coroutine[Any, Any, int], shape: Callable[[int], T]) -> None:
+        self._changed, self._shape = changed, shape
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self._shape((yield from self._changed.__await__()))
+
+    def __bool__(self) -> bool:
+        self._changed.close()
+        raise Misuse("the connection is asynchronous: await record(…), for only then is the id recorded")
+
+
+def _run(connection: Any, statements: Statement, table: str, value: Any, shape: Callable[[int], T]) -> T | Later[T]:
+    table = _checked(table)
+    here = {dialect: sql.format(table=table, value="{value}") for dialect, sql in statements.items()}
+    if is_awaited(connection):
+        return Later(change_awaited(connection, here, value), shape)
+    return shape(change(connection, here, value))
+
+
+def _checked(table: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?", table, re.ASCII):
+        raise Misuse(f"{table!r} cannot be the name of a table here: letters, digits and _, with a schema if need be")
+    return table

@@ -1,0 +1,131 @@
+"""The inbox: takes a request's headers and body, and gives back the message, or refuses."""
+
+from collections.abc import AsyncIterable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from duly.errors import Misuse
+from duly.inbox.asgi import App, Handle, endpoint
+from duly.inbox.message import Message, read_message
+from duly.inbox.refusals import BadSignature, Stale, TooLarge
+from duly.inbox.signatures import any_matches, key_of, sign
+
+Headers = Mapping[str, str] | Iterable[tuple[str, str]] | Iterable[tuple[bytes, bytes]]
+
+ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
+DIGITS = 12
+"""Of a number of seconds or bytes, at most: what is longer is no number to reckon with."""
+
+
+class Clock(Protocol):
+    def now(self) -> datetime: ...
+
+
+class Inbox:
+    """Knows the secrets of the targets that lead here; a signature by any of them is right, so that a secret can be
+    changed on one side first. A payload of Duly's is at most 1 MiB; *max_body* leaves room for what is around it."""
+
+    def __init__(
+        self,
+        *secrets: str,
+        tolerance: timedelta = timedelta(minutes=5),
+        max_body: int = 2 * 1024 * 1024,
+        clock: Clock | None = None,
+    ) -> None:
+        if not secrets:
+            raise Misuse("an inbox needs the secret of the target that leads to it: Inbox('whsec_…')")
+        self._keys = [key_of(secret) for secret in secrets]
+        self.tolerance, self.max_body, self._clock = tolerance, max_body, clock
+
+    def verify(self, headers: Headers, body: bytes) -> Message:
+        """The message, if Duly signed exactly these bytes, and just now. Raises `Refused`, which has the status."""
+        body = _as_it_came(body)
+        self._refuse_longer(len(body))
+        given = _signing(_pairs(headers))
+        expected = [sign(key, given[ID], given[TIMESTAMP], body) for key in self._keys]
+        if not any_matches(given[SIGNATURE].split(), expected):
+            raise BadSignature(
+                "no signature matches: the secret here is not the target's, or something on the way changed the "
+                "request. Once that is put right, replay the event."
+            )
+        self._refuse_stale(int(given[TIMESTAMP]))
+        return read_message(given[ID], body)
+
+    async def receive(self, headers: Headers, parts: AsyncIterable[bytes]) -> Message:
+        """The same for a body that is still coming in, which is read no further than *max_body*."""
+        known = _pairs(headers)
+        _signing(known)  # without which there is nothing to wait for
+        for name, value in known:
+            if name == "content-length" and _is_number(value):
+                self._refuse_longer(int(value))
+        body = bytearray()
+        async for part in parts:
+            body += part
+            self._refuse_longer(len(body))
+        return self.verify(known, bytes(body))
+
+    def asgi(self, handle: Handle) -> App:
+        """Make *handle* an ASGI application that answers for it: 204 when it returns, the refusal's status when the
+        delivery is refused. What it raises is the server's 500, after which Duly tries again. A plain ``def`` gets
+        a thread."""
+        return endpoint(self.receive, handle)
+
+    def sign(self, id: str, body: bytes) -> dict[str, str]:
+        """The headers that Duly would send with *body*: for the tests of a receiver."""
+        timestamp = str(int(self._now().timestamp()))
+        signatures = " ".join(sign(key, id, timestamp, body) for key in self._keys)
+        return {ID: id, TIMESTAMP: timestamp, SIGNATURE: signatures}
+
+    def _refuse_longer(self, length: int) -> None:
+        if length > self.max_body:
+            raise TooLarge(f"the body has more than {self.max_body} bytes, which is what this receiver reads")
+
+    def _refuse_stale(self, seconds: int) -> None:
+        age = int(self._now().timestamp()) - seconds
+        if abs(age) > self.tolerance.total_seconds():
+            when = f"{age} seconds ago" if age > 0 else f"{-age} seconds from now"
+            raise Stale(f"it was signed {when}, and {self.tolerance} is allowed: compare the clocks of both sides")
+
+    def _now(self) -> datetime:
+        return self._clock.now() if self._clock else datetime.now(UTC)
+
+
+def _pairs(headers: Headers) -> list[tuple[str, str]]:
+    """Names in small letters: HTTP/2 sends them so, and Django writes them large."""
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    return [(_text(name).lower(), _text(value).strip(" \t")) for name, value in pairs]
+
+
+def _signing(headers: list[tuple[str, str]]) -> dict[str, str]:
+    """The three headers of the signature, each there once and of the form that Duly sends."""
+    found: dict[str, str] = {}
+    for wanted in (ID, TIMESTAMP, SIGNATURE):
+        values = [value for name, value in headers if name == wanted]
+        if not any(values):
+            raise BadSignature(
+                f"the request has no {wanted}: it is not from Duly, Duly has no secret for it, or something on the way "
+                "dropped the header"
+            )
+        if len(values) > 1 or not (values[0].isascii() and values[0].isprintable()):
+            raise BadSignature(f"the request has a {wanted} that Duly never sends, or more than one")
+        found[wanted] = values[0]
+    if not _is_number(found[TIMESTAMP]):
+        raise BadSignature(f"the request's {TIMESTAMP} is no number of seconds since 1970")
+    return found
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= DIGITS
+
+
+def _as_it_came(body: object) -> bytes:
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body)
+    raise Misuse(
+        f"verify got a {type(body).__name__} as the body: pass the bytes as they came, which is what Duly signed. What "
+        "was parsed and written anew is seldom the same bytes."
+    )
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else value
