@@ -1,0 +1,34 @@
+"""Receives Duly's webhooks and keeps each greeting once, however often it is delivered:
+
+    WEBHOOK_SECRET=whsec_… python examples/receiver.py
+
+The greetings are in receiver.db. Kill it whenever you like: what it has not answered, Duly sends again.
+"""
+
+import os
+import sqlite3
+from contextlib import closing
+
+import uvicorn
+
+from duly.inbox import Inbox, Message, ddl, record
+
+inbox = Inbox(os.environ["WEBHOOK_SECRET"])
+
+
+@inbox.asgi
+def receive(message: Message) -> None:
+    with closing(sqlite3.connect("receiver.db")) as connection, connection:  # commits at its end, or rolls back
+        if record(connection, message.id):
+            connection.execute("INSERT INTO greetings VALUES (?, ?)", (message.id, message.data["message"]))
+
+
+def main() -> None:
+    with closing(sqlite3.connect("receiver.db")) as connection, connection:
+        connection.execute(ddl("sqlite"))
+        connection.execute("CREATE TABLE IF NOT EXISTS greetings (event text, message text)")
+    uvicorn.run(receive, port=int(os.environ.get("PORT", "9000")))
+
+
+if __name__ == "__main__":
+    main()
