@@ -19,6 +19,8 @@ from duly.core.specs import (
     Stuck,
     WithKey,
 )
+from duly.core.stored_targets import Target
+from duly.core.targets import http, webhook
 from duly.core.users import User
 from duly.errors import Conflict, DulyError, Invalid, Misuse, NotFound, StoreError, StoreUnavailable
 from duly.ports import Transaction
@@ -59,6 +61,7 @@ __all__ = [
     "StoreUnavailable",
     "Stuck",
     "Subscription",
+    "Target",
     "Timer",
     "Transaction",
     "Unreachable",
@@ -66,8 +69,10 @@ __all__ = [
     "WithKey",
     "cron",
     "every",
+    "http",
     "once",
     "rrule",
     "template",
+    "webhook",
     "yearly",
 ]

@@ -9,7 +9,6 @@ import msgspec
 from duly.core.durations import format_duration, parse_duration
 from duly.errors import Invalid, Problem
 
-
 SPREAD = 0.25
 """How much longer than need be a wait can be, so that those who failed together do not come back together."""
 
