@@ -1,1 +1,1 @@
-"""Whom deliveries are sent to in tests: `Healthy`, who is quick and counts."""
+"""Whom deliveries are sent to in tests: `Hostile`, who breaks every rule, and `Healthy`, who is quick and counts."""
