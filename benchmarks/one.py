@@ -25,6 +25,7 @@ WORKLOADS = {
     "catch_up": "schedules",
     "import_users": "users",
     "morning": "users",
+    "webhooks": "webhooks",
 }
 """Each with the module that it stands in; only that one is imported."""
 

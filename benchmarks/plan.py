@@ -6,7 +6,19 @@ from dataclasses import dataclass
 from benchmarks.peers import OTHERS, Absent, Peer, find
 from benchmarks.rules import EXPRESSIONS
 
-WORKLOADS = ("insert", "drain", "lateness", "idle", "growth", "claimers", "memory", "rules", "schedules", "users")
+WORKLOADS = (
+    "insert",
+    "drain",
+    "lateness",
+    "idle",
+    "growth",
+    "claimers",
+    "memory",
+    "rules",
+    "schedules",
+    "users",
+    "webhooks",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +44,7 @@ class Sizes:
     users: int = 1_000_000
     birthdays: int = 40_000  # on the busiest morning
     minute: int = 60  # seconds over which they are spread
+    webhooks: int = 20_000
     repeat: int = 3
     thorough: bool = True  # or leave out what peers use while idle, and slow ones with two processes
 
@@ -54,6 +67,7 @@ QUICK = Sizes(
     users=20_000,
     birthdays=2000,
     minute=10,
+    webhooks=2000,
     repeat=1,
     thorough=False,
 )
@@ -174,6 +188,11 @@ def _users(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
     yield Case("morning", "duly", (due, 0, users), f"{due:,} at one instant", shares="users")
 
 
+def _webhooks(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
+    for name, store in (("duly", "PostgreSQL"), ("duly_sqlite", "SQLite")):
+        yield Case("webhooks", name, (sizes.webhooks,), store)
+
+
 _PLANS = {
     "insert": _insert,
     "drain": _drain,
@@ -185,6 +204,7 @@ _PLANS = {
     "rules": _rules,
     "schedules": _schedules,
     "users": _users,
+    "webhooks": _webhooks,
 }
 
 

@@ -20,7 +20,7 @@ class Table:
 
 
 def tables(results: Results) -> list[Table]:
-    own = (_claim, _claimers, _memory, _rules, _changes, _due, _catch_up, _import_users, _morning, _targets)
+    own = (_claim, _claimers, _memory, _rules, _changes, _due, _catch_up, _import_users, _morning, _webhooks, _targets)
     made = [make(results) for make in (_insert, _drain, _lateness, _idle, *own)]
     return [table for table in made if table.rows]
 
@@ -114,6 +114,18 @@ def _catch_up(results: Results) -> Table:
         "events/s": _rate,
     }
     return _table(results, "catch_up", "Due schedules, one worker", columns, label_first=True)
+
+
+def _webhooks(results: Results) -> Table:
+    columns = {
+        "deliveries/s": _rate,
+        "worker CPU µs each": _plain("client_us_per_event"),
+        "server CPU µs each": _plain("server_us_per_event"),
+        "bare loop/s": _plain("bare_per_second", 0),
+        "its CPU µs each": _plain("bare_us_per_event"),
+        "of the bare loop": lambda row: f"{row.median('bare_percent'):.0f} %",
+    }
+    return _table(results, "webhooks", "Webhooks to a receiver on the same machine", columns, label_first=True)
 
 
 def _import_users(results: Results) -> Table:

@@ -101,6 +101,12 @@ def _morning(results: Results) -> Iterator[Verdict]:
     yield _under(row, f"birthdays, {row.label if row else 'at one instant'}, all done", "seconds", 60, "s")
 
 
+def _webhooks(results: Results) -> Iterator[Verdict]:
+    row = results.find("webhooks", "duly", "PostgreSQL")
+    target = "60 % of a bare aiohttp loop"
+    yield _judged(row, "webhooks through the engine", "bare_percent", target, lambda value: value >= 60, "{:.0f} %")
+
+
 _JUDGES = {
     "drain": _drain,
     "insert": _insert,
@@ -113,6 +119,7 @@ _JUDGES = {
     "due": _due,
     "import_users": _import_users,
     "morning": _morning,
+    "webhooks": _webhooks,
 }
 
 
