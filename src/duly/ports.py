@@ -1,10 +1,11 @@
 """The seams: small Protocols between what acts and what it acts upon."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, time, timedelta
 from typing import Any, NamedTuple, Protocol
 
+from duly.core.fairness import Candidate, Key
 from duly.core.model import Claim, Entry, Event, NewEvent, Outcome, Schedule, Settlement
 from duly.core.recurrence import Occurrence
 from duly.core.specs import Spec
@@ -67,6 +68,21 @@ class Seen(NamedTuple):
 
     fresh: Mapping[str, datetime] = {}
     leased: datetime | None = None
+
+
+class Looking(NamedTuple):
+    """Where to look for others: among the newest of some lanes, and among so many of the oldest of each."""
+
+    depth: Mapping[str, int]
+    newest: int
+    most: int  # to be told of in each lane
+
+
+class Looked(NamedTuple):
+    """Who is there, and how many of the oldest of each lane were looked at."""
+
+    others: list[Candidate]
+    examined: Mapping[str, int]
 
 
 class Reserved(NamedTuple):
@@ -146,6 +162,9 @@ class ScheduleStatements(Protocol):
 
     async def due_heads(self, room: Mapping[str, int]) -> Heads:
         """Ready heads, oldest first, at most so many of each lane, locked but not claimed."""
+
+    async def these_heads(self, ids: Sequence[str], lanes: Sequence[str], free: int) -> Heads:
+        """Those of these heads that are still ready and in these lanes, at most so many, the first ones first."""
 
     async def reserved_heads(self, reserved: Sequence[Reserved]) -> Heads:
         """Those that are still reserved, as they now are, locked but not claimed."""
@@ -327,6 +346,17 @@ class Statements(ScheduleStatements, UserStatements, TargetStatements, Protocol)
     ) -> list[Event]:
         """Take ready events that are no heads, oldest first, at most so many of each lane. What has become ready before
         what was *seen* may be overlooked."""
+
+    async def claim_these(
+        self, worker: str, ids: Sequence[str], lanes: Sequence[str], free: int, lease: timedelta
+    ) -> list[Event]:
+        """Take those of these events that are still ready and in these lanes, at most so many, the first ones first."""
+
+    async def look(self, where: Looking, known: Collection[Key]) -> Looked:
+        """What is ready, and no head, of others than those who are known."""
+
+    async def look_at_heads(self, where: Looking, known: Collection[Key]) -> Looked:
+        """Heads that are ready, of others than those who are known."""
 
     async def claim_alone(self, worker: str, lanes: Sequence[str], lease: timedelta) -> list[Event]:
         """Take one event that a crash interrupted, recording the interruption. One that was interrupted

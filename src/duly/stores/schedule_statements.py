@@ -86,6 +86,10 @@ class ScheduleStatements(Asking):
     async def due_heads(self, room: Mapping[str, int]) -> Heads:
         return await self.read_heads(await self.ask("due_heads", self.room(room)))
 
+    async def these_heads(self, ids: Sequence[str], lanes: Sequence[str], free: int) -> Heads:
+        rows = await self.ask("these_heads", ids=self.listed(ids), lanes=self.listed(lanes), free=free)
+        return await self.read_heads(rows)
+
     async def reserved_heads(self, reserved: Sequence[Reserved]) -> Heads:
         return await self.read_heads(await self.ask("reserved_heads", self.reservations(reserved)))
 

@@ -1,17 +1,18 @@
 """What both stores share: each of the port's statements as a named query with its parameters."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any
 
+from duly.core.fairness import Key
 from duly.core.lifecycle import DELIVERED, MAX_INTERRUPTIONS
 from duly.core.model import Claim, Entry, Event, NewEvent, Settlement, Status
 from duly.core.specs import Compare, Spec
 from duly.errors import NotFound
-from duly.ports import NOTHING_SEEN, Added, Clock, Horizon, Reserved, Seen
+from duly.ports import NOTHING_SEEN, Added, Clock, Horizon, Looked, Looking, Reserved, Seen
 from duly.stores.asking import EPOCH, Columns
 from duly.stores.queries import Query, load
 from duly.stores.schedule_statements import ScheduleStatements
@@ -121,6 +122,36 @@ class Statements(ScheduleStatements, UserStatements, TargetStatements, ABC):
     ) -> list[Event]:
         rows = await self.ask("claim", self.room(room, seen.fresh), worker=worker, lease=self.span(lease))
         return self.read_claims(rows, worker, lease)
+
+    async def claim_these(
+        self, worker: str, ids: Sequence[str], lanes: Sequence[str], free: int, lease: timedelta
+    ) -> list[Event]:
+        rows = await self.ask(
+            "claim_these",
+            ids=self.listed(ids),
+            lanes=self.listed(lanes),
+            free=free,
+            worker=worker,
+            lease=self.span(lease),
+        )
+        return self.read_claims(rows, worker, lease)
+
+    async def look(self, where: Looking, known: Collection[Key]) -> Looked:
+        return self.read_looked(await self.ask("look", self.looking(where), **self.looking_past(where, known)))
+
+    async def look_at_heads(self, where: Looking, known: Collection[Key]) -> Looked:
+        return self.read_looked(await self.ask("look_at_heads", self.looking(where), **self.looking_past(where, known)))
+
+    def looking(self, where: Looking) -> Columns:
+        """A row for each lane."""
+        return {"lane": list(where.depth), "depth": list(where.depth.values())}
+
+    def looking_past(self, where: Looking, known: Collection[Key]) -> dict[str, Any]:
+        keys: Columns = {"tenant": [key[0] for key in known], "destination": [key[1] or "" for key in known]}
+        return {"near": where.newest, "many": where.most, **self.columns(keys)}
+
+    @abstractmethod
+    def read_looked(self, rows: Sequence[Any]) -> Looked: ...
 
     def read_claims(self, rows: Sequence[Any], worker: str, lease: timedelta) -> list[Event]:
         if not rows:

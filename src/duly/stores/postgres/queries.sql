@@ -137,6 +137,61 @@ WITH picked AS MATERIALIZED (
 )
 {take}
 
+-- name: claim_these
+-- In the given order, those that can still be had. (The first comparison is with an expression over the given ids: an
+-- index of what is ready must not look like a way to find them.)
+WITH picked AS MATERIALIZED (
+    SELECT e.id FROM unnest(:ids::uuid[]) WITH ORDINALITY AS wanted (id, nth)
+    JOIN duly.events AS e ON e.id = wanted.id
+    WHERE e.unsettled = CASE WHEN wanted.id IS NOT NULL THEN 0 END AND NOT e.head AND e.ready <= {now}
+      AND e.lane = ANY (:lanes::text[])
+    ORDER BY nth
+    LIMIT :free
+    FOR UPDATE OF e SKIP LOCKED
+)
+{take}
+
+-- fragment: others
+(tenant, coalesce(destination, '')) NOT IN (SELECT * FROM unnest(:tenant::text[], :destination::text[])) AS other
+
+-- fragment: looked
+array_agg(id::text) FILTER (WHERE other) AS ids, array_agg(tenant) FILTER (WHERE other) AS tenants,
+array_agg(destination) FILTER (WHERE other) AS destinations, array_agg(ready) FILTER (WHERE other) AS instants,
+count(*) FILTER (WHERE oldest) AS examined
+
+-- name: look (read)
+-- What is ready of others than those who are known: among the oldest of each lane, and among the newest, for what a quiet
+-- tenant has is mostly just due. No index knows of tenants, for every event would pay for that; so this steps through a
+-- flood as far as it is told to, and tells how far it has come. The answer is a row for each lane: arrays are read
+-- quickly.
+SELECT room.lane, ids[1 : :many], tenants[1 : :many], destinations[1 : :many], instants[1 : :many], examined
+FROM unnest(:lane::text[], :depth::int[]) AS room (lane, depth)
+CROSS JOIN LATERAL (
+    SELECT {looked}
+    FROM (
+        (SELECT id, tenant, destination, ready, false AS oldest, {others} FROM duly.events
+         WHERE lane = room.lane AND unsettled = 0 AND NOT head AND ready <= {now} ORDER BY ready DESC LIMIT :near)
+        UNION ALL
+        (SELECT id, tenant, destination, ready, true, {others} FROM duly.events
+         WHERE lane = room.lane AND unsettled = 0 AND NOT head AND ready <= {now} ORDER BY ready LIMIT room.depth)
+    ) AS windows
+) AS found
+
+-- name: look_at_heads (read)
+-- The same among heads.
+SELECT room.lane, ids[1 : :many], tenants[1 : :many], destinations[1 : :many], instants[1 : :many], examined
+FROM unnest(:lane::text[], :depth::int[]) AS room (lane, depth)
+CROSS JOIN LATERAL (
+    SELECT {looked}
+    FROM (
+        (SELECT id, tenant, destination, ready, false AS oldest, {others} FROM duly.events
+         WHERE lane = room.lane AND head AND ready <= {now} ORDER BY ready DESC LIMIT :near)
+        UNION ALL
+        (SELECT id, tenant, destination, ready, true, {others} FROM duly.events
+         WHERE lane = room.lane AND head AND ready <= {now} ORDER BY ready LIMIT room.depth)
+    ) AS windows
+) AS found
+
 -- name: reserve
 -- What is due in a moment, for a worker that will start each at its instant. Nothing is started yet, so all that
 -- changes is the version, and until when nobody else may have it.
@@ -345,6 +400,17 @@ WITH picked AS MATERIALIZED (
         LIMIT room.free
         FOR UPDATE SKIP LOCKED
     ) AS found
+)
+{with_schedules}
+
+-- name: these_heads
+WITH picked AS MATERIALIZED (
+    SELECT e.* FROM unnest(:ids::uuid[]) WITH ORDINALITY AS wanted (id, nth)
+    JOIN duly.events AS e ON e.id = wanted.id
+    WHERE e.head = (wanted.id IS NOT NULL) AND e.ready <= {now} AND e.lane = ANY (:lanes::text[])
+    ORDER BY nth
+    LIMIT :free
+    FOR UPDATE OF e SKIP LOCKED
 )
 {with_schedules}
 

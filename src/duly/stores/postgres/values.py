@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from duly.core.fairness import Candidate
 from duly.core.model import Event, Status
-from duly.ports import Heads, Seen
+from duly.ports import Heads, Looked, Seen
 from duly.stores.asking import EPOCH, Columns
 from duly.stores.specs import Dialect
 from duly.stores.statements import STATUSES, Statements, by_due
@@ -83,6 +84,14 @@ class PostgresStatements(Statements):
         heads = [self.read_event(row) for row in rows]
         heads.sort(key=by_due)
         return Heads(heads, [self.read_schedule(row[32:]) for row in rows if row[32] is not None], now)
+
+    def read_looked(self, rows: Sequence[Any]) -> Looked:
+        others = [
+            Candidate(id, lane, tenant, destination, ready)
+            for lane, *columns, _ in rows
+            for id, tenant, destination, ready in zip(*(column or () for column in columns), strict=True)
+        ]
+        return Looked(others, {row[0]: row[-1] for row in rows})
 
     def horizon_parameters(self, lanes: Sequence[str], seen: Seen) -> dict[str, Any]:
         return {"lane": list(lanes), "since": [seen.fresh.get(lane) for lane in lanes], "leased": seen.leased}

@@ -81,6 +81,59 @@ WHERE id IN (
 )
 RETURNING {claimed}, :now
 
+-- name: claim_these
+-- In the given order, those that can still be had. (CROSS JOIN: the given ids come first, whatever SQLite thinks of it.)
+UPDATE events
+SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = :now,
+    ready = :now + :lease
+WHERE id IN (
+    SELECT e.id FROM json_each(:ids) AS wanted CROSS JOIN events AS e ON e.id = wanted.value
+    WHERE e.unsettled = 0 AND NOT e.head AND e.ready <= :now AND e.lane IN (SELECT value FROM json_each(:lanes))
+    ORDER BY wanted.key LIMIT :free
+)
+RETURNING {claimed}, :now
+
+-- name: look (read)
+-- What is ready of others than those who are known: among the oldest of a lane, and among the newest, for what a quiet
+-- tenant has is mostly just due. No index knows of tenants, for every event would pay for that; so this steps through a
+-- flood as far as it is told to, and the last row tells how far it has come.
+SELECT :lane, id, tenant, destination, ready, NULL FROM (
+    SELECT id, tenant, destination, ready FROM events
+    WHERE lane = :lane AND unsettled = 0 AND NOT head AND ready <= :now ORDER BY ready DESC LIMIT :near
+) WHERE (tenant, coalesce(destination, '')) NOT IN (SELECT value ->> 0, value ->> 1 FROM json_each(:rows))
+UNION ALL
+SELECT * FROM (
+    SELECT :lane, id, tenant, destination, ready, NULL FROM (
+        SELECT id, tenant, destination, ready FROM events
+        WHERE lane = :lane AND unsettled = 0 AND NOT head AND ready <= :now ORDER BY ready LIMIT :depth
+    ) WHERE (tenant, coalesce(destination, '')) NOT IN (SELECT value ->> 0, value ->> 1 FROM json_each(:rows))
+    LIMIT :many
+)
+UNION ALL
+SELECT :lane, NULL, NULL, NULL, NULL, count(*) FROM (
+    SELECT 1 FROM events
+    WHERE lane = :lane AND unsettled = 0 AND NOT head AND ready <= :now ORDER BY ready LIMIT :depth
+)
+
+-- name: look_at_heads (read)
+-- The same among heads.
+SELECT :lane, id, tenant, destination, ready, NULL FROM (
+    SELECT id, tenant, destination, ready FROM events
+    WHERE lane = :lane AND head AND ready <= :now ORDER BY ready DESC LIMIT :near
+) WHERE (tenant, coalesce(destination, '')) NOT IN (SELECT value ->> 0, value ->> 1 FROM json_each(:rows))
+UNION ALL
+SELECT * FROM (
+    SELECT :lane, id, tenant, destination, ready, NULL FROM (
+        SELECT id, tenant, destination, ready FROM events
+        WHERE lane = :lane AND head AND ready <= :now ORDER BY ready LIMIT :depth
+    ) WHERE (tenant, coalesce(destination, '')) NOT IN (SELECT value ->> 0, value ->> 1 FROM json_each(:rows))
+    LIMIT :many
+)
+UNION ALL
+SELECT :lane, NULL, NULL, NULL, NULL, count(*) FROM (
+    SELECT 1 FROM events WHERE lane = :lane AND head AND ready <= :now ORDER BY ready LIMIT :depth
+)
+
 -- name: reserve
 -- What is due in a moment, for a worker that will start each at its instant. Nothing is started yet, so all that
 -- changes is the version, and until when nobody else may have it.
@@ -231,6 +284,13 @@ RETURNING id
 -- name: due_heads
 SELECT {event}, :now FROM events WHERE lane = :lane AND head AND ready IS NOT NULL AND ready <= :now
 ORDER BY ready LIMIT :free
+
+-- name: these_heads
+SELECT {event}, :now FROM events WHERE id IN (
+    SELECT e.id FROM json_each(:ids) AS wanted CROSS JOIN events AS e ON e.id = wanted.value
+    WHERE e.head AND e.ready <= :now AND e.lane IN (SELECT value FROM json_each(:lanes))
+    ORDER BY wanted.key LIMIT :free
+)
 
 -- name: reserved_heads
 SELECT {event}, :now FROM events

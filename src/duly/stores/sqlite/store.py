@@ -16,10 +16,11 @@ from typing import Any, TypeVar, cast
 import apsw
 import msgspec
 
+from duly.core.fairness import Candidate
 from duly.core.model import Event, Status
 from duly.core.recurrence import instant_name
 from duly.errors import Misuse, StoreError, StoreUnavailable
-from duly.ports import Clock, Heads, Seen
+from duly.ports import Clock, Heads, Looked, Looking, Seen
 from duly.stores.asking import EPOCH, Columns
 from duly.stores.migrations import migrations, pending, require_current
 from duly.stores.queries import Query
@@ -130,12 +131,23 @@ class SqliteStatements(Statements):
         found = await self.schedules(sorted(ids)) if ids else []
         return Heads(heads, found, from_micros(rows[0][31] if rows else 0))
 
+    def read_looked(self, rows: Sequence[Any]) -> Looked:
+        others = [
+            Candidate(id, lane, tenant, destination, from_micros(ready))
+            for lane, id, tenant, destination, ready, examined in rows
+            if examined is None
+        ]
+        return Looked(others, {row[0]: row[-1] for row in rows if row[-1] is not None})
+
     def horizon_parameters(self, lanes: Sequence[str], seen: Seen) -> dict[str, Any]:
         return {"lanes": self.listed(lanes)}
 
     def room(self, room: Mapping[str, int], since: Mapping[str, datetime] | None = None) -> Columns:
         # No LATERAL here: `execute` runs the query once for each lane of this list.
         return {"each": [{"lane": lane, "free": free} for lane, free in room.items()]}
+
+    def looking(self, where: Looking) -> Columns:
+        return {"each": [{"lane": lane, "depth": depth} for lane, depth in where.depth.items()]}
 
     def series_room(self, room: Mapping[str, int]) -> Columns:
         return {"each": [{"series": series, "free": free} for series, free in room.items()]}
