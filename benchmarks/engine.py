@@ -9,8 +9,11 @@ from psycopg import sql
 from duly import Duly, Event
 from duly.core.lifecycle import DELIVERED
 from duly.core.model import Settlement
-from duly.flow.claim import Frontier, claim, claim_heads
+from duly.flow.claim import Claims
+from duly.flow.heads import Claimant
+from duly.flow.limits import Unlimited
 from duly.flow.settle import settle
+from duly.flow.turns import Turns
 from duly.signals import Signals
 
 LEASE = timedelta(minutes=5)
@@ -21,15 +24,17 @@ class Claimer:
     """What a worker does when it has room: the same call, on the same connections."""
 
     def __init__(self, duly: Duly, name: str) -> None:
-        self._duly, self._name, self._frontier = duly, name, Frontier()
+        concurrency = duly.settings.concurrency
+        turns = Turns(Unlimited(concurrency), concurrency)
+        self._duly, self._claims = duly, Claims(duly.store, Claimant(name, LEASE), turns, SILENT)
 
     async def claim(self, limit: int) -> list[Event]:
         room = dict.fromkeys(self._duly.routes(), limit)
-        return await claim(self._duly.store, self._name, room, LEASE, SILENT, self._frontier)
+        return await self._claims.take(room)
 
     async def claim_heads(self, limit: int) -> list[Event]:
         room = dict.fromkeys(self._duly.routes(), limit)
-        return (await claim_heads(self._duly.store, self._name, room, LEASE, SILENT)).fired
+        return (await self._claims.take_heads(room)).fired
 
 
 async def settle_all(duly: Duly, worker: str, events: Sequence[Event]) -> None:

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from duly import Duly, Event, ExecutedLate, Failed, InStatus, Overdue, Rejected, Status, Stuck, User
-from duly.flow.claim import claim_heads
+from duly.flow.claim import Claims
+from duly.flow.heads import Claimant
+from duly.flow.limits import Unlimited
+from duly.flow.turns import Turns
 from duly.signals import Signals
 from duly.testing import ManualClock, Recorder
 from tests.api.greeting import at, due, everything_of, greetings, planned
@@ -101,7 +104,8 @@ async def test_a_crash_in_the_middle_of_a_batch_repeats_only_what_was_not_finish
     greeted = greetings(app)
     await born_today(app, *(f"09:0{n}" for n in range(5)))
     clock.set(NINE + 10 * MINUTE)
-    claimed = (await claim_heads(crashed.store, "gone", {LANE: 10}, LEASE, Signals(timedelta()))).fired
+    claims = Claims(crashed.store, Claimant("gone", LEASE), Turns(Unlimited(10), 10), Signals(timedelta()))
+    claimed = (await claims.take_heads({LANE: 10})).fired
     assert len(claimed) == 5
     await crashed.store.settle([completed(event) for event in claimed[:2]], "gone")  # and here the lights go out
     await app.tick()

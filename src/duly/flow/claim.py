@@ -3,14 +3,18 @@
 import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from itertools import chain
 
 import msgspec
 
+from duly.core.fairness import Candidate, Key
 from duly.core.model import Event, Status
-from duly.flow.gates import let_go_after
+from duly.flow.gates import LONG_AGO, let_go_after
 from duly.flow.heads import Claimant, Succeeded, succeed_heads
 from duly.flow.passes import DEAD, Passes
-from duly.ports import NOTHING_SEEN, Horizon, Store
+from duly.flow.sharing import Sharing
+from duly.flow.turns import Turns
+from duly.ports import NOTHING_SEEN, Heads, Horizon, Statements, Store
 from duly.signals import Claimed, DeadLettered, Halted, Interrupted, Signals, Skipped
 
 SPARING, CHEAP = 20, 0.02
@@ -38,7 +42,7 @@ class Frontier:
         """Seconds until the next look from the beginning."""
         return max(0.0, self._whole_at - time.monotonic())
 
-    async def claim(self, store: Store, worker: str, room: Mapping[str, int], lease: timedelta) -> list[Event]:
+    async def claim(self, store: Store, worker: str, lease: timedelta, room: Mapping[str, int]) -> list[Event]:
         whole, began = not self.whole_in, time.monotonic()
         events = await store.claim(worker, room, lease, NOTHING_SEEN if whole else self._seen)
         if whole:
@@ -60,26 +64,108 @@ class Frontier:
         self._whole_at = now + SPARING * max(0.0, now - began - CHEAP)
 
 
-async def claim(
-    store: Store, worker: str, room: Mapping[str, int], lease: timedelta, signals: Signals, frontier: Frontier
-) -> list[Event]:
-    """Events that are this worker's until the lease ends."""
-    events = await frontier.claim(store, worker, room, lease)
-    if signals.wanted(Claimed):
-        for event in events:
-            signals.emit(Claimed(event, worker))
-    return events
+class Claims:
+    """What one worker takes: what is oldest, unless those who have to share it would come off badly."""
+
+    def __init__(self, store: Store, claimant: Claimant, turns: Turns, signals: Signals) -> None:
+        self._store, self._claimant, self._signals = store, claimant, signals
+        self.frontier = Frontier()
+        self.events = Sharing(store.look, turns)
+        self.heads = Sharing(store.look_at_heads, turns)
+
+    @property
+    def limited(self) -> set[str]:
+        """Lanes in which more is ready than may start."""
+        return self.events.limited | self.heads.limited
+
+    def waiting(self) -> set[Key]:
+        """Who has something ready that may not start."""
+        return self.events.waiting() | self.heads.waiting()
+
+    def rested(self) -> None:
+        """Look at everything again, whatever that costs."""
+        self.events.rested()
+        self.heads.rested()
+
+    async def take(self, room: Mapping[str, int]) -> list[Event]:
+        """Events that are this worker's until the lease ends, at most so many of each lane."""
+        taken: list[Event] = []
+        rest = dict(room)
+        for lane, free in room.items():
+            if chosen := await self.events.choose(lane, free):
+                these = await self._take_these(chosen, [lane], free)
+                taken += these
+                rest[lane] -= len(these)
+        rest = {lane: free for lane, free in rest.items() if free > 0 and lane not in self.events.limited}
+        if rest:
+            oldest = await self.frontier.claim(self._store, *self._claimant, rest)
+            self.events.taken_oldest(oldest, rest)
+            taken += oldest
+        return self._told(taken)
+
+    async def take_heads(self, room: Mapping[str, int]) -> Succeeded:
+        """The same with heads. Their successors are planned already."""
+        chosen = {lane: await self.heads.choose(lane, free) for lane, free in room.items()}
+        async with self._store.begin() as tx:
+            found = await self._lock_heads(tx, room, chosen)
+            succeeded = await succeed_heads(tx, found, found.now, self._claimant) if found.heads else NONE
+        tell_heads(succeeded, self._claimant.worker, self._signals)
+        return succeeded
+
+    async def take_for_the_quiet(self, lanes: Sequence[str], free: int) -> list[Event]:
+        """When there is room only for those who have nothing under way here."""
+        taken: list[Event] = []
+        if chosen := await self.heads.choose_for_the_quiet(lanes, free):
+            async with self._store.begin() as tx:
+                found = await tx.these_heads([one.id for one in chosen], lanes, free)
+                succeeded = await succeed_heads(tx, found, found.now, self._claimant) if found.heads else NONE
+            self.heads.taken(chosen, [head.id for head in found.heads], free)
+            tell_heads(succeeded, self._claimant.worker, self._signals)
+            taken = succeeded.fired
+        if chosen := await self.events.choose_for_the_quiet(lanes, free - len(taken)):
+            taken = taken + self._told(await self._take_these(chosen, lanes, free - len(taken)))
+        return taken
+
+    async def _take_these(self, chosen: Sequence[Candidate], lanes: Sequence[str], free: int) -> list[Event]:
+        ids, (worker, lease) = [one.id for one in chosen], self._claimant
+        events = await self._store.claim_these(worker, ids, lanes, free, lease)
+        self.events.taken(chosen, {event.id for event in events}, free)
+        return events
+
+    async def _lock_heads(
+        self, tx: Statements, room: Mapping[str, int], chosen: Mapping[str, Sequence[Candidate]]
+    ) -> Heads:
+        """What was chosen in each lane, and then the oldest. They are only locked, so the oldest may be among the
+        chosen."""
+        found: list[Heads] = []
+        for lane, candidates in chosen.items():
+            if candidates:
+                these = await tx.these_heads([one.id for one in candidates], [lane], room[lane])
+                self.heads.taken(candidates, {head.id for head in these.heads}, room[lane])
+                found.append(these)
+        plain = {lane: free for lane, free in room.items() if lane not in self.heads.limited}
+        if plain:
+            oldest = await tx.due_heads(plain)
+            self.heads.taken_oldest(oldest.heads, plain)
+            found.append(oldest)
+        return found[0] if len(found) == 1 else _together(found, room)
+
+    def _told(self, events: list[Event]) -> list[Event]:
+        if self._signals.wanted(Claimed):
+            for event in events:
+                self._signals.emit(Claimed(event, self._claimant.worker))
+        return events
 
 
-async def claim_heads(
-    store: Store, worker: str, room: Mapping[str, int], lease: timedelta, signals: Signals
-) -> Succeeded:
-    """Heads that are this worker's until the lease ends. Their successors are planned already."""
-    async with store.begin() as tx:
-        found = await tx.due_heads(room)
-        succeeded = await succeed_heads(tx, found, found.now, Claimant(worker, lease)) if found.heads else NONE
-    tell_heads(succeeded, worker, signals)
-    return succeeded
+def _together(found: Sequence[Heads], room: Mapping[str, int]) -> Heads:
+    """As many as there is room for, the first ones first."""
+    free, heads = dict(room), {}
+    for head in chain.from_iterable(one.heads for one in found):
+        if head.id not in heads and free[head.lane] > 0:
+            heads[head.id] = head
+            free[head.lane] -= 1
+    schedules = {schedule.id: schedule for one in found for schedule in one.schedules}
+    return Heads(list(heads.values()), list(schedules.values()), max((one.now for one in found), default=LONG_AGO))
 
 
 def tell_heads(succeeded: Succeeded, worker: str, signals: Signals) -> None:

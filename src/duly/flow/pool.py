@@ -3,12 +3,12 @@ cost more than most handlers do."""
 
 import asyncio
 import types
-from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from contextvars import Context, copy_context
 from typing import Any
 
 from duly.core.model import Event, Failed, Outcome
+from duly.flow.turns import Start, Turns
 from duly.ports import Route
 from duly.signals import HandlerAbandoned, Signals
 
@@ -23,10 +23,11 @@ Finish = Callable[[Event, Outcome | None], None]
 
 
 class Running:
-    __slots__ = ("event", "expires", "gone", "route", "task")
+    __slots__ = ("event", "expires", "gone", "route", "start", "task")
 
-    def __init__(self, event: Event, route: Route, expires: float, task: "asyncio.Task[None]") -> None:
-        self.event, self.route, self.expires, self.task = event, route, expires, task
+    def __init__(self, start: Start, route: Route, expires: float, task: "asyncio.Task[None]") -> None:
+        self.start, self.event = start, start[0]
+        self.route, self.expires, self.task = route, expires, task
         self.gone = False  # taken away from its runner: its outcome was decided without it
 
 
@@ -34,46 +35,52 @@ class Pool:
     def __init__(
         self,
         routes: Mapping[str, Route],
-        concurrency: int,
+        turns: Turns,
         attempt: Attempt,
         finish: Finish,
         signals: Signals,
     ) -> None:
-        self._routes, self._concurrency = routes, concurrency
+        self._routes, self.turns = routes, turns
         self._attempt, self._finish, self._signals = attempt, finish, signals
         self._loop = asyncio.get_running_loop()
         self._base = copy_context()
         self._runners = 0
         self._starting = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self.waiting: deque[Event] = deque()
         self.running: dict[str, Running] = {}
         self.finished = 0
 
     @property
     def load(self) -> int:
-        return len(self.waiting) + len(self.running)
+        """How many are under way, or wait for nothing but a place."""
+        return self.turns.startable + len(self.running)
 
     def start(self, events: Iterable[Event]) -> None:
-        self.waiting.extend(events)
+        self.turns.extend(events)
+        self._spawn()
+
+    def poke(self) -> None:
+        """What could not start may now."""
+        self.turns.poke()
         self._spawn()
 
     def events(self) -> list[Event]:
-        return [*self.waiting, *(running.event for running in self.running.values())]
+        return [*self.turns, *(running.event for running in self.running.values())]
 
     def take_waiting(self) -> list[Event]:
         """What has not been started, for giving back."""
-        taken = list(self.waiting)
-        self.waiting.clear()
+        taken = list(self.turns)
+        self.turns.clear()
         return taken
 
     def expire(self) -> None:
         """End what has gone on past its deadline."""
         now = self._loop.time()
         for running in [running for running in self.running.values() if running.expires <= now]:
-            self._take_away(running)
             seconds = running.route.deadline.total_seconds()
-            self._finish(running.event, Failed(f"went on past its deadline of {seconds:g} s and was stopped"))
+            outcome = Failed(f"went on past its deadline of {seconds:g} s and was stopped")
+            self._take_away(running, outcome)
+            self._finish(running.event, outcome)
             if running.route.interruptible:
                 self._loop.call_later(PATIENCE, self._check_abandoned, running)
             else:
@@ -83,13 +90,14 @@ class Pool:
         """End everything; the events that were under way."""
         ended = list(self.running.values())
         for running in ended:
-            self._take_away(running)
+            self._take_away(running, None)
         return [running.event for running in ended]
 
-    def _take_away(self, running: Running) -> None:
+    def _take_away(self, running: Running, outcome: Outcome | None) -> None:
         running.gone = True
         del self.running[running.event.id]
         self._runners -= 1
+        self.turns.ended(running.start, outcome)
         running.task.cancel()
         self._spawn()
 
@@ -98,7 +106,7 @@ class Pool:
             self._signals.emit(HandlerAbandoned(running.event, running.route.deadline))
 
     def _spawn(self) -> None:
-        if self.waiting and not self._starting and self._runners < self._concurrency:
+        if not self._starting and self._runners < self.turns.most and self.turns.may_start:
             self._starting = True
             self._runners += 1
             task = self._loop.create_task(self._run())
@@ -106,38 +114,33 @@ class Pool:
             task.add_done_callback(self._tasks.discard)
 
     async def _run(self) -> None:
+        """One after another, until there is none that may start, or the one under way was taken away."""
         self._starting = False
-        gone = False
         turn = self._loop.time() + TURN
         task = asyncio.current_task()
         assert task is not None
-        while self.waiting and not gone:
-            event = self.waiting.popleft()
-            if self.waiting:
-                self._spawn()  # somebody else goes on with the next if this one has to wait
-            gone = await self._one(event, task)
+        start = self.turns.next()
+        while start is not None:
+            self._spawn()  # somebody else goes on with the next if this one has to wait
+            event = start[0]
+            route = self._routes[event.lane]
+            running = Running(start, route, self._loop.time() + route.deadline.total_seconds(), task)
+            self.running[event.id] = running
+            outcome: Outcome | None
+            try:
+                outcome = await _in_context(self._attempt(event, route), self._base.copy())
+            except asyncio.CancelledError:
+                outcome = Failed("was cancelled from within")
+            if running.gone:
+                return
+            del self.running[event.id]
+            self.finished += 1
+            self._finish(event, outcome)
             if self._loop.time() > turn:
                 await asyncio.sleep(0)
                 turn = self._loop.time() + TURN
-        if not gone:
-            self._runners -= 1
-
-    async def _one(self, event: Event, task: "asyncio.Task[None]") -> bool:
-        """True when the event was taken away meanwhile, and this runner must end."""
-        route = self._routes[event.lane]
-        running = Running(event, route, self._loop.time() + route.deadline.total_seconds(), task)
-        self.running[event.id] = running
-        outcome: Outcome | None
-        try:
-            outcome = await _in_context(self._attempt(event, route), self._base.copy())
-        except asyncio.CancelledError:
-            outcome = Failed("was cancelled from within")
-        if running.gone:
-            return True
-        del self.running[event.id]
-        self.finished += 1
-        self._finish(event, outcome)
-        return False
+            start = self.turns.then(start, outcome)
+        self._runners -= 1
 
 
 @types.coroutine

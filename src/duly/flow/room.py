@@ -44,6 +44,6 @@ class Room:
         took = time.monotonic() - self._last.at
         if 2 * (self._pool.finished - self._last.finished) >= self._last.many and took < QUICK and backlog:
             self._ahead = min(2 * self._batch_size, max(2 * self._ahead, self._concurrency))
-        elif self._pool.waiting and took > SLOW:
+        elif self._pool.turns.startable and took > SLOW:
             self._ahead //= 2
         self._last = Claimed(time.monotonic(), many, self._pool.finished)

@@ -14,20 +14,23 @@ from typing import Any
 
 import msgspec
 
+from duly.core.fairness import Key
 from duly.core.model import Claim, Event, Outcome
 from duly.errors import StoreUnavailable
 from duly.flow.ahead import Ahead
-from duly.flow.claim import Frontier, claim, claim_alone, claim_heads, share
+from duly.flow.claim import Claims, claim_alone, share
 from duly.flow.deliver import deliver, deliver_and_settle
 from duly.flow.destinations import Destinations
 from duly.flow.directory import RecentDirectory
 from duly.flow.gates import look_after_held
+from duly.flow.heads import Claimant
 from duly.flow.outage import Outage
 from duly.flow.parking import look_after_parked
 from duly.flow.passes import Passes
 from duly.flow.pool import Pool
 from duly.flow.room import Room
 from duly.flow.settle import Settler, give_back
+from duly.flow.turns import Turns
 from duly.ports import Horizon, Route, Store, Transaction, Waker
 from duly.signals import Lost, PassEnded, Signals, WorkerStarted, WorkerStopped
 
@@ -45,6 +48,10 @@ QUIET = timedelta(milliseconds=50)
 
 ALONE_FOR = 5.0
 """Seconds for which an interrupted event has the process to itself. What has not ended it by then is let be joined."""
+
+WHILE_LIMITED = 0.1
+"""Seconds between looks at what may have become possible: while every place is taken, who has nothing under way; while
+something is ready that may not start, whether it may, and what else is ready by now."""
 
 SWEEP = 0.25
 """Seconds between looks at deadlines, and at whether a pass has ended."""
@@ -82,11 +89,12 @@ class Worker:
         self._asleep = False  # until there is something to claim
         self._stopping = asyncio.Event()
         self._roomier = asyncio.Event()
-        self._frontier = Frontier()
         self._busy: frozenset[str] = frozenset()
         self._heads_at = 0.0  # when a head may be ready
         self._decided = False  # whether the last claim found heads that do not fire
         self._enough = 0  # the load at which there is room again
+        self._full = False
+        self._held_up: set[Key] = set()  # whose events are ready and may not start
         self._waker: Waker | None = None
         self._lent: dict[str, Transaction] = {}  # what transactional handlers have in hand
         self._broken: BaseException | None = None
@@ -111,7 +119,8 @@ class Worker:
             await self._drain(self._options.grace)
 
     async def tick(self) -> PassEnded:
-        """One pass over what is due, to the end of it."""
+        """One pass over what is due, to the end of it. What may not start yet because of a rate is left for the next
+        one."""
         self._passes.begin()
         async with self._at_work():
             in_vain = 0
@@ -119,8 +128,13 @@ class Worker:
             await self._try_parked()
             while in_vain <= len(self._lanes):  # with little room, a claim looks only at some of them
                 self._heads_at = 0.0  # what has just ended may have let one go
+                if in_vain:
+                    self._claims.rested()
                 in_vain = 0 if await self._claim() or self._decided else in_vain + 1
                 await self._finish_all()
+            for event in self._pool.take_waiting():
+                self._settler.add_settlement(give_back(event, "may not start yet, by its limits"))
+            await self._finish_all()
             while await self._one_alone():
                 await self._finish_all()
         return self._passes.end(time.monotonic())
@@ -136,8 +150,11 @@ class Worker:
         self._destinations = Destinations(
             self._store, self._directory, self._options.concurrency, self.name, self._signals
         )
+        turns = Turns(self._destinations, self._options.concurrency)
+        self._claims = Claims(self._store, Claimant(self.name, self._options.lease), turns, self._signals)
         self._settler = Settler(self._store, self.name, self._passes, self._outage, self._wake)
-        self._pool = Pool(self._routes, self._options.concurrency, self._attempt, self._finished, self._signals)
+        self._pool = Pool(self._routes, turns, self._attempt, self._finished, self._signals)
+        self._destinations.changed = self._pool.poke
         self._soon = Ahead(self._store, self.name, self._options.lease, self._start, self._signals, self._outage)
         self._room = Room(self._options.concurrency, self._options.batch_size, self._pool, self._soon)
         works = (
@@ -170,9 +187,11 @@ class Worker:
 
     async def _cycle(self) -> None:
         self._asleep = False
+        self._pool.poke()
         try:
             if self._room.free < self._room.worth:
                 await self._wait_for_room()
+                await self._claim_for_the_quiet()
                 return
             no_heads = time.monotonic() < self._heads_at
             events = await self._claim()
@@ -195,7 +214,9 @@ class Worker:
             await self.pause(self._outage.failed(error))
 
     async def _look(self) -> Horizon:
-        horizon = await self._frontier.horizon(self._store, self._lanes) if self._lanes else Horizon(None, None, None)
+        horizon = (
+            await self._claims.frontier.horizon(self._store, self._lanes) if self._lanes else Horizon(None, None, None)
+        )
         self._looked = time.monotonic()
         self._heads_at = math.inf if horizon.heads is None else self._looked + horizon.heads.total_seconds()
         return horizon
@@ -204,9 +225,10 @@ class Worker:
         """Reserve what is due in a moment; whether there was any."""
         soon = min(span for span in (horizon.fresh, horizon.heads, FOREVER) if span is not None)
         free = self._options.batch_size - self._soon.load
-        if not NOW < soon <= self._options.lookahead or free < len(self._lanes):
+        lanes = [lane for lane in self._lanes if lane not in self._claims.limited]
+        if not NOW < soon <= self._options.lookahead or not lanes or free < len(lanes):
             return False
-        return await self._soon.reserve(share(self._lanes, free, self._busy), self._options.lookahead) > 0
+        return await self._soon.reserve(share(lanes, free, self._busy), self._options.lookahead) > 0
 
     async def _interrupted_first(self, overdue: timedelta) -> bool:
         """Deliver an event that a crash interrupted, if there is a quiet moment for it. Waiting for one is kinder
@@ -238,6 +260,8 @@ class Worker:
             return max(0.0, ahead.total_seconds())
         if self._in_vain * self._options.concurrency < len(self._lanes):
             return 0.0  # not all lanes have been looked at yet
+        if self._claims.limited:
+            return WHILE_LIMITED
         # Ready, but not to be had: somebody has it locked. Do not spin.
         self._blocked = min(2 * self._blocked, 0.5)
         return self._blocked
@@ -254,10 +278,11 @@ class Worker:
         taken = Counter(event.lane for event in heads)
         full = {lane for lane, count in taken.items() if count >= half[lane]}
         rest = {lane: free - taken[lane] for lane, free in room.items() if free > taken[lane]}
-        events = heads + (await self._claim_others(rest) if rest else [])
+        events = heads + (await self._claims.take(rest) if rest else [])
         taken = Counter(event.lane for event in events)
         full |= {lane for lane, count in taken.items() if count >= room[lane]}
         self._busy = frozenset(full) | (self._busy - set(room))
+        self._held_up = self._claims.waiting()
         self._in_vain = 0 if events else self._in_vain + 1
         if events:
             self._room.claimed(len(events), backlog=bool(self._busy))
@@ -265,14 +290,11 @@ class Worker:
         return events
 
     async def _claim_heads(self, room: Mapping[str, int]) -> list[Event]:
-        succeeded = await claim_heads(self._store, self.name, room, self._options.lease, self._signals)
+        succeeded = await self._claims.take_heads(room)
         self._decided = len(succeeded.fired) < succeeded.many
         if not succeeded.many and len(room) == len(self._lanes):
             self._heads_at = time.monotonic() + LOOK_ROUND  # at the latest; the next look knows better
         return succeeded.fired
-
-    async def _claim_others(self, room: Mapping[str, int]) -> list[Event]:
-        return await claim(self._store, self.name, room, self._options.lease, self._signals, self._frontier)
 
     def _in_turn(self, free: int) -> dict[str, int]:
         """With more lanes than room: those with a backlog, and every other time the next few of all."""
@@ -293,19 +315,36 @@ class Worker:
     # -- room
 
     async def _wait_for_room(self) -> None:
+        """Until there is some. Where places are kept, somebody may come meanwhile who has nothing under way here."""
         self._enough = self._room.enough
         self._roomier.clear()
-        if self._room.free < self._room.worth and not self._stopping.is_set():
-            await self._roomier.wait()
+        if self._room.free >= self._room.worth or self._stopping.is_set():
+            return
+        if self._pool.turns.kept and self._waker is not None:
+            self._full = True
+            await self._waker.wait(WHILE_LIMITED)
+            self._full = False
+        else:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(WHILE_LIMITED):
+                    await self._roomier.wait()
+
+    async def _claim_for_the_quiet(self) -> None:
+        """Every place is taken, but for those that are kept."""
+        if (kept := self._pool.turns.kept) and not self._stopping.is_set():
+            self._start(await self._claims.take_for_the_quiet(self._lanes, kept))
 
     def _finished(self, event: Event, outcome: Outcome | None) -> None:
-        self._destinations.ended(event, outcome)
         if outcome is not None:
             if (tx := self._lent.pop(event.id, None)) is not None:  # taken away from a handler that has it still
                 tx.abandon()
             self._settler.add(event, outcome)
         if self._pool.load <= self._enough:
             self._roomier.set()
+            if self._full:
+                self._wake()
+        if self._held_up and (event.tenant, event.destination) in self._held_up:
+            self._wake()
 
     # -- one attempt
 
@@ -368,8 +407,8 @@ class Worker:
 
     def _drop_lost(self, lost: set[str]) -> None:
         """What is not started and no longer ours is somebody else's to start."""
-        for event in [event for event in self._pool.waiting if event.id in lost]:
-            self._pool.waiting.remove(event)
+        for event in [event for event in self._pool.turns if event.id in lost]:
+            self._pool.turns.remove(event)
             self._signals.emit(Lost(event, "renew"))
 
     async def _look_after(self) -> None:

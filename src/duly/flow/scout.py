@@ -1,0 +1,103 @@
+"""Who else has something ready. A claim takes the oldest of a lane; where all of that is one tenant's, somebody has to
+go and see whether there are others behind it."""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from operator import attrgetter
+
+from duly.core.fairness import Candidate, Key
+from duly.ports import Looked, Looking
+
+NEWEST, NEWEST_EVERY = 500, 0.05
+"""How many of the newest are looked at, for what a quiet tenant has is mostly just due; and how often, in seconds."""
+
+FRONT, DEEPER = 4000, 4
+"""How many of the oldest are looked at; and so many times as many as long as nobody else is found."""
+
+SELDOM = 50
+"""A look that finds too little is paid for by so many times the time that it took without another one."""
+
+MOST, ALL = 2000, 20_000
+"""How many to be told of in one look, and to remember."""
+
+OTHERS, MORE, QUIET, NEAR = "others", "more", "quiet", "near"
+"""What a look is for: those who are not known at all, more of those who are, or those who have nothing under way. The
+last one stands for all of these, where only the newest are looked at."""
+
+Look = Callable[[Looking, Collection[Key]], Awaitable[Looked]]
+
+_ready = attrgetter("ready")
+
+
+class Scout:
+    def __init__(self, look: Look) -> None:
+        self._look = look
+        self._known: defaultdict[str, dict[Key, dict[str, Candidate]]] = defaultdict(dict)  # by lane, key and id
+        self._rests: dict[tuple[str, str], float] = {}  # until when, by time.monotonic, for each lane and purpose
+        self.more: set[str] = set()  # lanes in which a look found so much that there may be more of it
+
+    def known(self, lane: str) -> Mapping[Key, Sequence[Candidate]]:
+        """Who is known to have something in this lane; of each the oldest first."""
+        return {key: list(found.values()) for key, found in self._known[lane].items()}
+
+    def forget(self, candidates: Iterable[Candidate]) -> None:
+        for one in candidates:
+            key, known = (one.tenant, one.destination), self._known[one.lane]
+            if key in known and known[key].pop(one.id, None) is not None and not known[key]:
+                del known[key]
+
+    def forget_all(self, lane: str) -> None:
+        self._known.pop(lane, None)
+        self.more.discard(lane)
+
+    def rested(self) -> None:
+        """Look again whenever asked, whatever the last look has cost."""
+        self._rests.clear()
+
+    async def look(self, lanes: Iterable[str], past: Collection[Key], wanted: int, purpose: str = OTHERS) -> set[str]:
+        """Find others than those, so many in each lane if there are; the lanes of which all was seen. Each purpose
+        rests by itself."""
+        began, whole, found = time.monotonic(), set(), Counter[str]()
+        depth = {lane: FRONT if self._may(purpose, lane) else 0 for lane in lanes}
+        depth = {lane: deep for lane, deep in depth.items() if deep or self._may(NEAR, lane)}
+        while depth:
+            looked = await self._look(Looking(depth, NEWEST, MOST), past)
+            found.update(self._remember(looked.others))
+            now = time.monotonic()
+            rest = SELDOM * (now - began)
+            deeper = {}
+            for lane, deep in depth.items():
+                self._rests[NEAR, lane] = now + (NEWEST_EVERY if deep else max(NEWEST_EVERY, rest))
+                if looked.examined[lane] < deep:
+                    whole.add(lane)
+                if not deep:
+                    continue
+                if found[lane] >= wanted:
+                    self.more.add(lane)
+                elif lane not in whole:
+                    deeper[lane] = DEEPER * deep
+                else:
+                    self._rests[purpose, lane] = now + rest
+                    if purpose == MORE:
+                        self.more.discard(lane)
+            depth = deeper
+        return whole
+
+    def _may(self, purpose: str, lane: str) -> bool:
+        return self._rests.get((purpose, lane), 0.0) <= time.monotonic()
+
+    def _remember(self, others: Sequence[Candidate]) -> Counter[str]:
+        """How many of each lane are new."""
+        new: Counter[str] = Counter()
+        for one in others:
+            known = self._known[one.lane].setdefault((one.tenant, one.destination), {})
+            if one.id not in known:
+                known[one.id] = one
+                new[one.lane] += 1
+        for lane in new:
+            keys = self._known[lane]
+            most = max(1, ALL // len(keys))
+            for key, known in keys.items():
+                keys[key] = {one.id: one for one in sorted(known.values(), key=_ready)[:most]}
+        return new

@@ -1,0 +1,105 @@
+"""How those who have something ready in a lane share what a worker can take.
+
+As long as it can take all that there is, nobody has to share. In a backlog it takes what is oldest, as ever, but first
+what those have who would get less than their share by that. In a lane with limits it takes only what may start.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from operator import attrgetter
+
+from duly.core.fairness import Candidate, Key, Room, choose, fair_share, well_served
+from duly.core.model import Event
+from duly.flow.scout import MORE, QUIET, Look, Scout
+from duly.flow.turns import UNBOUNDED, Turns
+
+SPARE = 2
+"""So many times as many are named as can be taken, for another worker may have taken the first ones."""
+
+_key = attrgetter("tenant", "destination")
+
+
+class Sharing:
+    """For one kind of events: heads, or all others."""
+
+    def __init__(self, look: Look, turns: Turns) -> None:
+        self._scout, self._turns = Scout(look), turns
+        self._served: dict[str, set[Key]] = {}  # in lanes with a backlog: those who get their share of what is oldest
+        self.limited: set[str] = set()  # lanes in which what is oldest may not be what may start
+
+    def rested(self) -> None:
+        self._scout.rested()
+
+    def waiting(self) -> set[Key]:
+        """Who has something that there was no room for."""
+        return {key for lane in self.limited for key in self._scout.known(lane)}
+
+    # -- choosing
+
+    async def choose(self, lane: str, free: int) -> list[Candidate]:
+        """What to take first."""
+        if lane in self.limited:
+            return await self._what_may_start(lane, free)
+        return await self._what_is_behind(lane, free) if lane in self._served else []
+
+    async def choose_for_the_quiet(self, lanes: Sequence[str], free: int) -> list[Candidate]:
+        """What to take where only those may have something who have nothing here."""
+        here = self._turns.keys()
+        await self._scout.look(lanes, here, free, QUIET)
+        room = Room(lambda *key: 0 if key in here else min(1, self._turns.room(*key)), self._turns.room_of)
+        known = {key: found for lane in lanes for key, found in self._scout.known(lane).items()}
+        return choose(known, SPARE * free, {}, room)
+
+    async def _what_is_behind(self, lane: str, free: int) -> list[Candidate]:
+        served = self._served[lane]
+        await self._scout.look([lane], {*served, *self._scout.known(lane)}, free)
+        if lane in self._scout.more and sum(map(len, self._scout.known(lane).values())) < free:
+            await self._scout.look([lane], served, free, MORE)
+        return self._fairly(lane, free)
+
+    def _fairly(self, lane: str, free: int) -> list[Candidate]:
+        known, in_hand = self._scout.known(lane), self._turns.in_hand()
+        share = fair_share(in_hand, {tenant for tenant, _ in (*known, *self._served[lane])}, free)
+        room = Room(self._turns.room, lambda tenant: share - in_hand[tenant])
+        return choose(known, SPARE * free, in_hand, room)
+
+    async def _what_may_start(self, lane: str, free: int) -> list[Candidate]:
+        room, whole = Room(self._turns.room, self._turns.room_of), set()
+        await self._scout.look([lane], self._scout.known(lane), free)
+        chosen = choose(self._scout.known(lane), SPARE * free, self._turns.in_hand(), room)
+        if len(chosen) < free:
+            known = self._scout.known(lane).items()
+            enough = {key for key, found in known if len(found) >= max(1, min(free, self._turns.room(*key)))}
+            whole = await self._scout.look([lane], enough, free, MORE)
+            chosen = choose(self._scout.known(lane), SPARE * free, self._turns.in_hand(), room)
+        if lane in whole and not self._scout.known(lane):
+            self.limited.discard(lane)
+        return chosen
+
+    # -- what came of it
+
+    def taken(self, chosen: Sequence[Candidate], ids: Collection[str], free: int) -> None:
+        """Those of the chosen that could be had. If there was room for no more, the others may be there still."""
+        last = max((n for n, one in enumerate(chosen) if one.id in ids), default=-1)
+        self._scout.forget(chosen[: last + 1] if len(ids) >= free else chosen)
+
+    def taken_oldest(self, events: Sequence[Event], room: Mapping[str, int]) -> None:
+        """What was there, where at most so many of the oldest of each lane were taken."""
+        lanes: defaultdict[str, list[Event]] = defaultdict(list)
+        for event in events:
+            lanes[event.lane].append(event)
+        for lane, free in room.items():
+            backlog = len(lanes[lane]) >= free
+            if backlog or self._turns.limited:
+                keys = Counter(map(_key, lanes[lane]))
+                if self._turns.limited and any(self._is_limited(key, many, backlog) for key, many in keys.items()):
+                    self.limited.add(lane)
+            if backlog:
+                self._served[lane] = well_served(keys)
+            elif self._served.pop(lane, None) is not None:
+                self._scout.forget_all(lane)
+
+    def _is_limited(self, key: Key, many: int, backlog: bool) -> bool:
+        """Whether more of this may come than may start."""
+        room = min(self._turns.room(*key), self._turns.room_of(key[0]))
+        return room < UNBOUNDED if backlog else room <= many
