@@ -16,6 +16,8 @@ from duly.signals import Lost
 
 async def deliver(event: Event, route: Route, destinations: Destinations) -> Outcome:
     try:
+        if event.destination is None:
+            return await route.channel.deliver(event)
         if (held := await destinations.closed(event)) is not None:
             return held
         return await destinations.tried(event, await route.channel.deliver(event))

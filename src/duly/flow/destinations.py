@@ -76,6 +76,12 @@ class Destinations:
 
     # -- limits
 
+    def binds(self, tenant: str, destination: str | None) -> bool:
+        if destination is not None:
+            return True
+        known = self._of_all(tenant)
+        return known is not None and (known.concurrency is not None or known.rate is not None)
+
     def places(self, tenant: str, destination: str | None) -> int:
         if destination is None:
             return self._concurrency

@@ -20,7 +20,7 @@ class RecentDirectory:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: dict[Key, tuple[float, Known]] = {}
-        self._reading: dict[Key, asyncio.Task[None]] = {}
+        self._reading: dict[Key, asyncio.Task[dict[Key, Known]]] = {}
 
     def seen(self, tenant: str, destination: str) -> Known | None:
         """What was read last, however old."""
@@ -41,15 +41,15 @@ class RecentDirectory:
         if reading is None:  # one question for all who ask meanwhile; nobody's end is the end of it
             reading = self._reading[key] = asyncio.create_task(self.read([key, (tenant, DESTINATION_OF_ALL)]))
             reading.add_done_callback(lambda _: self._reading.pop(key, None))
-        await asyncio.shield(reading)
-        return self._known[key][1]
+        return (await asyncio.shield(reading))[key]
 
-    async def read(self, keys: Iterable[Key]) -> None:
-        found = await self._store.destinations(list(keys))
+    async def read(self, keys: Iterable[Key]) -> dict[Key, Known]:
+        found = {(known.tenant, known.destination): known for known in await self._store.destinations(list(keys))}
         if len(self._known) > MOST:
             self._known.clear()
-        for known in found:
-            self._known[known.tenant, known.destination] = (time.monotonic(), known)
+        now = time.monotonic()
+        self._known.update({key: (now, known) for key, known in found.items()})
+        return found
 
     def forget(self, tenant: str, destination: str) -> None:
         """It has just been changed from here, and with a URL what is known of its origin."""

@@ -9,6 +9,10 @@ class Limits(Protocol):
     """Asked before an event is claimed and before it is started; told when it has ended. Everything is for one worker,
     in memory; nothing here waits."""
 
+    def binds(self, tenant: str, destination: str | None) -> bool:
+        """Whether there is any limit at all for these, beside the places that the worker has. What is asked below
+        need not be asked otherwise."""
+
     def places(self, tenant: str, destination: str | None) -> int:
         """How many events of this tenant and destination may be under way at once. None: events without a destination,
         such as those that Python handlers take."""
@@ -31,6 +35,9 @@ class Unlimited:
 
     def __init__(self, concurrency: int) -> None:
         self._concurrency = concurrency
+
+    def binds(self, tenant: str, destination: str | None) -> bool:
+        return False
 
     def places(self, tenant: str, destination: str | None) -> int:
         return self._concurrency

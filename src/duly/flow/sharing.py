@@ -90,10 +90,9 @@ class Sharing:
             lanes[event.lane].append(event)
         for lane, free in room.items():
             backlog = len(lanes[lane]) >= free
-            if backlog or self._turns.limited:
-                keys = Counter(map(_key, lanes[lane]))
-                if self._turns.limited and any(self._is_limited(key, many, backlog) for key, many in keys.items()):
-                    self.limited.add(lane)
+            keys = Counter(map(_key, lanes[lane]))
+            if any(self._is_limited(key, many, backlog) for key, many in keys.items()):
+                self.limited.add(lane)
             if backlog:
                 self._served[lane] = well_served(keys)
             elif self._served.pop(lane, None) is not None:
@@ -101,5 +100,7 @@ class Sharing:
 
     def _is_limited(self, key: Key, many: int, backlog: bool) -> bool:
         """Whether more of this may come than may start."""
+        if not self._turns.binds(*key):
+            return False
         room = min(self._turns.room(*key), self._turns.room_of(key[0]))
         return room < UNBOUNDED if backlog else room <= many

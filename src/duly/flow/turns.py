@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from duly.core.fairness import Key
 from duly.core.model import Event, Outcome
-from duly.flow.limits import Limits, Unlimited
+from duly.flow.limits import Limits
 
 RESERVE = 10
 """Beyond the places that a worker has for all, it keeps one for each so many of them for whoever has nothing under way:
@@ -56,7 +56,6 @@ class Turns:
 
     def __init__(self, limits: Limits, concurrency: int) -> None:
         self._limits, self._concurrency = limits, concurrency
-        self.limited = not isinstance(limits, Unlimited)
         self.most = concurrency + concurrency // RESERVE
         self._queues: dict[Key, Queue] = {}
         self._tenants: dict[str, Tenant] = {}
@@ -97,6 +96,9 @@ class Turns:
             count[queue.tenant.name] += queue.running + queue.startable
         return count
 
+    def binds(self, tenant: str, destination: str | None) -> bool:
+        return self._limits.binds(tenant, destination)
+
     def room(self, tenant: str, destination: str | None) -> int:
         """How many more to claim: as many as may be under way, and as many again to go on with; not more than its rate
         allows at once."""
@@ -135,7 +137,8 @@ class Turns:
         while self._round:
             tenant = self._round[0]
             queue = tenant.round[0]
-            if self.limited and not self._may_start_first(tenant, queue):
+            bound = self._limits.binds(tenant.name, queue.destination)
+            if bound and not self._may_start_first(tenant, queue):
                 continue
             event = queue.events.popleft()
             self.running += 1
@@ -144,6 +147,7 @@ class Turns:
             tenant.running += 1
             self._limits.started(event)
             self._go_on(tenant, queue)
+            self._alone = None if bound or not queue.events or len(self._round) > 1 or len(tenant.round) > 1 else queue
             return event, queue
         return None
 
@@ -174,6 +178,7 @@ class Turns:
     def poke(self) -> None:
         """Time has passed, or limits have changed: ask everybody again."""
         self._nobody_quiet = False
+        self._alone = None
         for tenant in self._tenants.values():
             if tenant.aside:
                 self._bring_tenant_back(tenant)
@@ -260,7 +265,6 @@ class Turns:
             self._round.rotate(-1)
         else:
             self._round.popleft()
-        self._alone = queue if len(self._round) == len(tenant.round) == 1 and not self.limited else None
 
     def _let_a_quiet_one_go_first(self) -> bool:
         """Every place is taken. Whether there is somebody with nothing under way, for whom one is kept; the last half
