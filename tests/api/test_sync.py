@@ -65,7 +65,7 @@ def test_errors_are_the_same(sync: Sync) -> None:
     event = sync.at(START, "greet", tenant="acme")
     with pytest.raises(Invalid, match="type"):
         sync.at(START, "")
-    with pytest.raises(Invalid, match="not an event id"):
+    with pytest.raises(Invalid, match="is not an event's id: expected a UUID"):
         sync.events.get("7")
     with pytest.raises(NotFound):
         sync.events.get(event.id, tenant="other")

@@ -6,6 +6,7 @@ cannot be written as JSON is a problem like any other.
 
 import dataclasses
 import math
+import uuid
 from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 from typing import Any
@@ -82,6 +83,14 @@ def check_page(limit: Any) -> None:
     """How many to list at once."""
     if type(limit) is not int or not 1 <= limit <= MOST_LISTED:
         raise Invalid([Problem("limit", f"must be a whole number from 1 to {MOST_LISTED}, not {limit!r:.50}")])
+
+
+def check_id(id: Any, whose: str, field: str = "id") -> str:
+    """The id as stores write it, however the caller has; *whose* it is, such as ``a user's``, is for the message."""
+    try:
+        return str(uuid.UUID(id))
+    except (ValueError, AttributeError, TypeError):
+        raise Invalid([Problem(field, f"{id!r:.60} is not {whose} id: expected a UUID")]) from None
 
 
 def target_problems(target: Any, channels: Collection[str]) -> Iterator[Problem]:

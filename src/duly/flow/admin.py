@@ -1,13 +1,12 @@
 """What people do to events: look, cancel, move, replay, discard. Every act is checked, audited and atomic."""
 
-import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import msgspec
 
-from duly.core.checks import MOST_LISTED, check_page, due_problems, name_problems
+from duly.core.checks import MOST_LISTED, check_id, check_page, due_problems, name_problems
 from duly.core.failure import storable
 from duly.core.lifecycle import step
 from duly.core.model import Entry, Event
@@ -19,6 +18,7 @@ from duly.flow.heads import plan_next
 from duly.ports import Store, Transaction
 
 MOST = MOST_LISTED
+AN_EVENTS = "an event's"
 
 
 class Events:
@@ -28,7 +28,7 @@ class Events:
         self._store = store
 
     async def get(self, id: str, *, tenant: str | None = None) -> Event:
-        return _known(await self._store.get(_checked_id(id)), id, tenant)
+        return _known(await self._store.get(check_id(id, AN_EVENTS)), id, tenant)
 
     async def by_key(self, key: str, *, tenant: str = "default") -> Event:
         """The timer with this key. A cancelled one has lost its key, and is found by its id alone."""
@@ -49,7 +49,7 @@ class Events:
         return await self._store.find(
             spec if tenant is None else spec & OfTenant(tenant),
             limit=limit,
-            after=None if after is None else _checked_id(after),
+            after=None if after is None else check_id(after, AN_EVENTS, "after"),
         )
 
     async def history(self, id: str, *, tenant: str | None = None) -> list[Entry]:
@@ -98,20 +98,13 @@ class Events:
     @asynccontextmanager
     async def _locked(self, id: str, tenant: str | None) -> AsyncIterator[tuple[Transaction, Event]]:
         async with self._store.begin() as tx:
-            yield tx, _known(await tx.lock(_checked_id(id)), id, tenant)
+            yield tx, _known(await tx.lock(check_id(id, AN_EVENTS)), id, tenant)
 
 
 async def _change(tx: Transaction, event: Event, act: str, by: str, detail: str | None) -> Event:
     """Write it with its history; as it is stored."""
     await tx.change(event, act, storable(by), None if detail is None else storable(detail))
     return _known(await tx.get(event.id), event.id, None)
-
-
-def _checked_id(id: str) -> str:
-    try:
-        return str(uuid.UUID(id))
-    except (ValueError, AttributeError, TypeError):
-        raise Invalid([Problem("id", f"{id!r:.60} is not an event id: expected a UUID")]) from None
 
 
 def _known(event: Event | None, wanted: str, tenant: str | None) -> Event:

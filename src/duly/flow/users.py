@@ -1,17 +1,16 @@
 """What people do to users: add, look, change, delete, import. What follows from it for their events happens with it."""
 
 import builtins
-import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
-from duly.core.checks import check_page, name_problems
+from duly.core.checks import check_id, check_page, name_problems
 from duly.core.failure import storable
 from duly.core.model import Entry, Event
 from duly.core.specs import OfUser
 from duly.core.users import User
-from duly.errors import Conflict, Invalid, NotFound, Problem
+from duly.errors import Conflict, Invalid, NotFound
 from duly.flow.follow_users import MOST_TRIES
 from duly.flow.import_users import Imported, Lines, Telling, import_users
 from duly.flow.put_users import Calendars, add_user, change_users, refresh_users
@@ -19,6 +18,7 @@ from duly.ports import Statements, Store
 
 AT_ONCE = 500
 QUIET = Telling()
+A_USERS = "a user's"
 
 
 class Refreshed(NamedTuple):
@@ -46,7 +46,7 @@ class Users:
             return _known(await tx.user(id), id, None)
 
     async def get(self, id: str, *, tenant: str | None = None) -> User:
-        return _known(await self._store.user(_checked_id(id)), id, tenant)
+        return _known(await self._store.user(check_id(id, A_USERS)), id, tenant)
 
     async def by_key(self, key: str, *, tenant: str = "default") -> User:
         """The user whom the caller's own system calls so."""
@@ -59,7 +59,7 @@ class Users:
     ) -> builtins.list[User]:
         """The newest first. For the next page, *after* is the last id of this one."""
         check_page(limit)
-        before = None if after is None else _checked_id(after)
+        before = None if after is None else check_id(after, A_USERS, "after")
         return await self._store.list_users(tenant, before=before, limit=limit)
 
     async def update(
@@ -67,7 +67,7 @@ class Users:
     ) -> User:
         """Change what is given, and leave the rest. What has not started follows: its time, its words, its zone. What
         is under way or being retried is delivered as it was."""
-        id = _checked_id(id)
+        id = check_id(id, A_USERS)
         async with self._within(transaction) as tx:
             _known(await tx.user(id), id, tenant)
             told = (await change_users(tx, {id: changes}, self._how, storable(by))).get(id)
@@ -79,7 +79,7 @@ class Users:
         self, id: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api", reason: str | None = None
     ) -> User:
         """Remove a user, and cancel what has not begun. What is under way goes on to its end, and nothing follows."""
-        id = _checked_id(id)
+        id = check_id(id, A_USERS)
         async with self._within(transaction) as tx:
             _known(await tx.user(id), id, tenant)
             locked = await tx.lock_users([id])
@@ -140,13 +140,6 @@ class Users:
         else:
             async with self._store.begin() as own:
                 yield own
-
-
-def _checked_id(id: str) -> str:
-    try:
-        return str(uuid.UUID(id))
-    except (ValueError, AttributeError, TypeError):
-        raise Invalid([Problem("id", f"{id!r:.60} is not a user's id: expected a UUID")]) from None
 
 
 def _known(user: User | None, wanted: str, tenant: str | None) -> User:
