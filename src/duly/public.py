@@ -8,7 +8,9 @@ from duly.core.retry import Retry
 from duly.core.rules import cron, every, once, rrule, template, yearly
 from duly.core.specs import (
     DueBetween,
+    ErrorLike,
     ExecutedLate,
+    FailedBetween,
     InStatus,
     OfSeries,
     OfTenant,
@@ -36,10 +38,12 @@ __all__ = [
     "DueBetween",
     "Duly",
     "DulyError",
+    "ErrorLike",
     "Event",
     "EventType",
     "ExecutedLate",
     "Failed",
+    "FailedBetween",
     "InStatus",
     "Invalid",
     "Misfire",

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from duly.core.model import Event, Status
-from duly.core.specs import Everything, InStatus, OfTenant, OfType, Overdue, Ready, WithKey
+from duly.core.specs import ErrorLike, Everything, InStatus, OfTenant, OfType, Overdue, Ready, WithKey
 from duly.flow.ids import new_id
 from duly.testing import ManualClock
 from tests.make import DAY, HOUR, LEASE, START, make_event, make_new
@@ -69,6 +69,18 @@ async def test_no_text_is_more_than_text(store: Any, text: str) -> None:
         [added] = await store.put([make_new(key=text, tenant=text, type=text)])
         assert await store.find(WithKey(text) & OfTenant(text) & OfType(text), limit=10) == [added.event]
         assert await store.by_key(text, text) == added.event
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("503", True), ("hTTP 503", True), ("100% ", True), ("50_", False), ("5%3", False), ("ÉtÉ", True), ("été", False)],
+)
+async def test_an_error_is_found_by_what_it_says(store: Any, text: str, found: bool) -> None:
+    """A to Z are found whatever their size, other letters as they are written, and no sign stands for another."""
+    dead = make_event(status=Status.FAILED, last_error="HTTP 503: 100% of the ÉTÉ is over")
+    await keep(store, dead, make_event(status=Status.FAILED, last_error=None), make_event())
+    assert await store.find(ErrorLike(text), limit=10) == ([dead] if found else [])
+    assert ErrorLike(text).matches(dead, START) is found
 
 
 async def test_nothing_is_found_under_an_unknown_id(store: Any) -> None:

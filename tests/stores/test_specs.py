@@ -15,8 +15,10 @@ from duly.core.specs import (
     ORDERED,
     Compare,
     DueBetween,
+    ErrorLike,
     Everything,
     ExecutedLate,
+    FailedBetween,
     Gap,
     InSeriesOf,
     InStatus,
@@ -58,6 +60,11 @@ TEXTS = [
     "{where}",
     "null",
     "🎂",
+    "É",
+    "İ",
+    "ẞ",
+    "a_b",
+    "HTTP 503: Éa",
     "a ",
     "\\",
 ]
@@ -68,7 +75,8 @@ SPANS = [
     for off in (-1, 0, 1)
 ]
 IDS = sorted(new_id() for _ in range(12))
-INSTANTS = ("due", "ready", "created", "executed")
+INSTANTS = ("due", "ready", "created", "claimed", "executed")
+PARTS = ["503", "http", "HTTP", "éa", "ÉA", "_", "A_B", "s", "i", "\x00", "\ud800"]
 
 texts = st.sampled_from(TEXTS)
 spans = st.sampled_from(SPANS)
@@ -98,6 +106,7 @@ def events(draw: st.DrawFn) -> Event:
         correlation_id=draw(st.none() | texts),
         last_error=draw(st.none() | texts),
         created=draw(instants),
+        claimed=draw(st.none() | instants),
         executed=draw(st.none() | instants),
         worker=draw(st.none() | texts),
     )
@@ -156,6 +165,8 @@ named = st.one_of(
     st.builds(InStatus, st.sampled_from(list(Status))),
     st.builds(Overdue, st.sampled_from([0, 1 / 60, 1, 24, -1, 0.5])),
     st.builds(DueBetween, st.none() | instants, st.none() | instants),
+    st.builds(FailedBetween, st.none() | instants, st.none() | instants),
+    st.builds(ErrorLike, texts | st.sampled_from(PARTS)),
     st.builds(ExecutedLate, spans),
     st.builds(Stuck, spans),
 )
@@ -230,10 +241,10 @@ async def test_a_span_longer_than_the_calendar_is_answered(store: Any) -> None:
 
 def test_every_name_is_compiled() -> None:
     """A new kind of spec is either named, or known to both sides and to the strategies above."""
-    basics = {"Both", "Either", "Not", "Everything", "Compare", "OneOf", "Gap", "InSeriesOf"}
+    basics = {"Both", "Either", "Not", "Everything", "Compare", "OneOf", "Gap", "InSeriesOf", "ErrorLike"}
     kinds = {name for name, kind in vars(specs).items() if isinstance(kind, type) and issubclass(kind, Spec)}
     tried = {"Ready", "OfUser", "OfType", "OfTenant", "OfSeries", "WithKey", "InStatus", "Overdue", "DueBetween"}
-    assert kinds - {"Spec", "Named"} - basics == tried | {"ExecutedLate", "Stuck"}
+    assert kinds - {"Spec", "Named"} - basics == tried | {"ExecutedLate", "FailedBetween", "Stuck"}
     assert all(issubclass(getattr(specs, name), Named) for name in tried)
 
 

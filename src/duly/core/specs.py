@@ -30,12 +30,13 @@ NULLABLE: Mapping[str, bool] = {
     "last_error": True,
     "held": True,
     "created": False,
+    "claimed": True,
     "executed": True,
     "worker": True,
 }
 """The fields a spec may ask about, and whether each can be empty."""
 
-ORDERED = frozenset({"id", "due", "ready", "attempts", "created", "executed"})
+ORDERED = frozenset({"id", "due", "ready", "attempts", "created", "claimed", "executed"})
 """The fields with an order that every store agrees on; text has as many as there are collations."""
 
 OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -46,6 +47,8 @@ OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
 }
 
+
+_SMALL = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 
 # Every due time lies between these offsets from any present, and every store can add them to one.
 _BEGINNING, _END = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
@@ -178,6 +181,21 @@ class InSeriesOf(Spec):
         return event.series is not None and event.series.startswith(self.prefix)
 
 
+@dataclass(frozen=True, slots=True)
+class ErrorLike(Spec):
+    """The last error has this text in it, whether A to Z are large or small. (Of other letters, stores do not agree
+    which is the small one.)"""
+
+    text: str
+
+    @property
+    def small(self) -> str:
+        return self.text.translate(_SMALL)
+
+    def matches(self, event: Event, now: datetime) -> bool:
+        return event.last_error is not None and self.small in event.last_error.translate(_SMALL)
+
+
 @dataclass(frozen=True)
 class Named(Spec):
     """A spec with a name of its own, which stands for a combination of others."""
@@ -268,12 +286,18 @@ class DueBetween(Named):
     end: datetime | None = None
 
     def __post_init__(self) -> None:
-        spec: Spec = Everything()
-        if self.start is not None:
-            spec &= Compare("due", ">=", _utc(self.start))
-        if self.end is not None:
-            spec &= Compare("due", "<", _utc(self.end))
-        self._means(spec)
+        self._means(_between("due", self.start, self.end))
+
+
+@dataclass(frozen=True)
+class FailedBetween(Named):
+    """Dead letters whose last attempt began from *start* (included) to *end* (excluded); None leaves that side open."""
+
+    start: datetime | None = None
+    end: datetime | None = None
+
+    def __post_init__(self) -> None:
+        self._means(Compare("status", "=", Status.FAILED) & _between("claimed", self.start, self.end))
 
 
 @dataclass(frozen=True)
@@ -295,6 +319,15 @@ class Stuck(Named):
     def __post_init__(self) -> None:
         unsent = OneOf("status", (Status.PENDING, Status.PROCESSING, Status.FAILED))
         self._means(unsent & Compare("due", "<", Now(-self.by)))
+
+
+def _between(field: str, start: datetime | None, end: datetime | None) -> Spec:
+    spec: Spec = Everything()
+    if start is not None:
+        spec &= Compare(field, ">=", _utc(start))
+    if end is not None:
+        spec &= Compare(field, "<", _utc(end))
+    return spec
 
 
 def _utc(instant: datetime) -> datetime:

@@ -11,6 +11,7 @@ from duly.core.specs import (
     Both,
     Compare,
     Either,
+    ErrorLike,
     Everything,
     Gap,
     InSeriesOf,
@@ -37,6 +38,7 @@ class Dialect(NamedTuple):
     instant: Callable[[datetime], Any]
     span: Callable[[timedelta], Any]
     typed: Callable[[str, str, Any], str]  # (field, placeholder, value) → the placeholder with its type
+    contains: str  # a test whether a column has a text in it, but for the size of A to Z
 
 
 def compile_spec(spec: Spec, dialect: Dialect) -> tuple[str, dict[str, Any]]:
@@ -82,6 +84,11 @@ def compile_spec(spec: Spec, dialect: Dialect) -> tuple[str, dict[str, Any]]:
                     return "false"
                 bounds = place("series", prefix), place("series", prefix + LAST_CHARACTER)
                 return guard("series", f"(e.series >= {bounds[0]} AND e.series < {bounds[1]})")
+            case ErrorLike() if not _storable(spec.text):
+                return "false"
+            case ErrorLike():
+                test = dialect.contains.format(column="e.last_error", text=place("last_error", spec.small))
+                return guard("last_error", test)
             case Gap(later, earlier, op, span):
                 return guard(later, guard(earlier, f"e.{later} - e.{earlier} {op} {place(later, span)}"))
         raise TypeError(f"{type(spec).__name__} cannot be compiled: build it from the specs in duly.core.specs")

@@ -32,7 +32,13 @@ def micros(span: timedelta) -> int:
     return span // MICROSECOND
 
 
-SPECS = Dialect(now="coalesce(:now::timestamptz, statement_timestamp())", instant=_same, span=micros, typed=_typed)
+SPECS = Dialect(
+    now="coalesce(:now::timestamptz, statement_timestamp())",
+    instant=_same,
+    span=micros,
+    typed=_typed,
+    contains='strpos(lower({column} COLLATE "C"), {text}) > 0',
+)
 
 
 class PostgresStatements(Statements):

@@ -61,7 +61,13 @@ def from_micros(value: int) -> datetime:
     return EPOCH + timedelta(microseconds=value)
 
 
-SPECS = Dialect(now=":now", instant=micros, span=span_micros, typed=lambda _field, placeholder, _value: placeholder)
+SPECS = Dialect(
+    now=":now",
+    instant=micros,
+    span=span_micros,
+    typed=lambda _field, placeholder, _value: placeholder,
+    contains="instr(lower({column}), {text}) > 0",
+)
 
 
 class SqliteStatements(Statements):
