@@ -15,10 +15,12 @@ from duly.core.recurrence import Rule
 from duly.core.specs import Spec
 from duly.core.users import User
 from duly.errors import Misuse
+from duly.flow.dead_letters import Discarded, Replayed
 from duly.flow.import_users import Imported, Lines
 from duly.flow.replan import Replanned
 from duly.flow.schedules import Backfilled, Resumed, Schedules
 from duly.flow.users import Refreshed, Users
+from duly.ports import DeadLetters
 from duly.signals import PassEnded
 
 if TYPE_CHECKING:
@@ -158,7 +160,17 @@ class SyncEvents:
     def discard(self, id: str, **options: Any) -> Event:
         return self._change(self._sync.duly.events.discard, id, **options)
 
-    def _change(self, act: Callable[..., Coroutine[Any, Any, Event]], *args: Any, **options: Any) -> Event:
+    def dead_letters(self, spec: Spec | None = None, *, tenant: str | None = None) -> DeadLetters:
+        return self._sync.wait_for(self._sync.duly.events.dead_letters(spec, tenant=tenant))
+
+    def replay_all(self, spec: Spec | None = None, **options: Any) -> Replayed:
+        """*progress* is called in the thread of the loop."""
+        return self._change(self._sync.duly.events.replay_all, spec, **options)
+
+    def discard_all(self, spec: Spec | None = None, **options: Any) -> Discarded:
+        return self._change(self._sync.duly.events.discard_all, spec, **options)
+
+    def _change(self, act: Callable[..., Coroutine[Any, Any, T]], *args: Any, **options: Any) -> T:
         self._sync.refuse_own_deadlock()
         return self._sync.wait_for(act(*args, **options))
 

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 from duly.config import read_settings
 from duly.core.lifecycle import DELIVERED
 from duly.core.model import Claim, Settlement, Status, Verdict
+from duly.core.specs import ErrorLike, Everything, OfTenant
 from duly.flow.ids import new_id
 from duly.stores.migrations import migrations
 from duly.stores.queries import load
@@ -295,7 +296,108 @@ async def test_plans_from_before_there_were_users_look_none_of_them_through(
         await store.close()
 
 
+# -- dead letters
+
+DEAD = """
+INSERT INTO duly.events (id, tenant, type, lane, status, due, version, attempts, payload, created, claimed, last_error)
+SELECT format('01900000-0000-7000-8000-%s', lpad(to_hex(n), 12, '0'))::uuid,
+       CASE WHEN n % 4 = 0 THEN 'acme' ELSE 'default' END, 'greet', 'handler:greet',
+       CASE WHEN n > 80000 THEN 'FAILED' ELSE 'COMPLETED' END, '2025-01-01', 2, 1, '{}', '2025-01-01', '2025-01-01',
+       '503'
+FROM generate_series(1, 100000) AS n
+"""
+THEIR_HISTORY = """
+INSERT INTO duly.journal (subject, at, act, version, attempt, detail)
+SELECT id, '2025-01-01', 'failed', 2, attempt, '503' FROM duly.events, generate_series(1, 3) AS attempt
+"""
+DEAD_LITE = """
+INSERT INTO events (id, tenant, type, lane, status, due, version, attempts, payload, created, claimed, last_error)
+WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 100000)
+SELECT format('01900000-0000-7000-8000-%012x', n), iif(n % 4 = 0, 'acme', 'default'), 'greet', 'handler:greet',
+       iif(n > 80000, 'FAILED', 'COMPLETED'), 0, 2, 1, '{}', 0, 0, '503' FROM numbers;
+INSERT INTO journal (subject, at, act, version, attempt, detail)
+SELECT events.id, 0, 'failed', 2, value, '503' FROM events, json_each('[1, 2, 3]')
+"""
+
+
+async def about_dead_letters(tx: Any, now: datetime) -> AsyncIterator[tuple[str, set[str], int]]:
+    """Each statement about dead letters, with the index that it must use and the number of rows it is about."""
+    middle = f"01900000-0000-7000-8000-{90_000:012x}"
+    for after in (None, middle):
+        letters = await tx.find_dead(ErrorLike("503"), since=now, after=after, limit=100)
+        assert len(letters) == 100
+        yield "find_dead", {"events_dead", "journal_pkey"}, 400
+    found = await tx.find_dead(OfTenant("acme") & ErrorLike("503"), since=now, after=middle, limit=100)
+    assert len(found) == 100
+    yield "find_dead of a tenant", {"events_failed", "journal_pkey"}, 400
+    assert (await tx.count_dead(Everything(), most=10)).events == 20_000
+    yield "count_dead", set(), 20_000
+    assert (await tx.count_dead(OfTenant("acme"), most=10)).events == 5_000
+    yield "count_dead of a tenant", set(), 20_000  # at worst, everybody's are looked through
+    assert len(await tx.replay_found(letters, [None] * 100, "me")) == 100
+    yield "replay_found", {"events_pkey"}, 200
+    assert len(await tx.discard_found(found, "me", None)) == 75  # every fourth was replayed before
+    yield "discard_found", {"events_pkey"}, 200
+
+
+@pytest.mark.parametrize("statistics", ["never analysed", "analysed"])
+async def test_postgres_walks_dead_letters_among_100_000_events_by_their_index(
+    new_postgres: Callable[[], str], clock: ManualClock, statistics: str
+) -> None:
+    store = open_store(read_settings({}, database_url=new_postgres()), clock)
+    await store.open(migrate=True)
+    try:
+        async with store.begin() as tx:
+            for table in ("events", "journal"):
+                await tx.execute(f"ALTER TABLE duly.{table} SET (autovacuum_enabled = false)")
+            await tx.execute(DEAD)
+            await tx.execute(THEIR_HISTORY)
+            if statistics == "analysed":
+                await tx.execute("ANALYZE duly.events, duly.journal")
+        problems = []
+        for kind, mode in product((store.begin, store.lend), ("force_custom_plan", "force_generic_plan")):
+            async with watched(kind(), mode) as (tx, plans):
+                async for name, index, rows in about_dead_letters(tx, clock.now()):
+                    await tx.execute("RESET search_path")  # a plan is told when the next statement comes
+                    found = list(plans.problems(index, rows))
+                    problems += [f"{name}, {mode}, {kind.__name__}: {problem}" for problem in found]
+                    plans.told.clear()
+        assert not problems, "\n".join(problems)
+    finally:
+        await store.close()
+
+
 # -- SQLite tells how often it stepped through a table
+
+
+@pytest.mark.parametrize("statistics", ["never analysed", "analysed"])
+async def test_sqlite_walks_dead_letters_among_100_000_events_by_their_index(
+    tmp_path: Path, clock: ManualClock, statistics: str
+) -> None:
+    store = open_store(read_settings({}, database_url=f"sqlite:///{tmp_path}/duly.db"), clock)
+    await store.open(migrate=True)
+    steps: list[int] = []
+
+    def stepped(told: dict[str, Any]) -> None:
+        steps.append(told["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"])
+
+    try:
+        async with store.begin() as tx:
+            await tx.execute(DEAD_LITE)
+            if statistics == "analysed":
+                await tx.execute("ANALYZE")
+        problems = []
+        async with store.begin() as tx:
+            tx.connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, stepped)
+            async for name, _, rows in about_dead_letters(tx, clock.now()):
+                assert steps, name
+                if sum(steps) > 200 * rows:  # a look at all the others takes at least three for each
+                    problems.append(f"{name} takes {sum(steps)} steps for {rows} rows")
+                steps.clear()
+            tx.connection.trace_v2(0, None)
+        assert not problems, "\n".join(problems)
+    finally:
+        await store.close()
 
 
 @pytest.mark.parametrize("statistics", ["never analysed", "analysed"])
@@ -353,6 +455,9 @@ INDEXES = {
     "stale_heads": {"events_zone_data"},
     "taken": {"events_occurrence"},
     "history": {"journal_subject", "sqlite_autoindex_events_1"},
+    "find_dead": {"events_dead", "journal_subject"},
+    "replay_found": {"sqlite_autoindex_events_1"},
+    "discard_found": {"sqlite_autoindex_events_1"},
     "user": {"sqlite_autoindex_users_1"},
     "user_by_key": {"users_key"},
     "users_by_keys": {"users_key"},
@@ -377,7 +482,7 @@ def test_each_query_of_sqlite_searches_its_index(name: str) -> None:
     for migration in migrations("sqlite"):
         connection.execute(migration.sql)
     told = ""
-    for statement in load("sqlite")[name].sql.split(";\n"):
+    for statement in load("sqlite")[name].sql.replace("{where}", "true").split(";\n"):
         values = dict.fromkeys(load("sqlite")[name].parameters, "[]")
         told += "\n".join(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)) + "\n"
     connection.close()

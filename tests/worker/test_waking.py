@@ -11,6 +11,7 @@ from duly import Duly, Event, Timer
 from duly.signals import Claimed, Completed
 from duly.stores.postgres.waker import PostgresWaker
 from duly.stores.sqlite.store import SqliteStore
+from tests.letters import dead
 from tests.servers import create_database
 from tests.worker.watching import PATIENCE, Told, Watched, until, working
 
@@ -72,6 +73,17 @@ async def test_an_event_from_another_process_wakes_a_sleeping_worker(url: str) -
         [claim] = told.of(Claimed)
         assert claim.event.claimed
         assert claim.event.claimed - claim.event.created < timedelta(seconds=10)
+
+
+async def test_a_replay_of_many_wakes_a_sleeping_worker(url: str) -> None:
+    duly, watched, _, greeted = greeter(url, poll_interval="60s", lease="10m")
+    async with Duly(url) as elsewhere, duly:
+        ids = await dead(duly.store, 4)
+        async with working(duly):
+            for app, done in ((duly, ids[:2]), (elsewhere, ids)):
+                await until(lambda: watched.asleep and watched.asleep > 40, "it sleeps")
+                await app.events.replay_all(limit=2)
+                await until(lambda done=done: sorted(greeted) == done, "they are delivered, long before the next poll")
 
 
 async def test_an_event_whose_notice_is_lost_is_found_by_the_next_poll(

@@ -1,8 +1,9 @@
 """What people do to events: look, cancel, move, replay, discard. Every act is checked, audited and atomic."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 
@@ -10,12 +11,14 @@ from duly.core.checks import MOST_LISTED, check_id, check_page, due_problems, na
 from duly.core.failure import storable
 from duly.core.lifecycle import step
 from duly.core.model import Entry, Event
+from duly.core.rates import read_rate
 from duly.core.recurrence import instant_name
 from duly.core.specs import Everything, OfTenant, Spec
 from duly.errors import Conflict, Invalid, NotFound, Problem
+from duly.flow.dead_letters import MOST_KINDS, Discarded, Replayed, discard_all, replay_all
 from duly.flow.gates import let_go_after
 from duly.flow.heads import plan_next
-from duly.ports import Store, Transaction
+from duly.ports import DeadLetters, Store, Transaction
 
 MOST = MOST_LISTED
 AN_EVENTS = "an event's"
@@ -45,12 +48,8 @@ class Events:
     ) -> list[Event]:
         """The newest first. For the next page, *after* is the last id of this one."""
         check_page(limit)
-        spec = Everything() if spec is None else spec
-        return await self._store.find(
-            spec if tenant is None else spec & OfTenant(tenant),
-            limit=limit,
-            after=None if after is None else check_id(after, AN_EVENTS, "after"),
-        )
+        before = None if after is None else check_id(after, AN_EVENTS, "after")
+        return await self._store.find(_of(tenant, spec), limit=limit, after=before)
 
     async def history(self, id: str, *, tenant: str | None = None) -> list[Entry]:
         """Every attempt, interruption and human act, oldest first."""
@@ -87,13 +86,57 @@ class Events:
         async with self._locked(id, tenant) as (tx, event):
             status = step(event.status, "replay", f"event {id}")
             again = msgspec.structs.replace(event, status=status, attempts=0, interruptions=0)
-            return await _change(tx, again, "replayed", by, f"after {event.attempts} attempts: {event.last_error}")
+            detail = f"after {event.attempts} attempts: {event.last_error or ''}"
+            return await _change(tx, again, "replayed", by, detail)
 
     async def discard(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
         """A dead letter that nobody needs any more."""
         async with self._locked(id, tenant) as (tx, event):
             discarded = msgspec.structs.replace(event, status=step(event.status, "discard", f"event {id}"))
             return await _change(tx, discarded, "discarded", by, reason)
+
+    # -- many dead letters at once
+
+    async def dead_letters(self, spec: Spec | None = None, *, tenant: str | None = None) -> DeadLetters:
+        """How many satisfy the spec, and the most frequent kinds of them: what ``replay_all`` would replay."""
+        return await self._store.count_dead(_of(tenant, spec), most=MOST_KINDS)
+
+    async def replay_all(
+        self,
+        spec: Spec | None = None,
+        *,
+        tenant: str | None = None,
+        rate: float | str | None = None,
+        limit: int | None = None,
+        by: str = "api",
+        progress: Callable[[Replayed], object] | None = None,
+    ) -> Replayed:
+        """Replay the dead letters that satisfy the spec, the oldest first, at most *limit*. Nothing else is touched,
+        whatever the spec says.
+
+        With a *rate*, such as ``50`` (by the second), ``"50/s"`` or ``"600/m"``, they become ready one after the other
+        at that rate. That is stored at once: nobody has to stay for it. *progress* is told after each transaction what
+        is done so far. What is done stays done when the call is cancelled or *progress* raises, and another call goes
+        on with the rest.
+        """
+        gap = None if rate is None else read_rate(rate)
+        _check_limit(limit)
+        return await replay_all(self._store, _of(tenant, spec), gap, limit, storable(by), progress or _nobody)
+
+    async def discard_all(
+        self,
+        spec: Spec | None = None,
+        *,
+        tenant: str | None = None,
+        limit: int | None = None,
+        by: str = "api",
+        reason: str | None = None,
+        progress: Callable[[Discarded], object] | None = None,
+    ) -> Discarded:
+        """Put away the dead letters that satisfy the spec, the oldest first, at most *limit*."""
+        _check_limit(limit)
+        why = None if reason is None else storable(reason)
+        return await discard_all(self._store, _of(tenant, spec), limit, storable(by), why, progress or _nobody)
 
     @asynccontextmanager
     async def _locked(self, id: str, tenant: str | None) -> AsyncIterator[tuple[Transaction, Event]]:
@@ -105,6 +148,20 @@ async def _change(tx: Transaction, event: Event, act: str, by: str, detail: str 
     """Write it with its history; as it is stored."""
     await tx.change(event, act, storable(by), None if detail is None else storable(detail))
     return _known(await tx.get(event.id), event.id, None)
+
+
+def _of(tenant: str | None, spec: Spec | None) -> Spec:
+    spec = Everything() if spec is None else spec
+    return spec if tenant is None else spec & OfTenant(tenant)
+
+
+def _check_limit(limit: Any) -> None:
+    if limit is not None and (type(limit) is not int or limit < 1):
+        raise Invalid([Problem("limit", f"must be a whole number from 1 on, not {limit!r:.50}")])
+
+
+def _nobody(_: object) -> None:
+    """Nobody wants to know."""
 
 
 def _known(event: Event | None, wanted: str, tenant: str | None) -> Event:

@@ -6,7 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from duly.core.model import Event, NewEvent
+from duly.core.specs import Spec
 from duly.ports import Reserved
+from duly.stores.queries import Query
 
 Columns = dict[str, list[Any]]
 
@@ -20,6 +22,14 @@ class Asking(ABC):
     @abstractmethod
     async def ask(self, name: str, values: Columns | None = None, **parameters: Any) -> list[Any]:
         """The rows of a named query; *values* are a batch, by columns."""
+
+    @abstractmethod
+    def statement(self, name: str, values: Columns | None = None, **parameters: Any) -> tuple[Query, dict[str, Any]]:
+        """The named query that ``ask`` would run, and its parameters."""
+
+    @abstractmethod
+    async def search(self, asked: tuple[Query, dict[str, Any]], spec: Spec) -> list[Any]:
+        """The rows of a query whose ``{where}`` is this spec."""
 
     @abstractmethod
     def listed(self, values: Sequence[str]) -> Any:

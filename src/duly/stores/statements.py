@@ -14,6 +14,7 @@ from duly.core.specs import Compare, Spec
 from duly.errors import NotFound
 from duly.ports import NOTHING_SEEN, Added, Clock, Horizon, Looked, Looking, Reserved, Seen
 from duly.stores.asking import EPOCH, Columns
+from duly.stores.letter_statements import DeadLetterStatements
 from duly.stores.queries import Query, load
 from duly.stores.schedule_statements import ScheduleStatements
 from duly.stores.specs import Dialect, compile_spec
@@ -25,7 +26,7 @@ EVENT_COLUMNS = (
 )
 
 
-class Statements(ScheduleStatements, UserStatements, TargetStatements, ABC):
+class Statements(ScheduleStatements, UserStatements, TargetStatements, DeadLetterStatements, ABC):
     """Runs named queries; a subclass knows the driver, the transaction and how values travel."""
 
     dialect: str
@@ -67,6 +68,11 @@ class Statements(ScheduleStatements, UserStatements, TargetStatements, ABC):
             parameters |= self.columns(values)
         parameters["now"] = self.present()
         return load(self.dialect)[name], parameters
+
+    async def search(self, asked: tuple[Query, dict[str, Any]], spec: Spec) -> list[Any]:
+        query, parameters = asked
+        where, values = compile_spec(spec, self.specs)
+        return await self.run(Query(query.name, query.sql.replace("{where}", where), query.reads), parameters | values)
 
     # -- the path
 
@@ -250,11 +256,8 @@ class Statements(ScheduleStatements, UserStatements, TargetStatements, ABC):
         return self.one(await self.ask("by_key", tenant=tenant, key=key))
 
     async def find(self, spec: Spec, *, limit: int, after: str | None = None) -> list[Event]:
-        where, parameters = compile_spec(spec & Compare("id", "<", after) if after else spec, self.specs)
-        query = load(self.dialect)["find"]
-        bound = Query("find", query.sql.replace("{where}", where), reads=True)
-        rows = await self.run(bound, {**parameters, "limit": limit, "now": self.present()})
-        return [self.read_event(row) for row in rows]
+        older = spec & Compare("id", "<", after) if after else spec
+        return [self.read_event(row) for row in await self.search(self.statement("find", limit=limit), older)]
 
     async def history(self, subject: str) -> list[Entry]:
         return [

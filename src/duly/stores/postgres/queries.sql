@@ -629,6 +629,54 @@ FROM changed
 -- name: find (read)
 SELECT {event} FROM duly.events AS e WHERE ({where}) ORDER BY e.id DESC LIMIT :limit
 
+-- fragment: found
+-- Dead letters that are still as they were found. One that somebody has locked is being changed, and is left alone.
+found AS MATERIALIZED (
+    SELECT e.id, e.attempts, e.last_error, given.place
+    FROM unnest(:id::uuid[], :version::int[]) WITH ORDINALITY AS given (id, version, place)
+    JOIN duly.events AS e
+      ON e.id = given.id AND e.version = given.version AND e.status = CASE WHEN given.id IS NOT NULL THEN 'FAILED' END
+    FOR UPDATE OF e SKIP LOCKED
+)
+
+-- name: find_dead (read)
+-- (A subquery that gives a value is asked of each row; NOT EXISTS might be joined, with the whole journal.)
+SELECT e.id::text, e.version FROM duly.events AS e
+WHERE e.status = 'FAILED' AND e.id > :after::uuid AND ({where})
+  AND coalesce((SELECT max(at) FROM duly.journal WHERE subject = e.id), '-infinity') <= :since::timestamptz
+ORDER BY e.id LIMIT :limit
+
+-- name: count_dead (read)
+SELECT e.tenant, e.type, e.lane,
+       CASE json_typeof(e.target -> e.lane) WHEN 'string' THEN e.target ->> e.lane ELSE e.target -> e.lane ->> 'url' END,
+       count(*), (sum(count(*)) OVER ())::bigint
+FROM duly.events AS e WHERE e.status = 'FAILED' AND ({where})
+GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4 LIMIT :limit
+
+-- name: replay_found
+WITH {found}, e AS (
+    UPDATE duly.events AS e
+    SET status = 'PENDING', attempts = 0, unsettled = 0,
+        ready = greatest(e.due, {now}, (:ready::timestamptz[])[found.place::int])
+    FROM found WHERE e.id = found.id
+    RETURNING e.id, e.lane, e.version, e.ready, found.attempts, found.last_error
+), audit AS (
+    INSERT INTO duly.journal (subject, at, act, worker, version, detail)
+    SELECT id, {now}, 'replayed', :by, version, left(concat('after ', attempts, ' attempts: ', last_error), :longest) FROM e
+)
+SELECT id::text, ready, (SELECT count(pg_notify('duly', lane)::text)
+                         FROM (SELECT DISTINCT lane FROM e WHERE ready <= {now} + :soon::bigint * {us}) AS soon)
+FROM e
+
+-- name: discard_found
+WITH {found}, e AS (
+    UPDATE duly.events AS e SET status = 'CANCELLED' FROM found WHERE e.id = found.id RETURNING e.id, e.version
+), audit AS (
+    INSERT INTO duly.journal (subject, at, act, worker, version, detail)
+    SELECT id, {now}, 'discarded', :by, version, :detail FROM e
+)
+SELECT id::text FROM e
+
 -- name: history (read)
 SELECT at, act, worker, version, attempt, claimed, detail FROM duly.history WHERE subject = :subject::uuid ORDER BY id NULLS LAST
 

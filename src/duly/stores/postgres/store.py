@@ -24,6 +24,8 @@ OWN_CONNECTIONS = 5
 SEARCHING_CONNECTIONS = 3
 """For finding events by a spec. Which index fits depends on the values, so these plan for each."""
 
+SEARCHES = frozenset({"find", "find_dead", "count_dead"})
+
 LENT_CONNECTIONS = 20
 """For transactional handlers and duly.transaction(); whoever finds none free waits."""
 
@@ -110,7 +112,7 @@ class PostgresStore(PostgresStatements, Autocommit):
 
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
         with _translated():
-            pool = self._searching if query.name == "find" else self._own
+            pool = self._searching if query.name in SEARCHES else self._own
             async with _opened(pool).acquire(timeout=30) as connection:
                 return await _run(connection, query, parameters)
 

@@ -450,6 +450,40 @@ RETURNING id
 -- name: find (read)
 SELECT {event} FROM events AS e WHERE ({where}) ORDER BY e.id DESC LIMIT :limit
 
+-- name: find_dead (read)
+SELECT e.id, e.version FROM events AS e
+WHERE e.status = 'FAILED' AND e.id > :after AND ({where})
+  AND coalesce((SELECT max(at) FROM journal WHERE subject = e.id), :since) <= :since
+ORDER BY e.id LIMIT :limit
+
+-- name: count_dead (read)
+SELECT e.tenant, e.type, e.lane,
+       iif(json_type(e.target -> e.lane) = 'text', e.target ->> e.lane, e.target -> e.lane ->> 'url'),
+       count(*), sum(count(*)) OVER ()
+FROM events AS e WHERE e.status = 'FAILED' AND ({where})
+GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4 LIMIT :limit
+
+-- name: replay_found
+-- Those that are still as they were found.
+INSERT INTO journal (subject, at, act, worker, version, detail)
+SELECT e.id, :now, 'replayed', :by, e.version,
+       substr('after ' || e.attempts || ' attempts: ' || coalesce(e.last_error, ''), 1, :longest)
+FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0 WHERE e.version = value ->> 1 AND +e.status = 'FAILED';
+UPDATE events
+SET status = 'PENDING', attempts = 0, unsettled = 0, ready = max(due, :now, coalesce(given.ready, :now))
+FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 2 AS ready FROM json_each(:rows)) AS given
+WHERE events.id = given.id AND events.version = given.version AND +events.status = 'FAILED'
+RETURNING id, events.ready
+
+-- name: discard_found
+INSERT INTO journal (subject, at, act, worker, version, detail)
+SELECT e.id, :now, 'discarded', :by, e.version, :detail
+FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0 WHERE e.version = value ->> 1 AND +e.status = 'FAILED';
+UPDATE events SET status = 'CANCELLED'
+FROM (SELECT value ->> 0 AS id, value ->> 1 AS version FROM json_each(:rows)) AS given
+WHERE events.id = given.id AND events.version = given.version AND +events.status = 'FAILED'
+RETURNING id
+
 -- name: history (read)
 SELECT at, act, worker, version, attempt, claimed, detail FROM history WHERE subject = :subject ORDER BY id NULLS LAST
 
