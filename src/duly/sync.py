@@ -98,7 +98,12 @@ class Sync:
             if loop is None:
                 raise Misuse("duly.sync is not open: use `with duly.sync:` around your calls")
             raise Misuse("duly.sync would block the event loop that it waits for: await the same call of duly instead")
-        return asyncio.run_coroutine_threadsafe(work, loop).result()
+        under_way = asyncio.run_coroutine_threadsafe(work, loop)
+        try:
+            return under_way.result()
+        except BaseException:
+            under_way.cancel()  # if it was the waiting that ended, such as by Ctrl-C
+            raise
 
     def refuse_own_deadlock(self) -> None:
         if getattr(self._holding, "transaction", False) and self.duly.one_writer:

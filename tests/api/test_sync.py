@@ -1,5 +1,6 @@
 """duly.sync: the same calls for synchronous code."""
 
+import signal
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -7,8 +8,11 @@ from typing import Any
 import pytest
 
 from duly import Conflict, Duly, Event, Invalid, Misuse, NotFound, OfType, Retry, Status, Timer, every
+from duly.flow import dead_letters
+from duly.flow.dead_letters import Replayed
 from duly.sync import Sync
 from duly.testing import ManualClock
+from tests.letters import dead
 from tests.make import DAY, HOUR, START
 
 
@@ -112,6 +116,35 @@ def test_forgetting_the_transaction_does_not_wait_for_ever(sync: Sync, app: Duly
         ):
             with pytest.raises(Misuse, match="transaction=tx"):
                 forgetful()
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C interrupts, also where the tests run in processes that leave it to their parent."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_what_nobody_waits_for_any_more_does_not_go_on(
+    sync: Sync, app: Duly, interruptible: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "AT_ONCE", 1)
+    sync.wait_for(dead(app.store, 100))
+    waiting, interrupted = threading.get_ident(), threading.Event()
+    told: list[Replayed] = []
+
+    def interrupt_the_first(done: Replayed) -> None:
+        told.append(done)
+        if len(told) == 1:
+            signal.pthread_kill(waiting, signal.SIGINT)
+            interrupted.wait(10)
+
+    with pytest.raises(KeyboardInterrupt):
+        sync.events.replay_all(progress=interrupt_the_first)
+    interrupted.set()
+    assert sync.events.replay_all().events in (98, 99), "the one that was under way, and all after it"
+    assert len(told) <= 2
 
 
 def test_it_is_opened_and_closed_as_often_as_needed(app: Duly) -> None:
