@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from cyclopts.validators import Number
 from duly.core.checks import name_problems
 from duly.edges.cli.invocation import Hidden, person
 from duly.edges.cli.output import counted, note, tell_error
+from duly.edges.cli.progress import stopped_by_signals
 from duly.edges.cli.user_import_views import Report
 from duly.edges.cli.user_names import DEFAULT_TENANT
 from duly.edges.user_files import Length, format_of, read_users
@@ -114,7 +114,7 @@ def _run(reading: Reading, how: How, report: Report, duly: Duly) -> DulyError | 
 async def _import(reading: Reading, how: How, report: Report, duly: Duly) -> DulyError | None:
     """What went wrong with the store, if anything did: what came before that is kept."""
     telling = Telling(report.refused, report.progress)
-    with _stopped_by_signals(reading):
+    with stopped_by_signals(reading.stop):
         if how.dry_run:
             await rehearse(reading.rows(), how.tenant, duly.calendars, telling)
             return None
@@ -124,25 +124,6 @@ async def _import(reading: Reading, how: How, report: Report, duly: Duly) -> Dul
             except (StoreError, Conflict) as error:
                 return error
     return None
-
-
-@contextlib.contextmanager
-def _stopped_by_signals(reading: Reading) -> Iterator[None]:
-    """The first one lets what was read be stored; another one does not wait for that."""
-    loop = asyncio.get_running_loop()
-
-    def stop(number: signal.Signals) -> None:
-        loop.remove_signal_handler(number)
-        reading.stop()
-
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    for number in numbers:
-        loop.add_signal_handler(number, stop, number)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
 
 
 @contextlib.contextmanager

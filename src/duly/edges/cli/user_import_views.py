@@ -1,24 +1,19 @@
-"""How an import is watched: a line that moves on a terminal, a line now and then elsewhere."""
+"""How an import is watched."""
 
 import sys
-import time
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import IO, Self, cast
 
 import msgspec
-from rich.console import Console
-from rich.status import Status
 from rich.text import Text
 
 from duly.edges.cli.output import brief, print_json, readable, screen
+from duly.edges.cli.progress import Moving
 from duly.edges.user_json import imported_to_json, refused_to_json, rehearsed_to_json
 from duly.errors import NotFound
 from duly.flow.import_users import Imported, Refused
-
-EVERY_ROWS = 100_000
-EVERY_SECONDS = 10
 
 
 class Report:
@@ -28,21 +23,16 @@ class Report:
         """*errors* begins anew, unless the import is *going_on*: then what an earlier one refused is kept."""
         self.done = Imported()
         self._errors, self._mode, self._json = errors, "ab" if going_on else "wb", json
-        self._console = Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True)
-        self._stack = ExitStack()
+        self._stack, self._line = ExitStack(), Moving(json=json)
         self._file: IO[bytes] | None = None
-        self._status: Status | None = None
 
     def __enter__(self) -> Self:
-        self._began = self._told_at = time.monotonic()
-        self._told_rows = 0
         if self._errors is not None:
             try:
                 self._file = cast("IO[bytes]", self._stack.enter_context(self._errors.open(self._mode)))
             except OSError as error:
                 raise NotFound(f"cannot write {self._errors}: {error.strerror}") from None
-        if sys.stderr.isatty() and not self._json:
-            self._status = self._stack.enter_context(self._console.status("begins"))
+        self._stack.enter_context(self._line)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -56,18 +46,11 @@ class Report:
         elif self._json:
             print(msgspec.json.encode(refused_to_json(bad)).decode(), file=sys.stderr)
         else:
-            self._console.print(Text(_line(bad)))
+            self._line.console.print(Text(_line(bad)))
 
     def progress(self, done: Imported) -> None:
         self.done = done
-        if self._status is not None:
-            self._status.update(Text(self._so_far()))
-            return
-        now = time.monotonic()
-        if done.rows - self._told_rows >= EVERY_ROWS or now - self._told_at >= EVERY_SECONDS:
-            self._told_rows, self._told_at = done.rows, now
-            if not self._json:
-                print(self._so_far(), file=sys.stderr, flush=True)
+        self._line.tell(done.rows, self._so_far())
 
     def _so_far(self) -> str:
         refused = f", {self.done.refused:,} refused" if self.done.refused else ""
@@ -77,7 +60,7 @@ class Report:
 
     def summary(self, *, dry_run: bool, complete: bool) -> None:
         """The line that moves makes room for it."""
-        seconds = time.monotonic() - self._began
+        seconds = self._line.seconds
         self._stack.close()
         done = self.done
         if self._json:
@@ -97,7 +80,7 @@ class Report:
 
     def _rate(self) -> float:
         good = self.done.rows - self.done.refused
-        return good / max(time.monotonic() - self._began, 0.001)
+        return good / max(self._line.seconds, 0.001)
 
 
 def _line(bad: Refused) -> str:
