@@ -1,4 +1,4 @@
-"""Events and their history as JSON: snake_case, UTC instants that end in Z."""
+"""Events, their history, and what becomes of many of them, as JSON: snake_case, UTC instants that end in Z."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -6,6 +6,8 @@ from typing import Any
 import msgspec
 
 from duly.core.model import Entry, Event
+from duly.flow.dead_letters import Discarded, Replayed
+from duly.ports import DeadLetters
 
 
 def event_to_json(event: Event) -> dict[str, Any]:
@@ -53,6 +55,18 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
         "claimed_at": write_instant(entry.claimed),
         "detail": entry.detail,
     }
+
+
+def dead_letters_to_json(letters: DeadLetters) -> dict[str, Any]:
+    return {"dead_letters": letters.events, "kinds": [kind._asdict() for kind in letters.kinds]}
+
+
+def replayed_to_json(done: Replayed) -> dict[str, Any]:
+    return {"replayed": done.events, "last_ready_at": write_instant(done.until), "left_alone": done.left_alone}
+
+
+def discarded_to_json(done: Discarded) -> dict[str, Any]:
+    return {"discarded": done.events, "left_alone": done.left_alone}
 
 
 def write_instant(instant: datetime | None) -> str | None:

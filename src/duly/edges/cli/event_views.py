@@ -98,8 +98,8 @@ def timing(event: Event, now: datetime) -> str:
     if event.status is Status.PENDING:
         if event.held:
             return f"held: {readable(event.held)}"
-        if event.attempts and event.ready is not None and event.ready > now:
-            return f"retry in {brief(event.ready - now)}"
+        if event.ready is not None and event.ready > now and (event.attempts or event.due <= now):
+            return f"{'retry' if event.attempts else 'ready'} in {brief(event.ready - now)}"
         return away(event.due - now) if event.due > now else f"due {away(event.due - now)}"
     return ""
 

@@ -657,7 +657,7 @@ GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4 LIMIT :limit
 WITH {found}, e AS (
     UPDATE duly.events AS e
     SET status = 'PENDING', attempts = 0, unsettled = 0,
-        ready = greatest(e.due, {now}, (:ready::timestamptz[])[found.place::int])
+        ready = greatest(e.due, coalesce((:ready::timestamptz[])[found.place::int], {now}))
     FROM found WHERE e.id = found.id
     RETURNING e.id, e.lane, e.version, e.ready, found.attempts, found.last_error
 ), audit AS (

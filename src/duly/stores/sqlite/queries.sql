@@ -470,7 +470,7 @@ SELECT e.id, :now, 'replayed', :by, e.version,
        substr('after ' || e.attempts || ' attempts: ' || coalesce(e.last_error, ''), 1, :longest)
 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0 WHERE e.version = value ->> 1 AND +e.status = 'FAILED';
 UPDATE events
-SET status = 'PENDING', attempts = 0, unsettled = 0, ready = max(due, :now, coalesce(given.ready, :now))
+SET status = 'PENDING', attempts = 0, unsettled = 0, ready = max(due, coalesce(given.ready, :now))
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 2 AS ready FROM json_each(:rows)) AS given
 WHERE events.id = given.id AND events.version = given.version AND +events.status = 'FAILED'
 RETURNING id, events.ready
