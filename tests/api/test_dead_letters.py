@@ -9,7 +9,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from duly import Duly, ErrorLike, Event, FailedBetween, Invalid, OfTenant, OfType, Rejected, Status, Timer, every
+from duly import (
+    DueBetween,
+    Duly,
+    ErrorLike,
+    Event,
+    FailedBetween,
+    InStatus,
+    Invalid,
+    OfTenant,
+    OfType,
+    Rejected,
+    Status,
+    Timer,
+    every,
+)
 from duly.core.failure import LONGEST
 from duly.flow import dead_letters
 from duly.flow.dead_letters import Discarded, Replayed
@@ -143,8 +157,8 @@ async def test_a_reason_is_kept_and_keys_are_freed(app: Duly) -> None:
     assert (await app.put(START, "greet", key="k")).change == "created"
 
 
-async def test_a_replay_does_not_wait_for_its_schedules_room(app: Duly, clock: ManualClock) -> None:
-    """As with a single one: somebody wants it now. What is replayed counts as under way until it has ended."""
+async def failed_runs(app: Duly, clock: ManualClock) -> None:
+    """Two, of a schedule that lets one run at a time."""
 
     @app.on("load")
     async def load(_: Event) -> Rejected:
@@ -154,8 +168,28 @@ async def test_a_replay_does_not_wait_for_its_schedules_room(app: Duly, clock: M
     for _ in range(2):
         clock.advance(HOUR)
         await app.tick()
+
+
+async def test_a_replay_waits_neither_for_its_schedules_room_nor_for_its_pause_to_end(
+    app: Duly, clock: ManualClock
+) -> None:
+    """As with a single one: somebody wants it now."""
+    await failed_runs(app, clock)
+    await app.schedules.pause("load")
     assert (await app.events.replay_all()).events == 2
     assert len(await app.store.claim("w1", {"handler:load": 5}, LEASE)) == 2
+
+
+async def test_what_is_replayed_counts_as_under_way_until_it_has_ended(app: Duly, clock: ManualClock) -> None:
+    await failed_runs(app, clock)
+    await app.events.replay_all(rate="1/d")
+    clock.advance(HOUR)
+    assert (await app.tick()).failed == 1, "the first one; the following run waits for the second"
+    [head] = await app.events.find(InStatus("PENDING") & DueBetween(START + 3 * HOUR))
+    assert head.held is not None
+    clock.advance(DAY)
+    await app.tick()
+    assert (await app.events.get(head.id)).held is None
 
 
 # -- how many
