@@ -42,9 +42,7 @@ CREATE TABLE IF NOT EXISTS migrations (
 """
 
 _TRANSIENT = (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError, apsw.NoMemError)
-_WAKING = frozenset(
-    "add put plant change reshape release let_go replan release_parked replay_found".split()
-)
+_WAKING = frozenset("add put plant change reshape release let_go replan release_parked replay_found".split())
 _AT_ONCE = "start"  # need not be on disk: what it starts is reserved there, and the next commit brings both
 _encode = msgspec.json.Encoder().encode
 

@@ -32,3 +32,6 @@ CREATE TABLE duly.destinations (
     PRIMARY KEY (tenant, destination)
 );
 CREATE INDEX destinations_parked ON duly.destinations (since) WHERE since IS NOT NULL;
+
+-- Dead letters in the order of their ids, whosever they are.
+CREATE INDEX events_dead ON duly.events (id) WHERE status = 'FAILED';

@@ -32,3 +32,6 @@ CREATE TABLE destinations (
     PRIMARY KEY (tenant, destination)
 ) STRICT;
 CREATE INDEX destinations_parked ON destinations (since) WHERE since IS NOT NULL;
+
+-- Dead letters in the order of their ids, whosever they are.
+CREATE INDEX events_dead ON events (id) WHERE status = 'FAILED';
