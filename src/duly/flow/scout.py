@@ -68,7 +68,7 @@ class Scout:
             rest = SELDOM * (now - began)
             deeper = {}
             for lane, deep in depth.items():
-                self._rests[NEAR, lane] = now + (NEWEST_EVERY if deep else max(NEWEST_EVERY, rest))
+                self._rests[NEAR, lane] = now + NEWEST_EVERY
                 if looked.examined[lane] < deep:
                     whole.add(lane)
                 if not deep:

@@ -176,14 +176,16 @@ class Turns:
             self._forget(queue)
 
     def poke(self) -> None:
-        """Time has passed, or limits have changed: ask everybody again."""
+        """Time has passed, or limits have changed: ask those who were set aside again."""
+        if not self.limited:
+            return
         self._nobody_quiet = False
         self._alone = None
         for tenant in self._tenants.values():
-            if tenant.aside:
+            if tenant.aside and self._tenant_may(tenant):
                 self._bring_tenant_back(tenant)
             for queue in tenant.queues:
-                if queue.aside:
+                if queue.aside and self._may(queue):
                     self._bring_back(queue)
 
     def remove(self, event: Event) -> None:
@@ -242,7 +244,7 @@ class Turns:
 
     def _may_start_first(self, tenant: Tenant, queue: Queue) -> bool:
         """Whether the next one of the round may start something; else it is set aside."""
-        if tenant.running >= self._limits.places_of(tenant.name):
+        if not self._tenant_may(tenant):
             self._set_tenant_aside(tenant)
         elif not self._may(queue):
             self._set_aside(queue)
@@ -250,10 +252,13 @@ class Turns:
             return True
         return False
 
+    def _tenant_may(self, tenant: Tenant) -> bool:
+        places = self._limits.places_of(tenant.name)
+        return tenant.running < places or places >= self._concurrency
+
     def _may(self, queue: Queue) -> bool:
         tenant, destination = queue.tenant.name, queue.destination
-        places, turns = self._limits.places(tenant, destination), self._limits.turns(tenant, destination)
-        return queue.running < places and turns > 0
+        return queue.running < self._limits.places(tenant, destination) and self._limits.turns(tenant, destination) > 0
 
     def _go_on(self, tenant: Tenant, queue: Queue) -> None:
         """It is the next one's turn."""
@@ -275,7 +280,7 @@ class Turns:
             if tenant.running and 2 * self.running >= self._concurrency + self.most:
                 continue
             for queue in tenant.round:
-                if not queue.running and tenant.running < self._limits.places_of(tenant.name) and self._may(queue):
+                if not queue.running and self._tenant_may(tenant) and self._may(queue):
                     tenant.round.remove(queue)
                     tenant.round.appendleft(queue)
                     self._round.remove(tenant)

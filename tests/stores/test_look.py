@@ -1,0 +1,138 @@
+"""Whose events are ready, beside those of tenants who are known; and claiming them by their ids."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from duly.core.fairness import Candidate
+from duly.core.model import NewEvent
+from duly.ports import Looking
+from duly.testing import ManualClock
+from tests.conftest import OpenStore
+from tests.make import HOUR, LANE, LEASE, MINUTE, START, make_head, make_new, make_schedule
+
+WHOLE = Looking({LANE: 100}, 5, 100)
+
+
+def candidate(event: NewEvent) -> Candidate:
+    return Candidate(event.id, event.lane, event.tenant, event.destination, event.due or START)
+
+
+async def test_a_look_tells_who_is_there_beside_those_who_are_known(store: Any) -> None:
+    known, other = make_new(tenant="known"), make_new(tenant="other", due=START - HOUR)
+    await store.add([known, other])
+    looked = await store.look(WHOLE, [("known", None)])
+    assert set(looked.others) == {candidate(other)}
+    assert looked.examined == {LANE: 2}
+    assert {one.tenant for one in (await store.look(WHOLE, [])).others} == {"known", "other"}
+    assert not (await store.look(WHOLE, [("known", None), ("other", None)])).others
+
+
+async def test_a_tenant_is_known_for_each_destination_by_itself(store: Any) -> None:
+    events = [make_new(destination=destination) for destination in (None, "x", "y")]
+    await store.add(events)
+    seen = {}
+    for known in (None, "x", "y"):
+        seen[known] = {one.destination for one in (await store.look(WHOLE, [("default", known)])).others}
+    assert seen == {None: {"x", "y"}, "x": {None, "y"}, "y": {None, "x"}}
+
+
+async def test_only_what_is_ready_is_seen(store: Any, clock: ManualClock) -> None:
+    await store.add([make_new(due=START + HOUR), make_new(type="other")])
+    await store.plant([make_head()])
+    await store.add([make_new()])
+    await store.claim("w1", {LANE: 1}, LEASE)
+    assert await store.look(WHOLE, []) == ([], {LANE: 0})
+    clock.advance(HOUR)
+    assert len(set((await store.look(WHOLE, [])).others)) == 1
+
+
+async def test_a_look_goes_as_deep_as_it_is_told_to_and_sees_the_newest(store: Any) -> None:
+    events = [make_new(tenant=f"t{n}", due=START - (20 - n) * MINUTE) for n in range(20)]
+    await store.add(events)
+    looked = await store.look(Looking({LANE: 4}, 3, 100), [("t1", None), ("t18", None)])
+    assert {one.tenant for one in looked.others} == {"t0", "t2", "t3", "t17", "t19"}
+    assert looked.examined == {LANE: 4}
+    looked = await store.look(Looking({LANE: 0}, 2, 100), [])
+    assert {one.tenant for one in looked.others} == {"t18", "t19"}
+    assert looked.examined == {LANE: 0}
+
+
+async def test_a_look_tells_of_the_newest_also_where_it_tells_of_no_more(store: Any) -> None:
+    await store.add([make_new(tenant=f"t{n:02}", due=START - (20 - n) * MINUTE) for n in range(20)])
+    tenants = {one.tenant for one in (await store.look(Looking({LANE: 20}, 2, 5), [])).others}
+    assert {"t18", "t19"} < tenants
+    assert len(tenants) < 10
+
+
+async def test_several_lanes_are_looked_at_together(store: Any) -> None:
+    await store.add([make_new(type=type) for type in ("a", "a", "b")])
+    looked = await store.look(Looking({"handler:a": 1, "handler:b": 10, "handler:c": 10}, 0, 10), [])
+    assert sorted(one.lane for one in looked.others) == ["handler:a", "handler:b"]
+    assert looked.examined == {"handler:a": 1, "handler:b": 1, "handler:c": 0}
+
+
+async def test_heads_are_looked_at_by_themselves(store: Any) -> None:
+    heads = [make_head(make_schedule(tenant=tenant)) for tenant in ("a", "b")]
+    await store.plant([*heads, make_head(make_schedule(tenant="c"), due=START + HOUR)])
+    await store.add([make_new(tenant="d")])
+    looked = await store.look_at_heads(WHOLE, [("a", None)])
+    assert set(looked.others) == {candidate(heads[1])}
+    assert looked.examined == {LANE: 2}
+
+
+# -- by their ids
+
+
+async def test_these_are_claimed_in_the_given_order_as_far_as_there_is_room(store: Any) -> None:
+    events = [make_new(due=START - n * MINUTE) for n in range(6)]
+    await store.add(events)
+    wanted = [events[n].id for n in (3, 0, 5, 1)]
+    claimed = await store.claim_these("w1", wanted, [LANE], 3, LEASE)
+    assert {event.id for event in claimed} == set(wanted[:3])
+    assert {(event.version, event.worker, event.ready) for event in claimed} == {(2, "w1", START + LEASE)}
+    [rest] = await store.claim_these("w1", wanted, [LANE], 3, LEASE)
+    assert rest.id == wanted[3]
+    stored = await store.get(rest.id)
+    assert msgspec.structs.replace(stored, rule_json=rest.rule_json) == rest
+
+
+async def test_what_cannot_be_had_any_more_is_left_out(store: Any, clock: ManualClock) -> None:
+    gone, moved, elsewhere, there = events = [make_new(key=f"k{n}", due=START - n * MINUTE) for n in range(4)]
+    await store.put(events)
+    await store.put([make_new(key=moved.key, due=START + HOUR)])
+    await store.put([make_new(key=elsewhere.key, type="other", due=START)])
+    await store.claim_these("w1", [gone.id], [LANE], 5, LEASE)
+    claimed = await store.claim_these("w2", [event.id for event in events], [LANE], 5, LEASE)
+    assert [event.id for event in claimed] == [there.id]
+
+
+async def test_two_workers_that_want_the_same_get_different_ones(opened: OpenStore) -> None:
+    stores = [await opened() for _ in range(2)]
+    events = [make_new() for _ in range(20)]
+    await stores[0].add(events)
+    ids = [event.id for event in events]
+    both = await asyncio.gather(*(store.claim_these(f"w{n}", ids, [LANE], 10, LEASE) for n, store in enumerate(stores)))
+    claimed = [event.id for claims in both for event in claims]
+    assert len(claimed) == len(set(claimed))
+    assert len(claimed) >= 10
+
+
+@pytest.mark.parametrize("free", [1, 3])
+async def test_these_heads_are_locked_with_their_schedules(store: Any, free: int) -> None:
+    schedules = [make_schedule() for _ in range(3)]
+    for schedule in schedules:
+        await store.put_schedule(schedule)
+    heads = [make_head(schedule) for schedule in schedules]
+    later, other = make_head(due=START + HOUR), make_head(make_schedule(type="other"))
+    plain = make_new()
+    await store.plant([*heads, later, other])
+    await store.add([plain])
+    ids = [one.id for one in (plain, later, other, *reversed(heads))]
+    async with store.begin() as tx:
+        found = await tx.these_heads(ids, [LANE], free)
+    assert {head.id for head in found.heads} == {head.id for head in heads[3 - free :]}
+    assert {schedule.id for schedule in found.schedules} == {schedule.id for schedule in schedules[3 - free :]}
+    assert found.now == START
