@@ -1,5 +1,6 @@
 """Behaviours that answer what is not HTTP, or nearly."""
 
+import asyncio
 import random
 
 from tests.receivers.asked import Request
@@ -27,8 +28,14 @@ async def not_http_version(caller: Caller, request: Request) -> None:
 
 
 async def bad_chunks(caller: Caller, request: Request) -> None:
-    """``/bad-chunks?how=size``, or another of the above."""
-    await caller.say(head(request.status, {"transfer-encoding": "chunked"}) + CHUNKS[request.text("how", "size")])
+    """``/bad-chunks?how=size``, or another of the above; ``pause=0.1`` lets the head arrive alone."""
+    start, chunks = head(request.status, {"transfer-encoding": "chunked"}), CHUNKS[request.text("how", "size")]
+    if pause := request.number("pause", 0):
+        await caller.say(start)
+        await asyncio.sleep(pause)
+        await caller.say(chunks)
+    else:
+        await caller.say(start + chunks)
     await caller.outlast()
 
 

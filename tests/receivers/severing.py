@@ -1,5 +1,6 @@
 """Behaviours that end the connection when one does not expect it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from tests.receivers.asked import Request
@@ -25,9 +26,11 @@ async def short_body(caller: Caller, request: Request) -> None:
 
 
 async def close_after_one(caller: Caller, request: Request) -> None:
-    """``/close-after-one?how=reset``: the connection stays open after the answer, and ends when it is used again."""
+    """``/close-after-one?how=reset``: the connection stays open after the answer, and ends when it is used again, or
+    ``wait=0.5`` seconds after that."""
     await caller.answer(request.status, headers={"connection": "keep-alive"})
     if await caller.next_head():
+        await asyncio.sleep(request.number("wait", 0))
         if request.text("how") == "reset":
             caller.reset()
         else:

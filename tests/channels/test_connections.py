@@ -1,0 +1,107 @@
+"""What a delivery leaves behind: connections that are good for the next one, and nothing else."""
+
+import asyncio
+import time
+import tracemalloc
+
+import pytest
+
+from duly.core.model import Delivered, Failed
+from tests.channels.conftest import Deliver
+from tests.receivers.hostile import Hostile
+from tests.worker.watching import until
+
+
+async def test_a_hundred_deliveries_use_one_connection(deliver: Deliver, hostile: Hostile) -> None:
+    for _ in range(100):
+        assert await deliver("/ok") == Delivered()
+    assert hostile.connections().accepted == 1
+    assert sum(request.reused for request in hostile.requests()) == 99
+
+
+async def test_refusals_use_the_connection_again(deliver: Deliver, hostile: Hostile) -> None:
+    for status in (503, 404, 302, 429, 200):
+        await deliver(f"/status/{status}")
+    assert hostile.connections().accepted == 1
+
+
+@pytest.mark.parametrize("path", ["/big", "/endless-body", "/slow-body", "/big?status=500", "/endless-body?status=404"])
+async def test_a_connection_with_more_to_read_is_closed(deliver: Deliver, hostile: Hostile, path: str) -> None:
+    await deliver(path)
+    await until(lambda: hostile.connections().open == 0, "the connection is closed")
+    assert hostile.connections().sent < 20_000_000
+    assert await deliver("/ok") == Delivered()
+    assert not hostile.requests()[-1].reused
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+async def test_a_connection_that_closes_as_it_is_used_again_costs_nothing(
+    deliver: Deliver, hostile: Hostile, how: str
+) -> None:
+    for _ in range(5):
+        assert await deliver(f"/close-after-one?how={how}") == Delivered()
+    requests = hostile.requests()
+    assert [request.reused for request in requests] == [False, *[True, False] * 4]
+    ids = [request.header("webhook-id") for request in requests]
+    assert ids[1::2] == ids[2::2], "the same delivery, sent again"
+    assert len(set(ids)) == 5
+
+
+async def test_a_connection_that_died_in_silence_costs_one_attempt(deliver: Deliver, hostile: Hostile) -> None:
+    outcomes = [await deliver("/half-open") for _ in range(3)]
+    assert [type(outcome) for outcome in outcomes] == [Delivered, Failed, Delivered]
+    assert [request.connection for request in hostile.requests()] == [1, 1, 2]
+
+
+async def test_an_answer_that_nobody_asked_for_answers_nothing(deliver: Deliver, hostile: Hostile) -> None:
+    for _ in range(5):
+        assert await deliver("/two-answers?second=410") == Delivered()
+    assert len(hostile.requests()) == 5
+
+
+async def test_cookies_are_not_kept(deliver: Deliver, hostile: Hostile) -> None:
+    await deliver("/set-cookie")
+    await deliver("/ok")
+    assert hostile.requests()[-1].header("cookie") is None
+
+
+async def test_a_delivery_that_is_cancelled_hangs_up(deliver: Deliver, hostile: Hostile) -> None:
+    delivery = asyncio.ensure_future(deliver("/no-answer", timeout="1m"))
+    await until(hostile.requests, "the request arrives")
+    delivery.cancel()
+    await asyncio.wait([delivery])
+    await until(lambda: hostile.connections().open == 0, "the connection is closed")
+
+
+async def test_many_that_stall_end_together(deliver: Deliver, hostile: Hostile) -> None:
+    began = time.monotonic()
+    outcomes = await asyncio.gather(*(deliver("/no-answer", timeout="1s") for _ in range(200)))
+    assert {type(outcome) for outcome in outcomes} == {Failed}
+    assert time.monotonic() - began < 1 + 3
+    await until(lambda: hostile.connections().open == 0, "all connections are closed")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/big",
+        "/big?status=500",
+        "/endless-body",
+        "/endless-body?status=500",
+        "/gzip-bomb",
+        "/gzip-bomb?status=500",
+        "/long-header?bytes=100000000",
+        "/slow-headers?drip=0",
+        "/garbage?bytes=50000000",
+        "/100-continue?every=0",
+    ],
+)
+async def test_what_a_receiver_says_takes_little_memory(deliver: Deliver, path: str) -> None:
+    await deliver("/ok")
+    tracemalloc.start()
+    try:
+        await deliver(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8_000_000

@@ -1,0 +1,238 @@
+"""What becomes of a delivery to a receiver that does everything wrong: the right outcome, soon enough."""
+
+import time
+from datetime import timedelta
+
+import pytest
+
+from duly.channels import sending
+from duly.core.model import Delivered, Failed, Rejected
+from tests.channels.conftest import Deliver
+from tests.receivers.hostile import Hostile
+from tests.receivers.malformed import CHUNKS
+
+SOON = 1.5
+"""Seconds past its timeout within which a delivery ends, also on a busy machine."""
+
+
+# -- what is delivered
+
+RECEIVED = [
+    "/ok",
+    "/status/201",
+    "/status/204?body=",
+    "/status/299",
+    "/set-cookie",
+    "/early/200",
+    "/100-continue?times=3&every=0.01",
+    "/100-continue?times=500&every=0",
+    "/short-body",
+    "/slow-body",
+    "/endless-body",
+    "/big",
+    "/gzip-bomb",
+    "/bad-gzip",
+    *(f"/bad-chunks?pause=0.05&how={how}" for how in CHUNKS),
+    "/reset?when=body",
+    "/close?when=body",
+    "/two-answers",
+]
+
+
+@pytest.mark.parametrize("path", RECEIVED)
+async def test_a_2xx_is_delivered_whatever_becomes_of_its_body(deliver: Deliver, path: str) -> None:
+    began = time.monotonic()
+    assert await deliver(path, timeout="3s") == Delivered()
+    assert time.monotonic() - began < 1 + SOON
+
+
+# -- what fails
+
+AGAIN = [408, 425, 429, 500, 501, 502, 503, 504, 507, 599]
+
+
+@pytest.mark.parametrize("status", AGAIN)
+async def test_a_status_that_may_pass_fails_and_is_told(deliver: Deliver, hostile: Hostile, status: int) -> None:
+    outcome = await deliver(f"/status/{status}?body=please+wait")
+    assert isinstance(outcome, Failed)
+    assert outcome.error.startswith(f"{status}")
+    assert f"127.0.0.1:{hostile.port()}" in outcome.error
+    assert "please wait" in outcome.error
+    assert outcome.retry_after is None
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/slow-body?status=500",
+        "/endless-body?status=500",
+        "/big?status=500",
+        "/gzip-bomb?status=500",
+        "/bad-gzip?status=500",
+        "/short-body?status=500",
+        "/early/500",
+        "/reset?when=body&status=500",
+        "/close?when=body&status=500",
+        *(f"/bad-chunks?status=500&pause=0.05&how={how}" for how in CHUNKS),
+    ],
+)
+async def test_a_5xx_is_told_whatever_becomes_of_its_body(deliver: Deliver, path: str) -> None:
+    began = time.monotonic()
+    outcome = await deliver(path)
+    assert time.monotonic() - began < 1 + SOON
+    assert isinstance(outcome, Failed)
+    assert outcome.error.startswith("500 Internal Server Error from 127.0.0.1:")
+    assert len(outcome.error) < 500
+    assert all(line.isprintable() for line in outcome.error.split("\n"))
+
+
+@pytest.mark.parametrize(
+    "path", ["/no-answer", "/slow-headers?drip=0.05", "/100-continue?every=0.05", "/delay?seconds=9"]
+)
+async def test_whoever_does_not_answer_in_time_fails(deliver: Deliver, path: str, hostile: Hostile) -> None:
+    began = time.monotonic()
+    outcome = await deliver(path)
+    assert 0.25 <= time.monotonic() - began < 0.3 + SOON
+    assert isinstance(outcome, Failed)
+    assert "no answer within 0.3 s" in outcome.error
+    assert f"127.0.0.1:{hostile.port()}" in outcome.error
+
+
+async def test_a_flood_of_interim_answers_fails_in_time(deliver: Deliver) -> None:
+    began = time.monotonic()
+    outcome = await deliver("/100-continue?every=0")
+    assert time.monotonic() - began < 0.3 + SOON
+    assert isinstance(outcome, Failed)
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/close?when=head", "closed the connection without an answer"),
+        ("/close?when=headers", "closed the connection without an answer"),
+        ("/reset?when=head", "the connection broke"),
+        ("/reset?when=headers", "the connection broke"),
+        ("/garbage", "not HTTP"),
+        ("/garbage?bytes=1000000", "not HTTP"),
+        ("/not-http-version", "not HTTP"),
+        ("/not-http-version?version=ICY", "not HTTP"),
+        *((f"/bad-chunks?how={how}", "not HTTP") for how in CHUNKS),
+        ("/long-header", "not HTTP"),
+        ("/many-headers", "not HTTP"),
+        ("/slow-headers?drip=0", "not HTTP"),
+        ("/status/99", "not HTTP"),
+        ("/status/2000", "not HTTP"),
+        ("/status/abc", "not HTTP"),
+    ],
+)
+async def test_what_is_no_answer_fails_and_is_told(deliver: Deliver, hostile: Hostile, path: str, told: str) -> None:
+    began = time.monotonic()
+    outcome = await deliver(path, timeout="2s")
+    assert time.monotonic() - began < 2 + SOON
+    assert isinstance(outcome, Failed)
+    assert told in outcome.error
+    assert f"127.0.0.1:{hostile.port()}" in outcome.error
+    assert len(outcome.error) < 500
+    assert all(line.isprintable() for line in outcome.error.split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("door", "told"),
+    [
+        ("resets", "connect"),  # it broke or was not made, as soon as the client came to notice
+        ("closes", "connection"),
+        ("silent", "no answer within 0.3 s"),
+        ("refused", "cannot connect"),
+        ("unanswered", "within 0.3 s"),
+        ("self-signed", "self-signed certificate"),
+        ("expired", "certificate has expired"),
+        ("wrong-host", "not valid for '127.0.0.1'"),
+        ("plain-text", "TLS failed"),
+        ("stalled", "within 0.3 s"),
+        ("broken-off", "Connection reset by peer"),
+    ],
+)
+async def test_a_door_that_does_not_open_fails_and_is_told(
+    deliver: Deliver, hostile: Hostile, door: str, told: str
+) -> None:
+    began = time.monotonic()
+    outcome = await deliver("/ok", door)
+    assert time.monotonic() - began < 0.3 + SOON
+    assert isinstance(outcome, Failed)
+    assert told in outcome.error
+    assert f"127.0.0.1:{hostile.port(door)}" in outcome.error
+    assert all(line.isprintable() for line in outcome.error.split("\n"))
+
+
+@pytest.mark.parametrize("door", ["unanswered", "stalled"])
+async def test_a_connection_has_less_time_than_an_answer(
+    deliver: Deliver, monkeypatch: pytest.MonkeyPatch, door: str
+) -> None:
+    monkeypatch.setattr(sending, "CONNECT", 0.2)
+    outcome = await deliver("/ok", door, timeout="10s")
+    assert isinstance(outcome, Failed)
+    assert "no connection within 0.2 s" in outcome.error
+
+
+async def test_a_good_certificate_is_delivered_to(deliver: Deliver) -> None:
+    assert await deliver("/ok", "trusted") == Delivered()
+
+
+# -- what is rejected
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 410, 413, 422, 451, 499])
+async def test_any_other_4xx_is_rejected_at_once(deliver: Deliver, hostile: Hostile, status: int) -> None:
+    outcome = await deliver(f"/status/{status}?body=never+again&retry-after=5")
+    assert isinstance(outcome, Rejected)
+    assert outcome.error.startswith(f"{status}")
+    assert f"127.0.0.1:{hostile.port()}" in outcome.error
+    assert "never again" in outcome.error
+    assert outcome.gone is (status == 410)
+
+
+@pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308])
+async def test_a_redirect_is_rejected_and_not_followed(deliver: Deliver, hostile: Hostile, status: int) -> None:
+    elsewhere = hostile.url("/ok?token=secret")
+    outcome = await deliver(f"/redirect/{status}?to={elsewhere}")
+    assert isinstance(outcome, Rejected)
+    assert outcome.error.startswith(f"{status}")
+    assert hostile.url("/ok") in outcome.error
+    assert "secret" not in outcome.error
+    assert [request.behaviour for request in hostile.requests()] == ["redirect"]
+
+
+# -- when it may be tried again
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
+async def test_retry_after_in_seconds_is_kept(deliver: Deliver, status: int) -> None:
+    outcome = await deliver(f"/status/{status}?retry-after=7")
+    assert isinstance(outcome, Failed)
+    assert outcome.retry_after == timedelta(seconds=7)
+
+
+async def test_retry_after_as_a_date_is_kept(deliver: Deliver) -> None:
+    outcome = await deliver("/status/429?retry-date=600")
+    assert isinstance(outcome, Failed)
+    assert outcome.retry_after is not None
+    assert timedelta(seconds=590) < outcome.retry_after <= timedelta(seconds=600)
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept"),
+    [
+        ("retry-after=soon", None),
+        ("retry-after=1.5", None),
+        ("retry-after=-5", None),
+        ("retry-after=0", timedelta()),
+        ("retry-date=-600", timedelta()),
+        ("retry-after=99999999999999999999999999", timedelta(days=1)),
+        ("retry-after=Fri,+99+Nov+99999+99:99:99+GMT", None),
+        ("retry-after=%D9%A7", None),
+    ],
+)
+async def test_nobody_asks_for_an_unreasonable_wait(deliver: Deliver, asked: str, kept: timedelta | None) -> None:
+    outcome = await deliver(f"/status/503?{asked}")
+    assert isinstance(outcome, Failed)
+    assert outcome.retry_after == kept
