@@ -142,7 +142,7 @@ async def test_what_is_no_answer_fails_and_is_told(deliver: Deliver, hostile: Ho
         ("resets", "connect"),  # it broke or was not made, as soon as the client came to notice
         ("closes", "connection"),
         ("silent", "no answer within 0.3 s"),
-        ("refused", "cannot connect"),
+        ("refused", "cannot connect: Connection refused"),
         ("unanswered", "within 0.3 s"),
         ("self-signed", "self-signed certificate"),
         ("expired", "certificate has expired"),
@@ -172,6 +172,13 @@ async def test_a_connection_has_less_time_than_an_answer(
     outcome = await deliver("/ok", door, timeout="10s")
     assert isinstance(outcome, Failed)
     assert "no connection within 0.2 s" in outcome.error
+
+
+async def test_what_a_url_asks_with_is_not_told(deliver: Deliver) -> None:
+    for path in ("/garbage?bytes=9", "/many-headers?", "/close?", "/reset?", "/no-answer?", "/status/500?", "/ok?"):
+        for door in ("open", "closes", "resets", "refused", "expired"):
+            outcome = await deliver(f"{path}&token=hush", door)
+            assert "hush" not in getattr(outcome, "error", ""), (path, door)
 
 
 async def test_a_good_certificate_is_delivered_to(deliver: Deliver) -> None:

@@ -2,6 +2,8 @@
 a value and within the deadline."""
 
 import asyncio
+import os
+import socket
 import ssl
 import time
 from collections.abc import Mapping, Sequence
@@ -198,6 +200,13 @@ def _what(error: Exception, request: Request) -> str:
 
 
 def _told(error: BaseException) -> str:
+    """What the system or the parser says. The client's own words name the URL, whose query nobody is to see."""
+    if isinstance(error, aiohttp.ClientResponseError):
+        return printable(error.message)
+    if type(error) is aiohttp.ClientOSError and error.__cause__ is not None:
+        return _told(error.__cause__)
+    if isinstance(error, OSError) and error.errno and not isinstance(error, ssl.SSLError | socket.gaierror):
+        return os.strerror(error.errno)
     return printable(getattr(error, "strerror", None) or str(error) or type(error).__name__)
 
 
