@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from duly.channels import sending
+from duly.core.checks import MAX_PAYLOAD
 from duly.core.model import Delivered, Failed, Rejected
 from tests.channels.conftest import Deliver
 from tests.receivers.hostile import Hostile
@@ -44,6 +45,14 @@ async def test_a_2xx_is_delivered_whatever_becomes_of_its_body(deliver: Deliver,
     began = time.monotonic()
     assert await deliver(path, timeout="3s") == Delivered()
     assert time.monotonic() - began < 1 + SOON
+
+
+async def test_the_largest_payload_arrives_whole(deliver: Deliver, hostile: Hostile) -> None:
+    payload = "z" * (MAX_PAYLOAD - 2)
+    assert await deliver("/ok", payload=payload, timeout="3s") == Delivered()
+    [request] = hostile.requests()
+    assert request.body is not None
+    assert f'"{payload}"'.encode() in request.body
 
 
 # -- what fails

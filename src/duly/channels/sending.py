@@ -11,6 +11,7 @@ from datetime import timedelta
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from importlib.metadata import version
+from io import BytesIO
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,6 +29,9 @@ CONNECT, SILENCE, TOTAL = 5.0, 15.0, timedelta(seconds=30)
 MOST_READ, READ_FOR = 64 * 1024, 1.0
 """How much of an answer's body is read, and for how many seconds: the status has decided already. Past that, the
 connection is closed instead of used again."""
+
+LARGE = 256 * 1024
+"""Bytes of a body past which it is not written at once."""
 
 TRIES = 3
 """Of one attempt, where connections that were kept open turn out to be closed."""
@@ -84,7 +88,7 @@ class Sender:
         async with self._opened().request(
             request.method,
             request.url,
-            data=request.body,
+            data=_data(request.body),
             headers=request.headers,
             allow_redirects=False,
             timeout=self._timeout(request.timeout),
@@ -127,6 +131,11 @@ class Sender:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+
+
+def _data(body: bytes | None) -> bytes | BytesIO | None:
+    """A large body is written piece by piece, so that others have their turn in between."""
+    return BytesIO(body) if body is not None and len(body) > LARGE else body
 
 
 async def _beginning(answer: aiohttp.ClientResponse) -> bytes:
