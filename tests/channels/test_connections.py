@@ -4,12 +4,40 @@ import asyncio
 import time
 import tracemalloc
 
+import psutil
 import pytest
 
-from duly.core.model import Delivered, Failed
+from duly.channels import guard
+from duly.core.model import Delivered, Failed, Rejected
 from tests.channels.conftest import Deliver
 from tests.receivers.hostile import Hostile
 from tests.worker.watching import until
+
+BIG = "z" * 20_000_000
+"""A payload that the system's buffers do not take whole: they are larger than those of a distant receiver."""
+
+
+@pytest.mark.parametrize(("path", "door"), [("/never-reads", "open"), ("/", "silent")])
+async def test_whoever_does_not_read_fails_in_time_and_leaves_nothing_open(
+    deliver: Deliver, hostile: Hostile, path: str, door: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "UNSENT", 400)
+    began = time.monotonic()
+    outcome = await deliver(path, door, payload=BIG)
+    assert time.monotonic() - began < 2
+    assert isinstance(outcome, Failed)
+    assert "no answer within 0.3 s" in outcome.error
+    await until(lambda: not connected_to(hostile.port(door)), "the connection is closed")
+
+
+async def test_an_early_refusal_is_heard_while_the_body_is_being_sent(
+    deliver: Deliver, hostile: Hostile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "UNSENT", 400)
+    outcome = await deliver("/early/413", payload=BIG, timeout="2s")
+    assert isinstance(outcome, Rejected)
+    assert outcome.error.startswith("413")
+    await until(lambda: not connected_to(hostile.port()), "the connection is closed")
 
 
 async def test_a_hundred_deliveries_use_one_connection(deliver: Deliver, hostile: Hostile) -> None:
@@ -105,3 +133,8 @@ async def test_what_a_receiver_says_takes_little_memory(deliver: Deliver, path: 
     finally:
         tracemalloc.stop()
     assert peak < 8_000_000
+
+
+def connected_to(port: int) -> list[object]:
+    """This process's own connections to a door."""
+    return [known for known in psutil.Process().net_connections("tcp4") if known.raddr and known.raddr.port == port]

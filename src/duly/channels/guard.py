@@ -13,6 +13,10 @@ from duly.core.addresses import Network, refusal
 
 AddressInfo = tuple[Any, ...]
 
+UNSENT = 60_000
+"""Milliseconds after which the system gives up on what the other side does not take. A connection is closed only when
+all that was written to it is sent, so one whose receiver never reads would otherwise stay open for ever."""
+
 
 class Refused(OSError):
     """Nothing may be sent to this address."""
@@ -43,7 +47,10 @@ class Guard:
             dial.refused.append(reason)
             raise Refused(reason)
         dial.opened += 1
-        return socket.socket(family=family, type=kind, proto=protocol)
+        opened = socket.socket(family=family, type=kind, proto=protocol)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # elsewhere than on Linux, it takes the system's own patience
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNSENT)
+        return opened
 
 
 class Resolver(AbstractResolver):
