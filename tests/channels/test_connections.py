@@ -7,7 +7,7 @@ import tracemalloc
 import psutil
 import pytest
 
-from duly.channels import guard
+from duly.channels import guard, sending
 from duly.core.model import Delivered, Failed, Rejected
 from tests.channels.conftest import Deliver
 from tests.receivers.hostile import Hostile
@@ -73,6 +73,15 @@ async def test_a_connection_that_closes_as_it_is_used_again_costs_nothing(
     ids = [request.header("webhook-id") for request in requests]
     assert ids[1::2] == ids[2::2], "the same delivery, sent again"
     assert len(set(ids)) == 5
+
+
+async def test_whoever_breaks_down_over_a_request_is_not_sent_it_again_at_once(
+    deliver: Deliver, hostile: Hostile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "SHOWN_WITHIN", 0.1)
+    assert await deliver("/close-after-one?wait=0.2") == Delivered()
+    assert isinstance(await deliver("/close-after-one?wait=0.2", timeout="2s"), Failed)
+    assert len(hostile.requests()) == 2
 
 
 async def test_a_connection_that_died_in_silence_costs_one_attempt(deliver: Deliver, hostile: Hostile) -> None:

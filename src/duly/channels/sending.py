@@ -33,8 +33,9 @@ connection is closed instead of used again."""
 LARGE = 256 * 1024
 """Bytes of a body past which it is not written at once."""
 
-TRIES = 3
-"""Of one attempt, where connections that were kept open turn out to be closed."""
+TRIES, SHOWN_WITHIN = 3, 1.0
+"""Of one attempt, where connections that were kept open turn out to be closed, and in how many seconds that shows:
+later, it is the receiver that broke down over the request."""
 
 SNIPPET = 300
 LONGEST_PAUSE = timedelta(days=1)
@@ -73,12 +74,14 @@ class Sender:
     async def send(self, request: Request) -> Outcome:
         dial = Dial()
         dialling.set(dial)
+        began = time.monotonic()
         for tries in range(1, TRIES + 1):
             try:
                 return await self._send(request)
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
                 # Where a connection that was open turns out to be closed, that says nothing about the receiver.
-                if dial.opened or dial.refused or tries == TRIES:
+                late = time.monotonic() - began > SHOWN_WITHIN
+                if dial.opened or dial.refused or late or tries == TRIES:
                     return _trouble(error, request, dial)
             except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
                 return _trouble(error, request, dial)
