@@ -101,7 +101,9 @@ def clean_postgres(postgres_url: str, postgres_connection: psycopg.Connection[An
     for (table,) in postgres_connection.execute(left).fetchall():
         postgres_connection.execute(f"DROP TABLE {table}")
     if postgres_connection.execute("SELECT to_regclass('duly.events')").fetchone() != (None,):
-        postgres_connection.execute("TRUNCATE duly.events, duly.schedules, duly.journal, duly.users")
+        postgres_connection.execute(
+            "TRUNCATE duly.events, duly.schedules, duly.journal, duly.users, duly.targets, duly.destinations"
+        )
     return postgres_url
 
 

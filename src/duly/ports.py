@@ -321,6 +321,9 @@ class TargetStatements(Protocol):
     async def list_destinations(self, tenant: str | None, *, after: tuple[str, str], limit: int) -> list[Known]:
         """Those with limits and those that are parked, in the order of tenant and destination, after these two."""
 
+    async def held_for(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        """How many events wait for these, by tenant and destination."""
+
     async def limit(self, tenant: str, destination: str, concurrency: int | None, rate: float | None) -> None: ...
 
     async def allow(self, wanted: Sequence[tuple[str, str, int]]) -> list[Allowed]:

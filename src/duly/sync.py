@@ -13,12 +13,14 @@ from duly.core.model import Entry, Event, Schedule, Timer
 from duly.core.preview import Preview
 from duly.core.recurrence import Rule
 from duly.core.specs import Spec
+from duly.core.stored_targets import Known, Target
 from duly.core.users import User
 from duly.errors import Misuse
 from duly.flow.dead_letters import Discarded, Replayed
 from duly.flow.import_users import Imported, Lines
 from duly.flow.replan import Replanned
 from duly.flow.schedules import Backfilled, Resumed, Schedules
+from duly.flow.targets import Targets
 from duly.flow.users import Refreshed, Users
 from duly.ports import DeadLetters
 from duly.signals import PassEnded
@@ -41,6 +43,7 @@ class Sync:
         self.events = SyncEvents(self)
         self.schedules = SyncSchedules(self)
         self.users = SyncUsers(self)
+        self.targets = SyncTargets(self)
 
     def __enter__(self) -> Self:
         if self._home() is None:
@@ -272,6 +275,56 @@ class SyncUsers:
     @property
     def _verbs(self) -> Users:
         return self._sync.duly.users
+
+
+class SyncTargets:
+    """``duly.sync.targets``: every verb of ``duly.targets``, with the same arguments."""
+
+    def __init__(self, sync: Sync) -> None:
+        self._sync = sync
+
+    def put(self, name: str, url: str, **options: Any) -> Target:
+        return self._sync.call(self._verbs.put, name, url, **options)
+
+    def rotate(self, name: str, **options: Any) -> Target:
+        return self._sync.call(self._verbs.rotate, name, **options)
+
+    def get(self, name: str, **options: Any) -> Target:
+        return self._sync.call(self._verbs.get, name, **options)
+
+    def list(self, **options: Any) -> "builtins.list[Target]":
+        return self._sync.wait_for(self._verbs.list(**options))
+
+    def delete(self, name: str, **options: Any) -> Target:
+        return self._sync.call(self._verbs.delete, name, **options)
+
+    def history(self, name: str, **options: Any) -> "builtins.list[Entry]":
+        return self._sync.call(self._verbs.history, name, **options)
+
+    def disable(self, destination: str, **options: Any) -> None:
+        self._sync.call(self._verbs.disable, destination, **options)
+
+    def enable(self, destination: str, **options: Any) -> int:
+        return self._sync.call(self._verbs.enable, destination, **options)
+
+    def probe(self, destination: str, **options: Any) -> None:
+        self._sync.call(self._verbs.probe, destination, **options)
+
+    def limit(self, destination: str | None = None, **options: Any) -> Known:
+        return self._sync.call(self._verbs.limit, destination, **options)
+
+    def destinations(self, **options: Any) -> "builtins.list[Known]":
+        return self._sync.wait_for(self._verbs.destinations(**options))
+
+    def waiting(self, destination: str, **options: Any) -> int:
+        return self._sync.call(self._verbs.waiting, destination, **options)
+
+    def signing_secret(self, url: str, **options: Any) -> str:
+        return self._verbs.signing_secret(url, **options)
+
+    @property
+    def _verbs(self) -> Targets:
+        return self._sync.duly.targets
 
 
 class SyncTransaction:

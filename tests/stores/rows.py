@@ -8,7 +8,7 @@ from duly.core.model import Event, Status
 COLUMNS = (
     "id tenant type lane status due ready version attempts unsettled stands_for payload target retry key "
     "correlation_id series occurrence head held last_error created claimed executed worker "
-    "scheduled timezone zone_data gated"
+    "scheduled timezone zone_data gated destination"
 ).split()
 
 

@@ -473,6 +473,7 @@ INDEXES = {
     "heads_of_users": {"events_head"},
     "give_up": {"sqlite_autoindex_events_1"},
     "cancel_users": {"sqlite_autoindex_events_1"},
+    "held_for": {"events_parked"},
 }
 
 

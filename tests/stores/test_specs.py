@@ -24,6 +24,7 @@ from duly.core.specs import (
     InStatus,
     Named,
     Now,
+    OfDestination,
     OfSeries,
     OfTenant,
     OfType,
@@ -109,6 +110,7 @@ def events(draw: st.DrawFn) -> Event:
         claimed=draw(st.none() | instants),
         executed=draw(st.none() | instants),
         worker=draw(st.none() | texts),
+        destination=draw(st.none() | texts),
     )
 
 
@@ -160,6 +162,7 @@ named = st.one_of(
     st.builds(OfTenant, texts),
     st.builds(OfSeries, texts),
     st.builds(OfUser, texts),
+    st.builds(OfDestination, texts),
     st.builds(InSeriesOf, texts),
     st.builds(WithKey, texts),
     st.builds(InStatus, st.sampled_from(list(Status))),
@@ -244,6 +247,7 @@ def test_every_name_is_compiled() -> None:
     basics = {"Both", "Either", "Not", "Everything", "Compare", "OneOf", "Gap", "InSeriesOf", "ErrorLike"}
     kinds = {name for name, kind in vars(specs).items() if isinstance(kind, type) and issubclass(kind, Spec)}
     tried = {"Ready", "OfUser", "OfType", "OfTenant", "OfSeries", "WithKey", "InStatus", "Overdue", "DueBetween"}
+    tried |= {"OfDestination"}
     assert kinds - {"Spec", "Named"} - basics == tried | {"ExecutedLate", "FailedBetween", "Stuck"}
     assert all(issubclass(getattr(specs, name), Named) for name in tried)
 

@@ -33,6 +33,7 @@ NULLABLE: Mapping[str, bool] = {
     "claimed": True,
     "executed": True,
     "worker": True,
+    "destination": True,
 }
 """The fields a spec may ask about, and whether each can be empty."""
 
@@ -249,6 +250,16 @@ class OfUser(Named):
 
     def __post_init__(self) -> None:
         self._means(InSeriesOf(f"{USER}{self.user_id}:"))
+
+
+@dataclass(frozen=True)
+class OfDestination(Named):
+    """What goes to a stored target, by its name, or to the origin of a URL, such as ``https://hooks.example``."""
+
+    destination: str
+
+    def __post_init__(self) -> None:
+        self._means(Compare("destination", "=", self.destination))
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,11 @@ def waits_for(destination: str) -> str:
     return f"target {destination} "
 
 
+def whose_events(parked: str) -> str:
+    """The destination of the events that wait for what is parked: a single URL can be, within its origin."""
+    return origin_of(parked) if "://" in parked else parked
+
+
 # -- checking
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from duly.core.model import Event
-from duly.core.targets import origin_of
+from duly.core.targets import whose_events
 from duly.ports import Store
 
 FIRST, MOST = timedelta(seconds=30), timedelta(minutes=10)
@@ -16,9 +16,8 @@ CHUNK = 1000
 async def open_again(store: Store, tenant: str, parked: str, by: str) -> int:
     """Release what waits for a destination that is open again; how many. A process that dies meanwhile leaves it
     marked, and whoever looks after it goes on."""
-    whose = origin_of(parked) if "://" in parked else parked  # a single URL can be parked, within its origin
     many = 0
-    while released := await store.release_parked(tenant, parked, whose, CHUNK, by):
+    while released := await store.release_parked(tenant, parked, whose_events(parked), CHUNK, by):
         many += released
     await store.released(tenant, parked)
     return many

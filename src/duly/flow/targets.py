@@ -222,6 +222,11 @@ class Targets:
         check_page(limit)
         return await self._store.list_destinations(tenant, after=after, limit=limit)
 
+    async def waiting(self, destination: str, *, tenant: str = "default") -> int:
+        """How many events are held until it is open again."""
+        key = (tenant, await self._key(destination, tenant))
+        return (await self._store.held_for([key]))[key]
+
     def signing_secret(self, url: str, *, tenant: str = "default") -> str:
         """What signs webhooks to a URL that is no stored target's; their receiver needs it."""
         if problems := [*url_problems("url", url), *name_problems("tenant", tenant)]:

@@ -177,8 +177,6 @@ class Turns:
 
     def poke(self) -> None:
         """Time has passed, or limits have changed: ask those who were set aside again."""
-        if not self.limited:
-            return
         self._nobody_quiet = False
         self._alone = None
         for tenant in self._tenants.values():

@@ -9,7 +9,7 @@ import msgspec
 
 from duly.core.model import Event, Settlement
 from duly.core.stored_targets import Known, Target
-from duly.core.targets import waits_for
+from duly.core.targets import waits_for, whose_events
 from duly.ports import Allowed
 from duly.stores.asking import Asking, Columns
 
@@ -58,6 +58,15 @@ class TargetStatements(Asking):
             "list_destinations", tenant=tenant, after_tenant=after[0], after_name=after[1], limit=limit
         )
         return [self._read_known(row) for row in rows]
+
+    async def held_for(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        values: Columns = {
+            "tenant": [tenant for tenant, _ in keys],
+            "parked": [parked for _, parked in keys],
+            "destination": [whose_events(parked) for _, parked in keys],
+            "begins": [waits_for(parked) for _, parked in keys],
+        }
+        return {(row[0], row[1]): row[2] for row in await self.ask("held_for", values)}
 
     async def limit(self, tenant: str, destination: str, concurrency: int | None, rate: float | None) -> None:
         await self.ask("limit", tenant=tenant, destination=destination, concurrency=concurrency, rate=rate)

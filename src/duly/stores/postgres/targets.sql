@@ -45,6 +45,14 @@ WHERE (:tenant::text IS NULL OR d.tenant = :tenant) AND (d.tenant, d.destination
   AND (d.concurrency IS NOT NULL OR d.rate IS NOT NULL OR d.parked IS NOT NULL)
 ORDER BY d.tenant, d.destination LIMIT :limit
 
+-- name: held_for (read)
+-- How many events wait for each; those that wait for a URL are among those of its origin.
+SELECT wanted.tenant, wanted.parked,
+       (SELECT count(*) FROM duly.events WHERE tenant = wanted.tenant AND destination = wanted.destination
+        AND held IS NOT NULL AND destination IS NOT NULL AND starts_with(held, wanted.begins))
+FROM unnest(:tenant::text[], :parked::text[], :destination::text[], :begins::text[])
+     AS wanted (tenant, parked, destination, begins)
+
 -- name: limit
 INSERT INTO duly.destinations AS d (tenant, destination, concurrency, rate)
 VALUES (:tenant, :destination, :concurrency::int, :rate::double precision)

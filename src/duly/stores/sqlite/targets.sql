@@ -44,6 +44,12 @@ WHERE (:tenant IS NULL OR d.tenant = :tenant) AND (d.tenant, d.destination) > (:
   AND (d.concurrency IS NOT NULL OR d.rate IS NOT NULL OR d.parked IS NOT NULL)
 ORDER BY d.tenant, d.destination LIMIT :limit
 
+-- name: held_for (read)
+-- How many events wait for each; those that wait for a URL are among those of its origin.
+SELECT value ->> 0, value ->> 1,
+       (SELECT count(*) FROM events WHERE tenant = value ->> 0 AND destination = value ->> 2 AND held IS NOT NULL
+        AND destination IS NOT NULL AND substr(held, 1, length(value ->> 3)) = value ->> 3) FROM json_each(:rows)
+
 -- name: limit
 INSERT INTO destinations AS d (tenant, destination, concurrency, rate) VALUES (:tenant, :destination, :concurrency, :rate)
 ON CONFLICT (tenant, destination) DO UPDATE SET concurrency = excluded.concurrency, rate = excluded.rate
