@@ -1,37 +1,27 @@
 """``duly schedules pause``, ``resume``, ``trigger``, ``reschedule``, ``skip``, ``backfill`` and ``delete``."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Callable
+from typing import Annotated
 
 from cyclopts import App, Parameter
 from rich.text import Text
 
 from duly.core.model import Status
+from duly.edges.cli.each import Act, Done, each
 from duly.edges.cli.invocation import Hidden, Invocation, person
-from duly.edges.cli.output import STYLES, counted, print_json, readable, screen, tell_error
+from duly.edges.cli.output import STYLES, counted, readable
 from duly.edges.cli.payloads import read_payload
 from duly.edges.cli.schedule_views import acted, resumed
 from duly.edges.cli.when import EXAMPLES, resolve_in
 from duly.edges.event_json import event_to_json
 from duly.edges.schedule_json import backfilled_to_json, resumed_to_json, schedule_to_json
-from duly.errors import DulyError, Invalid, Misuse, Problem
+from duly.errors import Invalid, Misuse, Problem
 from duly.flow.gates import SKIP
 from duly.flow.schedules import UNCHANGED
 from duly.wiring import Duly
 
 Tenant = Annotated[str, Parameter(help="Whose schedule it is; else default")]
 Reason = Annotated[str | None, Parameter(help="Why, for the history")]
-
-
-class Done(NamedTuple):
-    """What was done to one schedule, for programs and for people."""
-
-    json: dict[str, Any]
-    said: Text
-
-
-Act = Callable[[Duly, str], Awaitable[Done]]
 
 
 def register(app: App) -> None:
@@ -183,25 +173,4 @@ def delete(*names: str, tenant: Tenant = "default", invocation: Hidden) -> int:
 
 
 def _each(names: tuple[str, ...], act: Act, of_many: str | None, invocation: Invocation) -> int:
-    """Do it to each; what one refuses does not keep the others from it. The exit code."""
-    if not names:
-        raise Misuse("name the schedules; `duly schedules list` shows them")
-    return asyncio.run(_do_each(names, act, of_many, invocation))
-
-
-async def _do_each(names: tuple[str, ...], act: Act, of_many: str | None, invocation: Invocation) -> int:
-    done: list[Done] = []
-    async with invocation.duly_for_looking() as duly:
-        for name in names:
-            try:
-                done.append(await act(duly, name))
-            except DulyError as error:
-                if len(names) == 1:
-                    raise
-                tell_error(error, json=invocation.json)
-    if invocation.json:
-        print_json(done[0].json if of_many is None else {of_many: [one.json for one in done]})
-    else:
-        for one in done:
-            screen().print(one.said, soft_wrap=True)
-    return 0 if len(done) == len(names) else 1
+    return each(names, act, of_many, "name the schedules; `duly schedules list` shows them", invocation)

@@ -18,7 +18,8 @@ from duly.core.rules import zone_problems
 from duly.edges.cli.event_views import empty_table
 from duly.edges.cli.invocation import Hidden, Invocation, person
 from duly.edges.cli.output import counted, note, print_json, readable, screen, utc
-from duly.edges.cli.schedule_put import change, existing, read_text
+from duly.edges.cli.payloads import read_text
+from duly.edges.cli.schedule_put import change, existing
 from duly.edges.cli.schedule_views import ONE_LINE_EACH, rule_in_words, when_next
 from duly.edges.crontab import BadLine, Job, name_jobs, read_crontab
 from duly.edges.schedule_json import read_schedule, schedule_to_json

@@ -2,7 +2,6 @@
 
 import asyncio
 from typing import Annotated, Any
-from urllib.parse import quote, unquote
 
 from cyclopts import App, Parameter
 
@@ -16,7 +15,7 @@ from duly.edges.cli import schedule_acts, schedule_import, schedule_put
 from duly.edges.cli.event_views import empty_table
 from duly.edges.cli.invocation import Hidden, Invocation, person
 from duly.edges.cli.output import counted, note, print_json, screen
-from duly.edges.cli.pages import how_many
+from duly.edges.cli.pages import how_many, read_cursor, written_cursor
 from duly.edges.cli.schedule_options import NO_BOUNDS, NO_RULE, Bounds, RuleOptions
 from duly.edges.cli.schedule_views import Surroundings, one_schedule, preview_table, replanned_table, table
 from duly.edges.cli.when import resolve_in
@@ -61,7 +60,7 @@ async def _list(tenant: str | None, limit: int, after: str | None, invocation: I
         more = len(found) == limit and await duly.schedules.list(tenant=tenant, limit=1, after=found[-1])
         now = await duly.store.now()
     undeclared = await _undeclared(invocation)
-    following = _written_cursor(found[-1], tenant) if more else None
+    following = written_cursor(found[-1].tenant, found[-1].name, tenant) if more else None
     if invocation.json:
         print_json({"schedules": [_to_json(one, undeclared) for one in found], "next": following})
         return
@@ -89,18 +88,9 @@ async def _undeclared(invocation: Invocation) -> set[str] | None:
         return {schedule.id for schedule in await app.orphans()}
 
 
-def _written_cursor(schedule: Schedule, tenant: str | None) -> str:
-    """A name, and before it its tenant, where names alone do not tell."""
-    if tenant is not None or (schedule.tenant == "default" and "/" not in schedule.name):
-        return schedule.name
-    return f"{quote(schedule.tenant, safe='')}/{schedule.name}"
-
-
 def _cursor(after: str, tenant: str | None) -> Schedule:
-    if tenant is None:
-        before, slash, name = after.partition("/")
-        tenant, after = (unquote(before), name) if slash else ("default", after)
-    return Schedule(id="", tenant=tenant, name=after, type="", rule_json="")
+    tenant, name = read_cursor(after, tenant)
+    return Schedule(id="", tenant=tenant, name=name, type="", rule_json="")
 
 
 @schedules.command(sort_key=2)
