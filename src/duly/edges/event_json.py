@@ -31,6 +31,7 @@ def event_to_json(event: Event) -> dict[str, Any]:
         "stands_for": event.stands_for,
         "payload": msgspec.Raw(event.payload_json.encode()),
         "target": event.target,
+        "destination": event.destination,
         "attempts": event.attempts,
         "max_attempts": event.retry.max_attempts,
         "interruptions": event.interruptions,

@@ -15,6 +15,7 @@ from duly.core.specs import (
     ExecutedLate,
     FailedBetween,
     InStatus,
+    OfDestination,
     OfSeries,
     OfType,
     OfUser,
@@ -23,6 +24,7 @@ from duly.core.specs import (
     Stuck,
     WithKey,
 )
+from duly.core.targets import origin_of, url_problems
 from duly.edges.cli.user_names import DEFAULT_TENANT, user_id
 from duly.edges.cli.when import resolve
 from duly.errors import Invalid, Problem
@@ -41,6 +43,9 @@ class Which:
     key: str | None = None
     user: Annotated[str | None, Parameter(help="Of this user, by id or key", metavar="ID")] = None
     schedule: Annotated[str | None, Parameter(help="Of this schedule", metavar="NAME")] = None
+    destination: Annotated[
+        str | None, Parameter(help="To this target, by its name, or to the origin of this URL", metavar="NAME|URL")
+    ] = None
     error: Annotated[str | None, Parameter(help="With this text in the last error", metavar="TEXT")] = None
     due_from: Annotated[Instant, Parameter(help="Due then or later: an instant, or such as -1h")] = None
     due_to: Annotated[Instant, Parameter(help="Due before then")] = None
@@ -57,6 +62,8 @@ class Which:
             spec &= OfUser(await user_id(duly, self.user, self.tenant))
         if self.schedule is not None:
             spec &= OfSeries((await duly.schedules.get(self.schedule, tenant=self.tenant or DEFAULT_TENANT)).series)
+        if self.destination is not None:
+            spec &= OfDestination(_destination(self.destination))
         if self.error is not None:
             spec &= ErrorLike(self.error)
         for between, field in ((DueBetween, "due"), (FailedBetween, "failed")):
@@ -106,3 +113,12 @@ def _span(written: str) -> timedelta:
         return parse_duration(written)
     except ValueError as error:
         raise Invalid([Problem("late-by", str(error))]) from None
+
+
+def _destination(written: str) -> str:
+    """A name as it is; of a URL, whom its events are filed under."""
+    if "://" not in written:
+        return written
+    if problems := list(url_problems("destination", written)):
+        raise Invalid(problems)
+    return origin_of(written)

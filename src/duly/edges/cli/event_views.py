@@ -1,6 +1,6 @@
 """Events as people see them: a table, and one event with its timeline."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -9,8 +9,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from duly.core.failure import first_line
 from duly.core.model import Entry, Event, Status
-from duly.edges.cli.output import STYLES, away, brief, counted, readable, utc, utc_millis
+from duly.edges.cli.output import STYLES, away, brief, counted, readable, utc, utc_millis, whole_error
 
 ONE_LINE_EACH = 150
 """From this width on, an event's columns fit on one line."""
@@ -36,10 +37,11 @@ def _wide(events: Sequence[Event], now: datetime, width: int) -> Table:
         "TYPE": [readable(event.type) for event in events],
         "TENANT": [readable(event.tenant if event.tenant != "default" else "") for event in events],
         "KEY": [readable(event.key or "") for event in events],
+        "TO": [readable(event.destination or "") for event in events],
         "USER": [event.user_id or "" for event in events],
-        "LAST ERROR": [readable(event.last_error or "") for event in events],
+        "LAST ERROR": [readable(first_line(event.last_error or "")) for event in events],
     }
-    return in_columns(columns, ("TYPE", "TENANT", "KEY", "USER", "LAST ERROR"), width)
+    return in_columns(columns, ("", "TYPE", "TENANT", "KEY", "TO", "USER", "LAST ERROR"), width)
 
 
 def in_columns(columns: Mapping[str, Sequence[str | Text]], shrinking: Sequence[str], width: int) -> Table:
@@ -75,11 +77,15 @@ def _narrow(events: Sequence[Event], now: datetime, width: int) -> Table:
         tenant = "" if event.tenant == "default" else f"{event.tenant} · "
         key = f" · {event.key}" if event.key else ""
         tried = f"tried {event.attempts}×" if event.attempts else ""
-        drawn.add_row(Text(readable(f"{tenant}{event.type}{key}"), "dim"), tried, timing(event, now))
+        to = f" → {event.destination}" if event.destination else ""
+        when = "held" if event.held and event.status is Status.PENDING else timing(event, now)
+        drawn.add_row(Text(readable(f"{tenant}{event.type}{key}{to}"), "dim"), tried, when)
         if event.user_id is not None:
             drawn.add_row(Text(f"user {event.user_id}", "dim"))
+        if when == "held":
+            drawn.add_row(beneath(event.held or "", "dim"))
         if event.last_error and event.status is not Status.COMPLETED:
-            drawn.add_row(Text(readable(event.last_error), "red"))
+            drawn.add_row(Text(readable(first_line(event.last_error)), "red"))
     return drawn
 
 
@@ -116,7 +122,7 @@ def latest(events: Sequence[Event], now: datetime, width: int, *, types: bool = 
     for _ in range(0 if tight else 2):
         drawn.add_column(no_wrap=True)
     for event in events:
-        error = readable(event.last_error) if event.last_error and event.status is not Status.COMPLETED else ""
+        error = first_line(event.last_error or "") if event.status is not Status.COMPLETED else ""
         many = f"stands for {event.stands_for:,}" if event.stands_for > 1 else ""
         type = readable(event.type) if types else ""
         told = " · ".join(part for part in (type, timing(event, now), many, _beside(event), error) if part)
@@ -138,8 +144,18 @@ def _beside(event: Event) -> str:
     return {"trigger": "triggered", "backfill": "backfilled"}.get((event.occurrence or "").partition(":")[0], "")
 
 
+def fields(facts: Iterable[tuple[str, str | Text]]) -> Table:
+    """What is known of one thing: names, and beside them what they say."""
+    drawn = Table.grid(padding=(0, 2, 0, 0))
+    drawn.add_column(style="dim", no_wrap=True)
+    drawn.add_column(overflow="fold")
+    for name, value in facts:
+        drawn.add_row(name, readable(value) if isinstance(value, str) else value)
+    return drawn
+
+
 def acts(history: Sequence[Entry]) -> Table:
-    """What people did to a schedule or a user."""
+    """What people did to a schedule, a user or a target."""
     drawn = Table.grid(padding=(0, 2, 0, 0))
     drawn.add_column(no_wrap=True)
     drawn.add_column(overflow="fold")
@@ -165,19 +181,10 @@ def acted(event: Event, word: str, now: datetime) -> Text:
 
 def one_event(event: Event, history: Sequence[Entry], now: datetime) -> RenderableType:
     heading = Text.assemble((event.id, "bold"), "  ", (event.status.value, STYLES[event.status]))
-    return Group(heading, "", _fields(event, now), "", _timeline(event, history, now))
+    return Group(heading, "", fields(_facts(event, now)), "", _timeline(event, history, now))
 
 
-def _fields(event: Event, now: datetime) -> Table:
-    drawn = Table.grid(padding=(0, 2, 0, 0))
-    drawn.add_column(style="dim", no_wrap=True)
-    drawn.add_column(overflow="fold")
-    for name, value in _facts(event, now):
-        drawn.add_row(name, readable(value))
-    return drawn
-
-
-def _facts(event: Event, now: datetime) -> Iterator[tuple[str, str]]:
+def _facts(event: Event, now: datetime) -> Iterator[tuple[str, str | Text]]:
     yield "type", event.type
     yield "tenant", event.tenant
     if event.key is not None:
@@ -193,6 +200,8 @@ def _facts(event: Event, now: datetime) -> Iterator[tuple[str, str]]:
     yield "lane", event.lane
     if event.target_json is not None:
         yield "target", event.target_json
+    if event.destination is not None:
+        yield "destination", event.destination
     yield "payload", event.payload_json
     yield "created", f"{utc_millis(event.created)} UTC"
     yield "due", f"{utc_millis(event.due)} UTC, {away(event.due - now)}"
@@ -211,7 +220,7 @@ def _facts(event: Event, now: datetime) -> Iterator[tuple[str, str]]:
     if event.worker is not None:
         yield "last worker", event.worker
     if event.last_error is not None:
-        yield "last error", event.last_error
+        yield "last error", whole_error(event.last_error)
 
 
 class Moment(NamedTuple):
@@ -250,7 +259,7 @@ def _timeline(event: Event, history: Sequence[Entry], now: datetime) -> Table:
         if moment.who:
             said.append(readable(moment.who), "dim")
         if moment.detail:
-            said.append(f"\n{readable(moment.detail)}", "")
+            said.append("\n").append_text(whole_error(moment.detail))
         drawn.add_row(Text(utc_millis(moment.at), dim), said)
     return drawn
 

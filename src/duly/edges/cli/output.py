@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 from rich.console import Console
+from rich.text import Text
 
 from duly.core.model import Status
 from duly.errors import DulyError, Invalid, StoreUnavailable
@@ -66,6 +67,13 @@ def forgive_encoding() -> None:
 def readable(text: str) -> str:
     """Other people's text, such as errors, on one line and without a way to steer the terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def whole_error(error: str) -> Text:
+    """The fact itself, and below it what the other side had to say."""
+    fact, _, rest = error.partition("\n")
+    said = [(f"\n{readable(line)}", "dim") for line in rest.splitlines() if line.strip()]
+    return Text.assemble(readable(fact), *said)
 
 
 def utc(instant: datetime) -> str:

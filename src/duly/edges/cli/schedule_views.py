@@ -12,7 +12,7 @@ from rich.text import Text
 from duly.core.model import Entry, Event, Schedule
 from duly.core.policies import DEFAULT, SHADOW
 from duly.core.preview import Preview
-from duly.edges.cli.event_views import WIDE_ENOUGH_FOR_NOTES, acts, beneath, empty_table, in_columns, latest
+from duly.edges.cli.event_views import WIDE_ENOUGH_FOR_NOTES, acts, beneath, empty_table, fields, in_columns, latest
 from duly.edges.cli.output import away, counted, readable, utc
 from duly.edges.schedule_json import schedule_to_json
 from duly.flow.heads import ENDED, ERROR
@@ -177,21 +177,12 @@ def one_schedule(schedule: Schedule, around: Surroundings, now: datetime, width:
     heading = Text.assemble((readable(schedule.name), "bold"), "  ", (word, STATES[word]))
     if around.undeclared:
         heading.append(f", {UNDECLARED} any more", "yellow")
-    parts: list[RenderableType] = [heading, "", _fields(schedule, now)]
+    parts: list[RenderableType] = [heading, "", fields(_facts(schedule, now))]
     parts += ["", Text("ahead of it", "bold"), _ahead(schedule, around.ahead, now, width)]
     if around.events:
         parts += ["", Text("its latest events", "bold"), latest(around.events, now, width)]
     parts += ["", Text("history", "bold"), acts(around.history)]
     return Group(*parts)
-
-
-def _fields(schedule: Schedule, now: datetime) -> Table:
-    drawn = Table.grid(padding=(0, 2, 0, 0))
-    drawn.add_column(style="dim", no_wrap=True)
-    drawn.add_column(overflow="fold")
-    for name, value in _facts(schedule, now):
-        drawn.add_row(name, readable(value))
-    return drawn
 
 
 def _facts(schedule: Schedule, now: datetime) -> Iterator[tuple[str, str]]:

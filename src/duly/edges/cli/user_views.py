@@ -10,7 +10,7 @@ from rich.text import Text
 
 from duly.core.model import Entry, Event
 from duly.core.users import User
-from duly.edges.cli.event_views import acts, empty_table, in_columns, latest, timing
+from duly.edges.cli.event_views import acts, empty_table, fields, in_columns, latest, timing
 from duly.edges.cli.output import away, readable, utc
 
 ONE_LINE_EACH = 150
@@ -84,21 +84,12 @@ class Surroundings(NamedTuple):
 
 
 def one_user(user: User, around: Surroundings, now: datetime, width: int) -> RenderableType:
-    parts: list[RenderableType] = [Text.assemble((user.id, "bold"), "  ", full_name(user)), "", _fields(user)]
+    parts: list[RenderableType] = [Text.assemble((user.id, "bold"), "  ", full_name(user)), "", fields(_facts(user))]
     parts += ["", Text("ahead", "bold"), planned(user, around.ahead, now, width)]
     if around.events:
         parts += ["", Text("latest events", "bold"), latest(around.events, now, width, types=True)]
     parts += ["", Text("history", "bold"), acts(around.history)]
     return Group(*parts)
-
-
-def _fields(user: User) -> Table:
-    drawn = Table.grid(padding=(0, 2, 0, 0))
-    drawn.add_column(style="dim", no_wrap=True)
-    drawn.add_column(overflow="fold")
-    for name, value in _facts(user):
-        drawn.add_row(name, readable(value))
-    return drawn
 
 
 def _facts(user: User) -> Iterator[tuple[str, str]]:
