@@ -26,10 +26,11 @@ class Seal:
         return str(self._fernet().encrypt(msgspec.json.encode(sealed)), "ascii")
 
     def open(self, text: str, tenant: str, name: str) -> Sealed:
+        fernet = self._fernet()
         from cryptography.fernet import InvalidToken
 
         try:
-            sealed = msgspec.json.decode(self._fernet().decrypt(text.encode()), type=Sealed)
+            sealed = msgspec.json.decode(fernet.decrypt(text.encode()), type=Sealed)
         except (InvalidToken, msgspec.MsgspecError):
             raise Misuse(
                 f"target {name!r} was sealed with another DULY_SECRET_KEY: set that beside the new one, as NEW,OLD, "
@@ -42,6 +43,12 @@ class Seal:
     def _fernet(self) -> Any:
         if not self._keys:
             raise Misuse(f"the secrets of targets are sealed with DULY_SECRET_KEY, which is not set: {MAKE_KEY}")
-        from cryptography.fernet import Fernet, MultiFernet
+        try:
+            from cryptography.fernet import Fernet, MultiFernet
+        except ImportError:
+            raise Misuse(
+                "the secrets of targets are sealed with the package cryptography, which is not installed: "
+                "pip install 'duly[webhooks]'"
+            ) from None
 
         return MultiFernet([Fernet(base64.urlsafe_b64encode(key)) for key in self._keys.derived("seal")])

@@ -313,6 +313,9 @@ class SyncTargets:
     def limit(self, destination: str | None = None, **options: Any) -> Known:
         return self._sync.call(self._verbs.limit, destination, **options)
 
+    def known(self, destination: str, **options: Any) -> Known:
+        return self._sync.call(self._verbs.known, destination, **options)
+
     def destinations(self, **options: Any) -> "builtins.list[Known]":
         return self._sync.wait_for(self._verbs.destinations(**options))
 

@@ -40,6 +40,7 @@ def test_the_same_calls_do_the_same(sync: Sync) -> None:
     assert sync.targets.get("crm", tenant="acme").url == ELSEWHERE
     assert [target.name for target in sync.targets.list()] == ["crm"]
     assert sync.targets.limit("crm", concurrency=3, tenant="acme").concurrency == 3
+    assert sync.targets.known("crm", tenant="acme").concurrency == 3
     sync.targets.disable("crm", reason="moving", tenant="acme")
     [known] = sync.targets.destinations()
     assert (known.destination, known.parked) == ("crm", "is disabled: moving")

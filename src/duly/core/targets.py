@@ -121,6 +121,16 @@ def waits_for(destination: str) -> str:
     return f"target {destination} "
 
 
+def parked_as(url: str) -> str:
+    """What a URL is called where it is parked: its origin if it is no more than that, else all of it that may be shown.
+
+    >>> parked_as("https://Hooks.Example/"), parked_as("https://hooks.example/in?token=1")
+    ('https://hooks.example', 'https://hooks.example/in')
+    """
+    origin, whole = origin_of(url), shown(url)
+    return origin if whole.rstrip("/") == origin else whole
+
+
 def whose_events(parked: str) -> str:
     """The destination of the events that wait for what is parked: a single URL can be, within its origin."""
     return origin_of(parked) if "://" in parked else parked

@@ -21,10 +21,12 @@ from duly.core.targets import (
     WEBHOOK,
     header_problems,
     origin_of,
+    parked_as,
     request_problems,
     shown,
     target_name_problems,
     url_problems,
+    whose_events,
 )
 from duly.errors import Conflict, Invalid, NotFound, Problem
 from duly.flow.directory import RecentDirectory
@@ -207,12 +209,19 @@ class Targets:
         if problems:
             raise Invalid(problems)
         key = DESTINATION_OF_ALL if destination is None else await self._key(destination, tenant)
+        if key != whose_events(key):
+            raise Invalid([Problem("destination", f"a limit is one of a whole origin: name {whose_events(key)}")])
         async with self._store.begin() as tx:
             await tx.limit(tenant, key, concurrency, often)
             told = [f"{concurrency} at once" if concurrency else None, show_rate(often) if often else None]
             await self._note(tx, key, tenant, "limited", ", ".join(filter(None, told)) or "no limits", by)
             [known] = await tx.destinations([(tenant, key)])
         self._directory.forget(tenant, key)
+        return known
+
+    async def known(self, destination: str, *, tenant: str = "default") -> Known:
+        """Its limits, and whether it is parked."""
+        [known] = await self._store.destinations([(tenant, await self._key(destination, tenant))])
         return known
 
     async def destinations(
@@ -258,8 +267,7 @@ class Targets:
             return (await self.get(destination, tenant=tenant)).name
         if problems := list(url_problems("destination", destination)):
             raise Invalid(problems)
-        origin, whole = origin_of(destination), shown(destination)
-        return origin if whole.rstrip("/") == origin else whole
+        return parked_as(destination)
 
     async def _note(self, tx: Transaction, key: str, tenant: str, act: str, detail: str | None, by: str) -> None:
         """Stored targets have a history; other destinations have no row to tell it of."""
