@@ -65,6 +65,13 @@ class GivenBack(msgspec.Struct, frozen=True):
     reason: str
 
 
+class HeldBack(msgspec.Struct, frozen=True):
+    """A claim was returned unspent, and the event waits until what it goes to is open again."""
+
+    event: Event
+    reason: str
+
+
 class Interrupted(msgspec.Struct, frozen=True):
     """A claim whose worker vanished was found; the event's worker and claim are that one's."""
 

@@ -18,6 +18,9 @@ import pytest
 
 from duly import Duly, Event
 from duly.edges.cli import main
+from tests.cli.receiving import Receiver
+
+KEY = "a key of at least thirty-two characters"
 
 APP = """
 import asyncio, os, signal
@@ -139,6 +142,15 @@ def lite(shell: Shell) -> Shell:
     shell.set(DULY_DATABASE_URL="sqlite:///duly.db")
     assert shell("migrate").code == 0
     return shell
+
+
+@pytest.fixture
+def receiver(shell: Shell) -> Iterator[Receiver]:
+    """Where the shell's commands may send to; and they have a key to sign with."""
+    shell.set(DULY_WEBHOOK_ALLOW="127.0.0.0/8", DULY_SECRET_KEY=KEY)
+    receiver = Receiver()
+    yield receiver
+    receiver.close()
 
 
 def schedules(shell: Shell, *words: object) -> str:

@@ -35,7 +35,6 @@ def test_the_app_can_be_a_setting(shell: Shell) -> None:
         ("garbled", "cannot import garbled: SyntaxError"),
         ("leaving", "cannot import leaving: SystemExit"),
         ("misused", "has a handler already"),
-        ("empty", "empty has no handlers"),
     ],
 )
 def test_an_app_that_cannot_be_used_is_refused_with_the_reason(shell: Shell, app: str, said: str) -> None:
@@ -44,7 +43,6 @@ def test_an_app_that_cannot_be_used_is_refused_with_the_reason(shell: Shell, app
     shell.write("garbled.py", "def\n")
     shell.write("leaving.py", "import sys\nsys.exit('bye')\n")
     shell.write("misused.py", APP + "\n\n@duly.on('greet')\ndef again(event): ...\n")
-    shell.write("empty.py", "from duly import Duly\nduly = Duly()\n")
     done = shell("worker", "--app", app)
     assert done.code == 2
     [line] = done.err.splitlines()
@@ -91,3 +89,26 @@ def test_a_setting_for_the_app_does_not_stand_in_the_way_of_db(shell: Shell) -> 
 def test_at_says_when_the_app_has_no_such_handler(shell: Shell) -> None:
     assert "no handler for 'gret'" in shell("at", "now", "--type", "gret", "--app", "shop").err
     assert shell("at", "now", "--type", "greet", "--app", "shop").err == ""
+
+
+@pytest.mark.parametrize("words", [[], ["--app", "empty"]])
+def test_without_handlers_webhooks_and_requests_are_still_served(shell: Shell, words: list[str]) -> None:
+    shell.write("empty.py", "from duly import Duly\nduly = Duly()\n")
+    assert shell("tick", *words).out == "nothing is due for webhooks and HTTP requests\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [([], "no app is named"), (["--app", "empty"], "empty has no handlers")], ids=["no app", "empty"]
+)
+@pytest.mark.parametrize("command", ["worker", "serve", "tick"])
+def test_without_handlers_and_without_what_sends_there_is_nothing_to_run(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, command: str, words: list[str], said: str
+) -> None:
+    monkeypatch.setattr("duly.wiring.find_spec", lambda _: None)
+    shell.write("empty.py", "from duly import Duly\nduly = Duly()\n")
+    done = shell(command, *words)
+    assert (done.code, done.out) == (2, "")
+    [line] = done.err.splitlines()
+    for part in (said, "--app shop:duly", "pip install 'duly[webhooks]'"):
+        assert part in line
+    assert shell("tick", "--app", "shop").out == "nothing is due for 4 handlers\n"

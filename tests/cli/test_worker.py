@@ -16,6 +16,7 @@ import pytest
 from duly.edges.cli import processes
 from duly.observers.logs import Line
 from tests.cli.conftest import Process, Shell, Spawn, alive, wait_until
+from tests.cli.receiving import Receiver
 
 Start = Callable[..., Process]
 
@@ -58,6 +59,19 @@ def test_a_worker_runs_what_is_due_and_what_comes(on: Shell, start: Start, comma
     assert worker.stop() == 0
     assert "worker.stopped" in worker.output
     assert ("a worker only" in worker.output) is (command == "serve")
+
+
+@pytest.mark.parametrize(("command", "format"), [("worker", "text"), ("serve", "text"), ("worker", "json")])
+def test_a_worker_without_an_app_serves_webhooks_and_says_so(
+    on: Shell, url: str, spawn: Spawn, receiver: Receiver, command: str, format: str
+) -> None:
+    on.at("now", "--type", "x", "--webhook", receiver.url)
+    settings = {"DULY_DATABASE_URL": url, "DULY_WEBHOOK_ALLOW": "127.0.0.0/8", "DULY_LOG_FORMAT": format}
+    worker = spawn(command, **settings)
+    wait_until(lambda: receiver.received, told=lambda: worker.output)
+    assert worker.stop() == 0
+    assert ("This serves webhooks and HTTP requests." in worker.output) is (format == "text")
+    assert "worker.stopped" in worker.output
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -115,7 +129,7 @@ def test_a_tick_runs_what_is_due_and_tells_what_became_of_it(on: Shell) -> None:
         r"2 completed, 1 to be retried, 1 failed; on average [\d.]+ m?s late, in [\d.]+ m?s\n", done.out
     )
     assert on.show(later)["status"] == "PENDING"
-    assert on("tick", "--app", "shop").out == "nothing is due for 4 handlers\n"
+    assert on("tick", "--app", "shop").out == "nothing is due for 4 handlers, webhooks and HTTP requests\n"
 
 
 def test_a_tick_tells_programs_in_numbers(on: Shell) -> None:
@@ -128,6 +142,7 @@ def test_a_tick_tells_programs_in_numbers(on: Shell) -> None:
         "to_be_retried": 0,
         "failed": 0,
         "given_back": 0,
+        "held": 0,
         "found_interrupted": 0,
         "late": 0,
         "recovery": False,

@@ -13,7 +13,7 @@ from duly.flow.gates import let_go_after
 from duly.flow.outage import Outage
 from duly.flow.passes import Passes, Tally, tally_of
 from duly.ports import Store
-from duly.signals import Completed, DeadLettered, GivenBack, Late, Lost, Retried, Signals, lateness
+from duly.signals import Completed, DeadLettered, GivenBack, HeldBack, Late, Lost, Retried, Signals, lateness
 
 log = logging.getLogger("duly")
 
@@ -38,8 +38,8 @@ async def settle(store: Store, settlements: Sequence[Settlement], worker: str, s
             signals.emit(DeadLettered(event, verdict.error or ""))
         elif verdict.counts:
             signals.emit(Retried(event, verdict.error or "", verdict.wait or NOW))
-        elif verdict.held is None:
-            signals.emit(GivenBack(event, verdict.error or ""))
+        else:
+            signals.emit((GivenBack if verdict.held is None else HeldBack)(event, verdict.error or ""))
     return tally
 
 

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from duly.config import read_settings
 from duly.edges.cli.apps import load_app
+from duly.edges.cli.serving import INSTALL
 from duly.errors import BadSetting, Misuse, NotFound
 from duly.stores.sqlite.store import SqliteStore
 from duly.wiring import Duly
@@ -30,18 +31,17 @@ class Invocation:
         app = self.app or (None if self.db else read_settings().app)
         return load_app(app, self.db) if app else Duly()
 
-    def duly_with_handlers(self) -> Duly:
-        """The app's, with something to run."""
+    def duly_that_serves(self) -> Duly:
+        """The app's, or one without handlers, which still sends webhooks and HTTP requests."""
         self._use_db()
-        app = self.app or read_settings().app
-        if app is None:
-            raise Misuse(
-                "there is nothing to run: name the module with your handlers and its Duly, "
-                "such as --app shop:duly, or set DULY_APP"
-            )
-        duly = load_app(app, self.db)
+        app = self.named_app()
+        duly = load_app(app, self.db) if app else Duly()
         if not duly.routes():
-            raise Misuse(f"there is nothing to run: {app} has no handlers; register some with @duly.on(…)")
+            lacking = f"{app} has no handlers" if app else "no app is named"
+            raise Misuse(
+                f"there is nothing to run: {lacking}, and webhooks cannot be sent from here. Name the module with your "
+                f"handlers and its Duly, such as --app shop:duly, or set DULY_APP; for webhooks, {INSTALL}"
+            )
         return duly
 
     def duly_with_event_types(self) -> Duly:

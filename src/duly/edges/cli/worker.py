@@ -14,11 +14,12 @@ from cyclopts.validators import Number
 
 from duly.config import read_settings
 from duly.edges.cli.invocation import Hidden, Invocation
-from duly.edges.cli.output import brief, counted, note, print_json, screen
+from duly.edges.cli.output import brief, note, print_json, screen
 from duly.edges.cli.processes import Processes, drain_without_parent
+from duly.edges.cli.serving import handlers_of, served
 from duly.errors import BadSetting, Misuse
 from duly.observers.logs import configure_logging
-from duly.signals import GivenBack, Interrupted, PassEnded
+from duly.signals import GivenBack, HeldBack, Interrupted, PassEnded
 from duly.stores.sqlite.store import SqliteStore
 from duly.wiring import Duly
 
@@ -50,11 +51,13 @@ def worker(
     parent: Annotated[int | None, Parameter(show=False)] = None,
     invocation: Hidden,
 ) -> None:
-    """Run the app's events until stopped.
+    """Run the app's events until stopped, and send what goes elsewhere. Without an app, only that.
 
     Any number of workers may share a database. SIGTERM and Ctrl-C let it finish what is under way.
     """
     duly = _ready_to_work(invocation, manner)
+    if parent is None:
+        _tell_what_is_served(duly)
     if processes > 1:
         _refuse_memory(duly)
         patience = duly.settings.shutdown_grace.total_seconds() + 10
@@ -68,6 +71,7 @@ def worker(
 def serve(*, manner: Manner = AS_IT_IS, invocation: Hidden) -> None:
     """Run everything in one process: so far, that is a worker."""
     duly = _ready_to_work(invocation, manner)
+    _tell_what_is_served(duly)
     note("The API and the dashboard do not exist yet: this serves as a worker only.")
     asyncio.run(duly.run())
 
@@ -76,13 +80,14 @@ def tick(*, manner: Manner = AS_IT_IS, invocation: Hidden) -> None:
     """Run what is due now, then exit."""
     duly = _ready_to_work(invocation, manner)
     beside: Counter[type] = Counter()
-    duly.observe(lambda signal: beside.update([type(signal)]), GivenBack, Interrupted)
+    duly.observe(lambda signal: beside.update([type(signal)]), GivenBack, HeldBack, Interrupted)
     done = asyncio.run(duly.tick())
     became = {
         "completed": done.processed,
         "to_be_retried": done.retried,
         "failed": done.failed,
         "given_back": beside[GivenBack],
+        "held": beside[HeldBack],
         "found_interrupted": beside[Interrupted],
     }
     if invocation.json:
@@ -90,7 +95,7 @@ def tick(*, manner: Manner = AS_IT_IS, invocation: Hidden) -> None:
     elif any(became.values()):
         screen().print(_in_words({**became, "late": done.late}, done))
     else:
-        screen().print(f"nothing is due for {counted(len(duly.routes()), 'handler')}")
+        screen().print(f"nothing is due for {served(duly)}")
 
 
 def _figures(done: PassEnded) -> dict[str, Any]:
@@ -110,11 +115,17 @@ def _in_words(counts: Mapping[str, int], done: PassEnded) -> str:
 
 
 def _ready_to_work(invocation: Invocation, manner: Manner) -> Duly:
-    duly = invocation.duly_with_handlers()
+    duly = invocation.duly_that_serves()
     if manner.concurrency is not None:
         duly.settings = msgspec.structs.replace(duly.settings, concurrency=_checked(manner.concurrency))
     configure_logging(duly.settings.log_format, logging.DEBUG if manner.verbose else logging.INFO)
     return duly
+
+
+def _tell_what_is_served(duly: Duly) -> None:
+    """Where that may surprise: no handler is among it."""
+    if not handlers_of(duly) and duly.settings.log_format == "text":
+        note(f"This serves {served(duly)}. For handlers, name the module that has them, such as --app shop:duly.")
 
 
 def _checked(concurrency: int) -> int:
