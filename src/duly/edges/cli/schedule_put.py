@@ -1,10 +1,8 @@
 """``duly schedules put``: create or replace a schedule, from options or from a file."""
 
 import asyncio
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -13,14 +11,14 @@ from cyclopts import App, Parameter
 from duly.core.model import Schedule
 from duly.edges.cli.invocation import Hidden, Invocation, person
 from duly.edges.cli.output import print_json, screen, tell_error
-from duly.edges.cli.payloads import read_payload
+from duly.edges.cli.payloads import read_payload, read_text
 from duly.edges.cli.schedule_options import AS_USUAL, NO_BOUNDS, NO_RULE, Bounds, Manner, RuleOptions
 from duly.edges.cli.schedule_views import put_line
+from duly.edges.cli.target_options import HERE, Whither
+from duly.edges.cli.user_names import DEFAULT_TENANT
 from duly.edges.schedule_json import read_schedule, schedule_to_json
 from duly.errors import DulyError, Invalid, Misuse, NotFound, Problem
 from duly.wiring import Duly
-
-STDIN = "-"
 
 
 def register(app: App) -> None:
@@ -41,7 +39,7 @@ class What:
 
     type: Annotated[str | None, Parameter(help="The event type, which chooses the handler")] = None
     payload: Annotated[
-        str | None, Parameter(help="What the handler gets, as JSON", metavar="JSON", allow_leading_hyphen=True)
+        str | None, Parameter(help="What it carries, as JSON", metavar="JSON", allow_leading_hyphen=True)
     ] = None
     paused: Annotated[bool, Parameter(help="It does not fire until it is resumed")] = False
     enabled: Annotated[bool, Parameter(help="It fires, also if it was paused before")] = False
@@ -56,6 +54,8 @@ class What:
 
 NOTHING = What()
 
+Options = tuple[What, RuleOptions, Whither, Bounds, Manner]
+
 
 def put(
     name: str | None = None,
@@ -63,6 +63,7 @@ def put(
     *,
     what: What = NOTHING,
     when: RuleOptions = NO_RULE,
+    whither: Whither = HERE,
     bounds: Bounds = NO_BOUNDS,
     manner: Manner = AS_USUAL,
     tenant: Annotated[str | None, Parameter(help="Whose schedule it is; else default")] = None,
@@ -79,18 +80,16 @@ def put(
 
     duly schedules put weekly-report --type report.weekly --cron '0 9 * * MON' --timezone Europe/Brussels
     """
-    options = (what, when, bounds, manner)
+    options = (what, when, whither, bounds, manner)
     if file is None:
         return asyncio.run(_put(name, options, tenant, invocation))
-    if options != (NOTHING, NO_RULE, NO_BOUNDS, AS_USUAL):
+    if options != (NOTHING, NO_RULE, HERE, NO_BOUNDS, AS_USUAL):
         raise Misuse("--file has all of the schedule: beside it, only NAME and --tenant can be given")
     return asyncio.run(_put_file(name, file, tenant, invocation))
 
 
-async def _put(
-    name: str | None, options: tuple[What, RuleOptions, Bounds, Manner], tenant: str | None, invocation: Invocation
-) -> int:
-    what, when, bounds, manner = options
+async def _put(name: str | None, options: Options, tenant: str | None, invocation: Invocation) -> int:
+    what, when, whither, bounds, manner = options
     if name is None:
         raise Misuse("name the schedule, or give --file")
     if what.type is None:
@@ -98,6 +97,7 @@ async def _put(
     written = {"name": name, **what.fields(), **manner.policies()}
     async with invocation.duly() as duly:
         written |= {"rule": await when.rule(duly), "timezone": when.timezone, **await bounds.policies(duly)}
+        written["target"] = await whither.spec(duly, tenant or DEFAULT_TENANT)
         done = await put_one(duly, read_schedule(written, tenant=tenant))
         now = await duly.store.now()
     if invocation.json:
@@ -149,17 +149,6 @@ async def _put_file(name: str | None, file: str, tenant: str | None, invocation:
         for one in done:
             screen().print(put_line(one.schedule, one.change, now), soft_wrap=True)
     return 0 if len(done) == len(found) else 1
-
-
-def read_text(file: str) -> str:
-    """A file of the user's, or standard input."""
-    try:
-        raw = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise Misuse(f"{file} is not text in UTF-8: {error.reason} at byte {error.start:,}") from None
-    except OSError as error:
-        raise NotFound(f"cannot read {file}: {error.strerror}") from None
 
 
 def _schedules_in(text: str) -> tuple[list[Any], bool]:
