@@ -1,6 +1,7 @@
 """``duly doctor``: each ill is found, named, and has its advice."""
 
 import asyncio
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from duly import Duly
 from duly.edges.cli import diagnosis
-from tests.cli.conftest import Shell
+from tests.cli.conftest import KEY, Shell
 from tests.cli.test_events import interrupt
 from tests.servers import Postgres
 
@@ -130,3 +131,63 @@ def test_old_time_zones_are_a_warning(shell: Shell, monkeypatch: pytest.MonkeyPa
     shell("migrate")
     monkeypatch.setattr(diagnosis, "version", lambda _: "2023.3")
     assert checks(shell)["time zones"]["level"] == "warn"
+
+
+# -- what is sent elsewhere
+
+
+@pytest.fixture
+def keyed(on: Shell) -> Shell:
+    """A shell with a target, and the key that its secret is sealed with."""
+    on.set(DULY_SECRET_KEY=KEY)
+    assert on("targets", "put", "crm", "https://hooks.example/in", "--tenant", "acme").code == 0
+    return on
+
+
+def test_targets_that_are_open_and_can_be_opened_pass(keyed: Shell) -> None:
+    found = checks(keyed)
+    assert (found["targets"]["level"], found["targets"]["found"]) == ("ok", "none is parked")
+    assert (found["secrets"]["level"], found["secrets"]["found"]) == ("ok", "DULY_SECRET_KEY opens 1 target")
+    assert found["webhooks"]["found"].startswith("aiohttp ")
+
+
+def test_a_target_that_is_disabled_is_a_warning_with_how_to_open_it(keyed: Shell) -> None:
+    keyed("targets", "disable", "crm", "--reason", "it moves", "--tenant", "acme")
+    keyed.at("now", "--type", "x", "--target", "crm", "--tenant", "acme")
+    keyed("tick")
+    found = checks(keyed)["targets"]
+    assert found["level"] == "warn"
+    assert re.fullmatch(r"acme · crm is disabled for .+: it moves; 1 event waiting", found["found"])
+    assert "`duly targets enable crm --tenant acme`" in found["advice"]
+
+
+def test_of_many_that_are_parked_only_some_are_told(keyed: Shell) -> None:
+    keyed("targets", "disable", *(f"https://{number}.example" for number in range(12)))
+    told = [check for check in keyed("doctor", "--json").json["checks"] if check["subject"] == "targets"]
+    assert len(told) == 11
+    assert told[-1]["found"] == "and 2 more"
+
+
+@pytest.mark.parametrize(
+    ("key", "said"), [("", "DULY_SECRET_KEY is not set"), (KEY[::-1], "sealed with another DULY_SECRET_KEY")]
+)
+def test_a_target_that_cannot_be_opened_fails(keyed: Shell, key: str, said: str) -> None:
+    keyed.set(DULY_SECRET_KEY=key)
+    found = checks(keyed)["secrets"]
+    assert found["level"] == "fail"
+    assert said in found["found"]
+    assert keyed("doctor").code == 1
+    keyed.set(DULY_SECRET_KEY=f"{KEY[::-1]},{KEY}")
+    assert checks(keyed)["secrets"]["level"] == "ok"
+
+
+def test_webhooks_that_this_host_cannot_send_or_sign_are_a_warning(on: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    on.at("now", "--type", "x", "--webhook", "https://hooks.example/in")
+    unsigned = checks(on, "--app", "shop")
+    assert unsigned["webhooks"]["level"] == "warn"
+    assert "cannot be signed" in unsigned["webhooks"]["found"]
+    assert unsigned["handlers"]["level"] == "ok"
+    monkeypatch.setattr("duly.wiring.find_spec", lambda _: None)
+    unsent = checks(on)["webhooks"]
+    assert (unsent["level"], unsent["found"]) == ("warn", "1 event to be sent, and aiohttp is not installed here")
+    assert "pip install 'duly[webhooks]'" in unsent["advice"]

@@ -4,31 +4,24 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
-from typing import NamedTuple
 
 import apsw
 
-from duly.core.model import Status
+from duly.core.model import Status, lane_of
 from duly.core.specs import Compare, Now, OneOf
+from duly.edges.cli.finding import FAIL, OK, WARN, Finding
 from duly.edges.cli.invocation import Invocation, require_file
 from duly.edges.cli.output import brief, counted, utc, without_password
+from duly.edges.cli.serving import SENT, handlers_of
+from duly.edges.cli.target_diagnosis import targets, webhooks
 from duly.errors import DulyError, Misuse, StoreUnavailable
 from duly.flow.admin import MOST
 from duly.stores.migrations import migrations, pending
 from duly.stores.sqlite.store import SqliteStore
 from duly.wiring import Duly
 
-OK, WARN, FAIL = "ok", "warn", "fail"
-
 FIRST_SOUND_SQLITE = (3, 51, 3)
 TOLERABLE_CLOCK = timedelta(seconds=1)
-
-
-class Finding(NamedTuple):
-    level: str
-    subject: str
-    found: str
-    advice: str | None = None
 
 
 async def examine(invocation: Invocation) -> list[Finding]:
@@ -48,7 +41,7 @@ async def examine(invocation: Invocation) -> list[Finding]:
     except DulyError as error:
         return [*findings, Finding(FAIL, "database", str(error))]
     try:
-        async for finding in _database(looked_at, set(duly.routes())):
+        async for finding in _database(looked_at, {lane_of(type, None) for type in handlers_of(duly)}):
             findings.append(finding)  # one by one: what is known stays known when a later check fails
     except DulyError as error:
         findings.append(Finding(FAIL, "database", str(error)))
@@ -69,8 +62,8 @@ def _libraries() -> Iterator[Finding]:
 
 
 def _app(duly: Duly) -> Iterator[Finding]:
-    if lanes := duly.routes():
-        yield Finding(OK, "app", f"{counted(len(lanes), 'handler')}: {', '.join(sorted(lanes))}")
+    if handlers := handlers_of(duly):
+        yield Finding(OK, "app", f"{counted(len(handlers), 'handler')}: {', '.join(sorted(handlers))}")
 
 
 # -- the database
@@ -88,6 +81,8 @@ async def _database(duly: Duly, served: set[str]) -> AsyncIterator[Finding]:
         return
     yield Finding(OK, "schema", f"migration {applied}" + ("" if applied == newest else ", made by a newer Duly"))
     async for finding in _events(duly, served):
+        yield finding
+    async for finding in targets(duly):
         yield finding
 
 
@@ -152,12 +147,15 @@ async def _clock(duly: Duly) -> Finding:
 async def _events(duly: Duly, served: set[str]) -> AsyncIterator[Finding]:
     now, overview = await duly.store.now(), await duly.store.overview()
     waiting = [row for row in overview if row[1] in (Status.PENDING, Status.PROCESSING)]
-    for lane, _, count, oldest in waiting:
+    for finding in webhooks(duly, waiting):
+        yield finding
+    handled = [row for row in waiting if row[0] not in SENT]
+    for lane, _, count, oldest in handled:
         if served and lane not in served and oldest <= now:
             found = f"{lane}: {counted(count, 'event')}, the oldest due {brief(now - oldest)} ago, and no handler here"
             advice = "run a worker whose app has that handler, or cancel them with `duly events cancel`"
             yield Finding(WARN, "handlers", found, advice)
-    if served and all(lane in served or oldest > now for lane, _, _, oldest in waiting):
+    if served and all(lane in served or oldest > now for lane, _, _, oldest in handled):
         yield Finding(OK, "handlers", "all that is due has a handler in this app")
     total = sum(row[2] for row in waiting)
     if waiting:

@@ -7,7 +7,8 @@ from cyclopts import App
 from rich.table import Table
 from rich.text import Text
 
-from duly.edges.cli.diagnosis import FAIL, Finding, examine
+from duly.edges.cli.diagnosis import examine
+from duly.edges.cli.finding import FAIL, Finding
 from duly.edges.cli.invocation import Hidden
 from duly.edges.cli.output import print_json, readable, screen
 
@@ -19,7 +20,7 @@ def register(commands: App) -> None:
 
 
 def doctor(*, invocation: Hidden) -> int:
-    """Check the database, its durability, the clocks and what waits in it.
+    """Check the database, its durability, the clocks, what waits in it and where that goes.
 
     With --app, also whether its handlers serve all that is due. Exits with 1 when a check fails.
     """

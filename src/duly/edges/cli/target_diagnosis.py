@@ -1,0 +1,87 @@
+"""The checks of ``duly doctor`` about what is sent elsewhere."""
+
+import shlex
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import datetime
+from importlib.metadata import version
+
+from duly.core.stored_targets import Known, Target
+from duly.core.targets import WEBHOOK
+from duly.edges.cli.finding import FAIL, OK, WARN, Finding
+from duly.edges.cli.output import brief, counted
+from duly.edges.cli.serving import INSTALL, SENT
+from duly.edges.cli.target_pages import all_parked, all_targets
+from duly.edges.cli.target_views import named, state, why
+from duly.errors import Misuse
+from duly.sealing import Seal
+from duly.wiring import Duly
+
+MOST_TOLD = 10
+
+Waiting = tuple[str, str, int, datetime]
+"""A lane, a status, how many events, and when the oldest is due."""
+
+
+def webhooks(duly: Duly, waiting: Sequence[Waiting]) -> Iterator[Finding]:
+    """Whether this host could send them."""
+    many = {lane: sum(row[2] for row in waiting if row[0] == lane) for lane in SENT}
+    if WEBHOOK not in duly.routes():
+        if any(many.values()):
+            found = f"{counted(sum(many.values()), 'event')} to be sent, and aiohttp is not installed here"
+            yield Finding(WARN, "webhooks", found, f"{INSTALL} where workers run")
+        return
+    if many[WEBHOOK] and not duly.settings.secret_key:
+        found = f"{counted(many[WEBHOOK], 'webhook')} to be sent, and DULY_SECRET_KEY is not set: they cannot be signed"
+        yield Finding(WARN, "webhooks", found, "set DULY_SECRET_KEY where workers run")
+    else:
+        yield Finding(OK, "webhooks", f"aiohttp {version('aiohttp')}")
+
+
+async def targets(duly: Duly) -> AsyncIterator[Finding]:
+    async for finding in _seals(duly):
+        yield finding
+    parked = await all_parked(duly, None)
+    waiting = await duly.store.held_for([(known.tenant, known.destination) for known in parked]) if parked else {}
+    now = await duly.store.now()
+    for known in parked[:MOST_TOLD]:
+        yield _parked(known, waiting.get((known.tenant, known.destination), 0), now)
+    if len(parked) > MOST_TOLD:
+        yield Finding(WARN, "targets", f"and {len(parked) - MOST_TOLD:,} more", "see `duly targets parked`")
+    if not parked:
+        yield Finding(OK, "targets", "none is parked")
+
+
+async def _seals(duly: Duly) -> AsyncIterator[Finding]:
+    """Targets whose secrets this Duly cannot read: nothing could be sent to them from here."""
+    sealed = [target for target in await all_targets(duly, None) if target.sealed is not None]
+    if sealed and not duly.settings.secret_key:
+        found = f"{counted(len(sealed), 'target')} with sealed secrets, and DULY_SECRET_KEY is not set"
+        yield Finding(FAIL, "secrets", found, "set the DULY_SECRET_KEY with which they were put")
+        return
+    closed = list(dict.fromkeys(filter(None, (_closed(target, duly) for target in sealed))))
+    for error in closed[:MOST_TOLD]:
+        found, _, advice = error.partition(": ")
+        yield Finding(FAIL, "secrets", found, advice)
+    if len(closed) > MOST_TOLD:
+        yield Finding(FAIL, "secrets", f"and {counted(len(closed) - MOST_TOLD, 'more target')} that cannot be opened")
+    if sealed and not closed:
+        yield Finding(OK, "secrets", f"DULY_SECRET_KEY opens {counted(len(sealed), 'target')}")
+
+
+def _closed(target: Target, duly: Duly) -> str | None:
+    try:
+        Seal(duly.settings.secret_key).open(target.sealed or "", target.tenant, target.name)
+    except Misuse as error:
+        return str(error)
+    return None
+
+
+def _parked(known: Known, many: int, now: datetime) -> Finding:
+    tenant = "" if known.tenant == "default" else f"{known.tenant} · "
+    since = "" if known.since is None else f" for {brief(now - known.since)}"
+    reason = f": {why(known)}" if why(known) else ""
+    waiting = f"; {counted(many, 'event')} waiting" if many else ""
+    found = f"{tenant}{named(known)} is {state(known)}{since}{reason}{waiting}"
+    whose = "" if known.tenant == "default" else f" --tenant {shlex.quote(known.tenant)}"
+    act = "enable" if known.probe_at is None else "probe"
+    return Finding(WARN, "targets", found, f"repair it, then `duly targets {act} {shlex.quote(named(known))}{whose}`")
