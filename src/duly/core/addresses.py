@@ -14,6 +14,7 @@ CLOSED: dict[Network, str] = {
         "10.0.0.0/8": "a private network",
         "100.64.0.0/10": "a carrier's own network",
         "127.0.0.0/8": "loopback",
+        "168.63.129.16/32": "where a cloud keeps its credentials",
         "169.254.0.0/16": "link-local, where clouds keep their credentials",
         "172.16.0.0/12": "a private network",
         "192.0.0.0/24": "reserved for protocols",
