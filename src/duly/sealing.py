@@ -17,6 +17,9 @@ class Sealed(msgspec.Struct, frozen=True):
     secrets: list[tuple[str, float | None]] = []  # each with when it ends, in seconds since 1970; the newest first
     headers: dict[str, str] = {}
 
+    def __repr__(self) -> str:
+        return f"Sealed({self.tenant!r}, {self.name!r}, ***)"
+
 
 class Seal:
     def __init__(self, keys: Keys) -> None:

@@ -194,7 +194,7 @@ def test_where_there_are_no_channels_the_problem_says_so() -> None:
 
 def test_a_target_that_is_not_json_is_a_problem() -> None:
     with pytest.raises(Invalid) as refused:
-        plan((Timer(START, "greet", target={"webhook": object()}),), CHANNELS, new_ids)
+        plan((Timer(START, "greet", target={"nats": object()}),), CHANNELS, new_ids)
     assert [problem.path for problem in refused.value.problems] == ["target"]
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.core.rates import read_rate
+from duly.core.rates import read_rate, show_rate
 from duly.errors import Invalid
 from tests.make import DAY, HOUR, MICROSECOND, MINUTE, SECOND
 
@@ -57,3 +57,12 @@ def test_no_rate_is_exceeded_and_none_is_missed_by_more_than_a_microsecond(numbe
 def test_a_higher_rate_is_never_slower() -> None:
     gaps = [read_rate(rate) for rate in range(1, 2000)]
     assert all(after <= before for before, after in pairwise(gaps))
+
+
+@pytest.mark.parametrize(
+    ("rate", "shown"),
+    [(10.0, "10/s"), (0.5, "30/m"), (1 / 60, "1/m"), (1 / 3600, "1/h"), (1 / 86_400, "1/d"), (2.5, "150/m")],
+)
+def test_a_rate_is_shown_in_the_unit_in_which_it_is_whole(rate: float, shown: str) -> None:
+    assert show_rate(rate) == shown
+    assert 1 / read_rate(shown).total_seconds() == pytest.approx(rate, rel=1e-4)

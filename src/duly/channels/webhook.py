@@ -6,10 +6,11 @@ from typing import Any
 
 from duly.channels.requests import CLOUD, JSON, cloud_body, signed_headers, standard_body
 from duly.channels.sending import TOTAL, Request, Sender
+from duly.core.durations import parse_duration
 from duly.core.model import Event, Outcome, Rejected, Unreachable
 from duly.core.secrets import Keys
 from duly.core.stored_targets import Target
-from duly.core.targets import WEBHOOK, named, origin_of, read_timeout
+from duly.core.targets import WEBHOOK, named, origin_of
 from duly.errors import Misuse
 from duly.ports import Directory
 from duly.sealing import Seal
@@ -70,5 +71,5 @@ def unusable(found: Target | None, channel: str, name: str) -> str | None:
     return None
 
 
-def timeout_of(said: dict[str, Any]) -> Any:
-    return read_timeout(said["timeout"]) if "timeout" in said else TOTAL
+def timeout_of(said: dict[str, Any]) -> timedelta:
+    return parse_duration(said["timeout"]) if "timeout" in said else TOTAL

@@ -60,7 +60,7 @@ def secret_problem(path: str, secret: object) -> Problem | None:
     if not isinstance(secret, str):
         return Problem(path, f"expected text, not {type(secret).__name__}")
     try:
-        size = len(base64.b64decode(secret.removeprefix(PREFIX) + "==", validate=True))
+        size = len(_read(secret))
     except ValueError:
         return Problem(path, f"expected {PREFIX} and {LEAST} to {MOST} bytes in base64")
     if not LEAST <= size <= MOST:
@@ -75,5 +75,10 @@ def signature(secrets: Sequence[str], id: str, timestamp: int, body: bytes) -> s
 
 
 def _mac(secret: str, signed: bytes) -> str:
-    key = base64.b64decode(secret.removeprefix(PREFIX) + "==")
-    return base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
+    return base64.b64encode(hmac.digest(_read(secret), signed, "sha256")).decode()
+
+
+def _read(secret: str) -> bytes:
+    """The bytes of a secret, whether or not its padding came along."""
+    bare = secret.removeprefix(PREFIX).rstrip("=")
+    return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)

@@ -1,5 +1,6 @@
 """What a target says: where an event goes, in the words of its channel. Pure: nothing here asks the network."""
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -15,7 +16,7 @@ WEBHOOK, HTTP = "webhook", "http"
 FORMATS = ("standard", "cloudevents")
 TIMEOUTS = timedelta(milliseconds=100), timedelta(minutes=5)
 LONGEST_URL = 2000
-MOST_HEADERS, LONGEST_HEADER = 50, 8000
+MOST_HEADERS, LONGEST_NAME, LONGEST_HEADER = 50, 200, 8000
 
 OURS = frozenset(
     "host connection content-length transfer-encoding upgrade te trailer proxy-authorization proxy-connection "
@@ -30,7 +31,7 @@ KNOWN = {
 """What each can say."""
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_METHOD = re.compile(r"[A-Z]{1,20}")
+_METHOD = re.compile(r"(?!CONNECT$|TRACE$)[A-Z]{1,20}")  # those two are about the connection, not for delivering
 
 
 def webhook(
@@ -105,14 +106,15 @@ def destination_of(target: Any) -> str | None:
 
 @lru_cache(maxsize=4096)
 def origin_of(url: str) -> str:
-    """Scheme, host and port; names of targets never look like it.
+    """Scheme, host and port, the same for all ways to write them; names of targets never look like it.
 
     >>> origin_of("HTTPS://Hooks.Example:443/in?x=1")
     'https://hooks.example'
     """
     parts = urlsplit(url)
     usual = {"http": 80, "https": 443}.get(parts.scheme)
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    name = parts.hostname or ""
+    host = f"[{name}]" if ":" in name else name if name.isascii() else name.encode("idna").decode()
     return f"{parts.scheme}://{host}" if parts.port in (None, usual) else f"{parts.scheme}://{host}:{parts.port}"
 
 
@@ -191,15 +193,14 @@ def url_problems(path: str, url: Any) -> Iterator[Problem]:
         yield Problem(path, "has a space or a character that cannot be printed")
         return
     try:
-        parts = urlsplit(url)
-        problem = _part_problem(parts, parts.port)
-    except ValueError as error:
-        problem = f"cannot be read: {error}"
+        problem = _part_problem(urlsplit(url))
+    except ValueError:  # whose text repeats what is wrong, credentials and all
+        problem = "cannot be read as a URL"
     if problem:
         yield Problem(path, f"{shown(url)!r:.120} {problem}")
 
 
-def _part_problem(parts: SplitResult, port: int | None) -> str | None:
+def _part_problem(parts: SplitResult) -> str | None:
     if parts.scheme not in ("http", "https"):
         return "is no http or https URL"
     if not parts.hostname:
@@ -208,8 +209,11 @@ def _part_problem(parts: SplitResult, port: int | None) -> str | None:
         return "has credentials in it, which would be shown wherever it is: send them in a header of a stored target"
     if parts.fragment:
         return "has a fragment (#…), which is never sent"
-    if port == 0:
-        return "has the port 0"
+    try:
+        if parts.port == 0:
+            return "has the port 0"
+    except ValueError:
+        return "has a port that is no number from 1 to 65535"
     try:
         parts.hostname.encode("idna")
     except UnicodeError:
@@ -223,11 +227,12 @@ def shown(url: str) -> str:
     >>> shown("https://ada:secret@example.com/in?token=1")
     'https://example.com/in'
     """
-    try:
+    with contextlib.suppress(ValueError):
         parts = urlsplit(url)
-        return f"{origin_of(url)}{parts.path}" if parts.hostname else url.partition("?")[0]
-    except ValueError:
-        return url.partition("?")[0]
+        if parts.hostname:
+            return f"{origin_of(url)}{parts.path or '/'}"
+    scheme, between, rest = re.split(r"[?#]", url)[0].rpartition("://")
+    return f"{scheme}{between}{rest.rpartition('@')[2]}"
 
 
 def target_name_problems(path: str, name: Any) -> Iterator[Problem]:
@@ -235,15 +240,11 @@ def target_name_problems(path: str, name: Any) -> Iterator[Problem]:
         yield Problem(path, f"{name!r:.60} is no name of a target: 1 to 100 letters, digits, dots, dashes, underscores")
 
 
-def read_timeout(written: Any) -> timedelta:
-    return written if isinstance(written, timedelta) else parse_duration(str(written))
-
-
 def _timeout_problems(path: str, written: Any) -> Iterator[Problem]:
     least, most = TIMEOUTS
     try:
-        span = read_timeout(written)
-    except ValueError:
+        span = parse_duration(written)
+    except (ValueError, AttributeError, TypeError):
         yield Problem(path, f"expected {EXAMPLES}, not {written!r:.50}")
         return
     if not least <= span <= most:
@@ -256,12 +257,16 @@ def header_problems(path: str, headers: Any) -> Iterator[Problem]:
         return
     if len(headers) > MOST_HEADERS:
         yield Problem(path, f"has {len(headers)} headers; at most {MOST_HEADERS}")
+    seen: set[str] = set()
     for name, value in headers.items():
-        if not isinstance(name, str) or not _TOKEN.fullmatch(name):
+        if not isinstance(name, str) or not _TOKEN.fullmatch(name) or len(name) > LONGEST_NAME:
             yield Problem(path, f"{name!r:.50} is no name of a header")
+        elif name.lower() in seen:
+            yield Problem(f"{path}.{name}", "is there twice: names of headers are the same in capitals")
         elif name.lower() in OURS:
             yield Problem(f"{path}.{name}", "is set by the connection itself, and cannot be given")
         elif not isinstance(value, str):
             yield Problem(f"{path}.{name}", f"expected text, not {type(value).__name__}")
         elif len(value) > LONGEST_HEADER or not all(c == "\t" or " " <= c <= "~" for c in value):
             yield Problem(f"{path}.{name}", f"must be at most {LONGEST_HEADER:,} characters of printable ASCII")
+        seen.add(str(name).lower())

@@ -68,12 +68,11 @@ class Targets:
         """Store a target, or replace it. A webhook's has a secret, which is made unless one is given; it is in the
         answer to the call that made it, and never shown again. Where the target exists, its secret and the values of
         its headers stay unless others are given."""
-        said: dict[str, Any] = {"url": url, "method": method, "format": format, "timeout": timeout}
+        span = format_duration(timeout) if isinstance(timeout, timedelta) else timeout
+        said: dict[str, Any] = {"url": url, "method": method, "format": format, "timeout": span}
         spec = {key: value for key, value in said.items() if value is not None}
         if problems := list(_problems(name, tenant, channel, spec, headers, secret)):
             raise Invalid(problems)
-        if isinstance(timeout, timedelta):
-            spec["timeout"] = format_duration(timeout)
         async with self._store.begin() as tx:
             old = await tx.target(tenant, name)
             sealed = Sealed(tenant, name) if old is None or old.sealed is None else self._open(old)

@@ -1,0 +1,201 @@
+import base64
+import json
+import secrets
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from standardwebhooks import Webhook, WebhookVerificationError
+
+from duly.config import read_settings
+from duly.core.secrets import Keys, secret_problem, signature, written
+from duly.errors import BadSetting, Misuse
+from duly.sealing import Seal, Sealed
+
+KEY, OLD = "k" * 40, "o" * 40
+ID = "0199c0de-0000-7000-8000-000000000001"
+NOW = int(datetime.now(UTC).timestamp())
+
+
+def a_secret(size: int = 32) -> str:
+    return written(secrets.token_bytes(size))
+
+
+def headers(signed: str, *, id: str = ID, at: int = NOW) -> dict[str, str]:
+    return {"webhook-id": id, "webhook-timestamp": str(at), "webhook-signature": signed}
+
+
+def accepts(secret: str, body: bytes, signed: str, **told: Any) -> bool:
+    """What the reference library says."""
+    try:
+        Webhook(secret).verify(body, headers(signed, **told))
+    except WebhookVerificationError:
+        return False
+    return True
+
+
+# -- signatures
+
+
+@given(st.integers(24, 64), st.dictionaries(st.text(), st.text() | st.integers()))
+def test_the_reference_library_verifies_what_is_signed(size: int, said: Any) -> None:
+    secret, body = a_secret(size), json.dumps(said, ensure_ascii=False).encode()
+    assert accepts(secret, body, signature([secret], ID, NOW, body))
+
+
+def test_what_was_changed_on_the_way_is_not_verified() -> None:
+    secret, body = a_secret(), b'{"a":1}'
+    signed = signature([secret], ID, NOW, body)
+    assert accepts(secret, body, signed)
+    assert not accepts(secret, b'{"a":2}', signed)
+    assert not accepts(secret, body, signed, id="another")
+    assert not accepts(secret, body, signed, at=NOW + 1)
+    assert not accepts(a_secret(), body, signed)
+
+
+def test_what_was_sent_long_ago_is_not_verified() -> None:
+    secret, long_ago = a_secret(), NOW - 600
+    assert not accepts(secret, b"{}", signature([secret], ID, long_ago, b"{}"), at=long_ago)
+
+
+def test_each_of_several_secrets_verifies_the_same_request() -> None:
+    new, old = a_secret(), a_secret(24)
+    signed = signature([new, old], ID, NOW, b"{}")
+    assert len(signed.split(" ")) == 2
+    assert accepts(new, b"{}", signed)
+    assert accepts(old, b"{}", signed)
+    assert not accepts(a_secret(), b"{}", signed)
+
+
+# -- secrets that people bring
+
+
+@pytest.mark.parametrize("size", [24, 25, 26, 32, 33, 64])
+def test_a_secret_may_come_with_or_without_its_prefix_and_its_padding(size: int) -> None:
+    secret = a_secret(size)
+    for brought in (secret, secret.removeprefix("whsec_"), secret.rstrip("=")):
+        assert secret_problem("secret", brought) is None, brought
+        assert accepts(secret, b"{}", signature([brought], ID, NOW, b"{}"))
+
+
+@pytest.mark.parametrize("size", [0, 1, 23, 65, 1000])
+def test_a_secret_that_is_too_short_or_too_long_is_refused(size: int) -> None:
+    problem = secret_problem("secret", a_secret(size))
+    assert problem is not None
+    assert "24 to 64" in problem.message
+
+
+@pytest.mark.parametrize(
+    "wrong", [None, 7, b"whsec_", [], "whsec_!!!", "whsec_é", "not base64 at all!", "whsec_ab=cd" * 5]
+)
+def test_what_is_no_secret_is_refused_without_being_told(wrong: Any) -> None:
+    problem = secret_problem("secret", wrong)
+    assert problem is not None
+    assert not isinstance(wrong, str) or wrong not in str(problem)
+
+
+# -- keys
+
+
+def shows(thing: object) -> str:
+    return (
+        f"{thing!r} {thing} {thing:>1}" if not isinstance(thing, BaseException) else f"{thing!r} {thing} {thing.args}"
+    )
+
+
+def test_keys_are_never_shown() -> None:
+    keys = Keys(f"{KEY},{OLD}")
+    settings = read_settings({}, secret_key=f"{KEY},{OLD}")
+    for thing in (keys, [keys], {"keys": keys}, settings):
+        assert KEY not in repr(thing) + str(thing)
+        assert OLD not in repr(thing) + str(thing)
+
+
+def test_a_key_that_is_too_short_is_refused_without_being_told() -> None:
+    for short in ("hunter2", f"{KEY},hunter2"):
+        with pytest.raises(BadSetting, match="at least 32 characters in each key; make one with: python") as refused:
+            read_settings({"DULY_SECRET_KEY": short})
+        assert "hunter2" not in shows(refused.value)
+        assert KEY not in shows(refused.value)
+
+
+def test_the_command_for_making_a_key_makes_one(capsys: pytest.CaptureFixture[str]) -> None:
+    from duly.core.secrets import MAKE_KEY
+
+    exec(MAKE_KEY.partition("python -c '")[2].rstrip("'"))
+    assert not Keys(capsys.readouterr().out).too_short
+
+
+def test_each_tenant_and_each_origin_has_a_secret_of_its_own() -> None:
+    keys = Keys(KEY)
+    asked = [(tenant, origin) for tenant in ("acme", "globex") for origin in ("https://a.example", "https://b.example")]
+    made = [keys.signing(*one) for one in asked]
+    assert len({secret for [secret] in made}) == 4
+    assert keys.signing("acme", "https://a.example") == Keys(f" {KEY} ").signing("acme", "https://a.example")
+    assert all(secret_problem("secret", secret) is None for [secret] in made)
+
+
+def test_the_newest_key_comes_first_and_older_ones_sign_too() -> None:
+    assert Keys(f"{KEY},{OLD}").signing("acme", "x") == [
+        *Keys(KEY).signing("acme", "x"),
+        *Keys(OLD).signing("acme", "x"),
+    ]
+
+
+def test_keys_that_begin_alike_are_not_alike() -> None:
+    """A keyed hash takes 64 bytes; what is longer must count to the end."""
+    long = "x" * 100
+    assert Keys(long + "1").derived("seal") != Keys(long + "2").derived("seal")
+
+
+# -- seals
+
+
+SEALED = Sealed("acme", "crm", [(a_secret(), None)], {"Authorization": "Bearer hunter2"})
+
+
+def test_what_is_sealed_is_opened_by_its_key_alone() -> None:
+    text = Seal(Keys(KEY)).close(SEALED)
+    assert Seal(Keys(KEY)).open(text, "acme", "crm") == SEALED
+    for secret in (SEALED.secrets[0][0], "hunter2", "Authorization"):
+        assert secret not in text
+        assert base64.b64encode(secret.encode()).decode()[:-4] not in text
+
+
+def test_an_older_key_still_opens_what_it_sealed() -> None:
+    text = Seal(Keys(OLD)).close(SEALED)
+    assert Seal(Keys(f"{KEY},{OLD}")).open(text, "acme", "crm") == SEALED
+    anew = Seal(Keys(f"{KEY},{OLD}")).close(SEALED)
+    assert Seal(Keys(KEY)).open(anew, "acme", "crm") == SEALED, "the newest seals"
+
+
+def test_another_key_says_what_to_do() -> None:
+    text = Seal(Keys(OLD)).close(SEALED)
+    with pytest.raises(
+        Misuse, match="target 'crm' was sealed with another DULY_SECRET_KEY: set that beside the new one"
+    ):
+        Seal(Keys(KEY)).open(text, "acme", "crm")
+    with pytest.raises(Misuse, match="DULY_SECRET_KEY, which is not set: make one with: python"):
+        Seal(Keys(None)).open(text, "acme", "crm")
+    with pytest.raises(Misuse, match="DULY_SECRET_KEY, which is not set: make one with: python"):
+        Seal(Keys("")).close(SEALED)
+
+
+@pytest.mark.parametrize("damaged", ["", "x", "gAAAAA==", "é"])
+def test_what_was_damaged_is_told_as_such(damaged: str) -> None:
+    with pytest.raises(Misuse, match="target 'crm'"):
+        Seal(Keys(KEY)).open(damaged, "acme", "crm")
+
+
+@pytest.mark.parametrize("owner", [("globex", "crm"), ("acme", "billing")])
+def test_one_targets_seal_is_not_taken_for_anothers(owner: tuple[str, str]) -> None:
+    with pytest.raises(Misuse, match="was sealed for another one: put it anew"):
+        Seal(Keys(KEY)).open(Seal(Keys(KEY)).close(SEALED), *owner)
+
+
+def test_what_is_sealed_is_not_shown_when_it_is_open() -> None:
+    told = repr(SEALED) + str(SEALED) + f"{[SEALED]}"
+    assert "hunter2" not in told
+    assert SEALED.secrets[0][0] not in told
