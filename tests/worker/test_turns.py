@@ -20,6 +20,9 @@ class Limited:
         self.left: dict[Key, int] = {}
         self.told: list[str] = []
 
+    def binds(self, tenant: str, destination: str | None) -> bool:
+        return (tenant, destination) in {**self._places, **self.left} or tenant in self._of
+
     def places(self, tenant: str, destination: str | None) -> int:
         return self._places.get((tenant, destination), 1000)
 
