@@ -311,7 +311,7 @@ def test_everybody_is_started_within_one_round(given: list[tuple[Key, int]]) -> 
 @pytest.mark.parametrize("many", [1, 5000])
 def test_a_place_is_passed_on_however_many_wait_for_something_else(many: int) -> None:
     """Those who are set aside are not asked again and again."""
-    limits = Limited({(f"t{n}", None): 0 for n in range(many)})
+    limits = Limited({("a", None): 1000, **{(f"t{n}", None): 0 for n in range(many)}})
     turns = Turns(limits, 100)
     turns.extend(make_event(tenant=f"t{n}") for n in range(many))
     assert turns.next() is None
