@@ -2,13 +2,15 @@
 
 from typing import Any
 
+from duly.core.targets import destination_of
 from tests.make import LEASE, make_new, rejected
 
-LANES = ("handler:greet", "handler:other", "mail", "http")
+LANES = ("handler:greet", "handler:other", "mail", "webhook", "http")
 
 
 async def dead(store: Any, count: int = 1, *, error: str = "410", **fields: Any) -> list[str]:
     """So many events that have failed; their ids, oldest first."""
+    fields.setdefault("destination", destination_of(fields.get("target")))
     ids = await store.add([make_new(**fields) for _ in range(count)])
     await reject(store, count, error)
     return sorted(ids)

@@ -138,7 +138,7 @@ class Kind(NamedTuple):
     tenant: str
     type: str
     lane: str
-    destination: str | None  # the text or the address in their target
+    destination: str | None  # the target's name, or the origin of its URL
     events: int
 
 

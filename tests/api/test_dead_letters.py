@@ -195,25 +195,24 @@ async def test_what_is_replayed_counts_as_under_way_until_it_has_ended(app: Duly
 # -- how many
 
 
-async def test_dead_letters_are_counted_by_tenant_type_and_destination(duly: OpenDuly) -> None:
-    app = await duly(channels={"mail": None, "http": None})
+async def test_dead_letters_are_counted_by_tenant_type_and_destination(app: Duly) -> None:
     await dead(app.store, 3)
     await dead(app.store, 2, type="other", tenant="acme")
-    await dead(app.store, 2, target={"mail": "ada@example.com"})
-    await dead(app.store, 1, target={"mail": "eve@example.com"})
-    await dead(app.store, 1, target={"http": {"method": "PUT", "url": "https://example.com/x", "body": "1"}})
-    await dead(app.store, 1, target={"http": {"method": "PUT", "url": "https://example.com/x", "body": "2"}})
-    await dead(app.store, 1, target={"http": ["odd"]})
+    await dead(app.store, 2, target={"webhook": {"target": "shop"}})
+    await dead(app.store, 1, target={"webhook": "https://hooks.example/in?token=1"})
+    await dead(app.store, 1, target={"http": {"method": "PUT", "url": "https://hooks.example/1", "body": "1"}})
+    await dead(app.store, 1, target={"http": {"method": "PUT", "url": "https://hooks.example/2", "body": "2"}})
+    await dead(app.store, 1, target={"mail": "ada@example.com"})
     await app.at(START, "greet")
     assert await app.events.dead_letters() == DeadLetters(
         11,
         (
             Kind("default", "greet", "handler:greet", None, 3),
             Kind("acme", "other", "handler:other", None, 2),
-            Kind("default", "greet", "http", "https://example.com/x", 2),
-            Kind("default", "greet", "mail", "ada@example.com", 2),
-            Kind("default", "greet", "http", None, 1),
-            Kind("default", "greet", "mail", "eve@example.com", 1),
+            Kind("default", "greet", "http", "https://hooks.example", 2),
+            Kind("default", "greet", "webhook", "shop", 2),
+            Kind("default", "greet", "mail", None, 1),
+            Kind("default", "greet", "webhook", "https://hooks.example", 1),
         ),
     )
     assert (await app.events.dead_letters(OfType("greet"), tenant="acme")) == DeadLetters(0, ())

@@ -126,14 +126,15 @@ def test_programs_are_told_in_json(on: Shell, url: str) -> None:
 
 
 def test_a_dry_run_tells_the_kinds_and_changes_nothing(on: Shell, url: str) -> None:
-    ids = [*letters(url, 3), *letters(url, 2, type="other", tenant="acme"), *letters(url, target={"mail": "ada@x.org"})]
+    hook = {"webhook": "https://hooks.example/in?token=1"}
+    ids = [*letters(url, 3), *letters(url, 2, type="other", tenant="acme"), *letters(url, target=hook)]
     result = on("events", "replay", "--all", "--dry-run", "--rate", "2/s")
     assert (result.code, result.err) == (0, "")
     assert [line.split() for line in result.out.splitlines()] == [
         ["EVENTS", "TENANT", "TYPE", "DESTINATION"],
         ["3", "greet", "handler"],
         ["2", "acme", "other", "handler"],
-        ["1", "greet", "mail", "ada@x.org"],
+        ["1", "greet", "webhook", "https://hooks.example"],
         "would replay 6 dead letters, one every 500 ms, the last in 2.5 s (a dry run: nothing was changed)".split(),
     ]
     assert on("events", "discard", "--all", "--dry-run", "--limit", 2).out.splitlines()[-1] == (
@@ -151,12 +152,12 @@ def test_a_dry_run_tells_the_kinds_and_changes_nothing(on: Shell, url: str) -> N
 
 
 def test_many_kinds_are_told_by_the_most_frequent(on: Shell, url: str) -> None:
-    letters(url, 2, target={"mail": "often@x.org"})
+    letters(url, 2, target={"webhook": "https://often.example"})
     for number in range(11):
-        letters(url, target={"mail": f"{number}@x.org"})
+        letters(url, target={"webhook": f"https://{number}.example"})
     lines = on("events", "replay", "--all", "--dry-run").out.splitlines()
     assert len(lines) == 1 + 10 + 2
-    assert "often@x.org" in lines[1]
+    assert "https://often.example" in lines[1]
     assert lines[-2].strip() == "and 2 of other kinds"
 
 

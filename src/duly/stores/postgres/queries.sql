@@ -647,11 +647,9 @@ WHERE e.status = 'FAILED' AND e.id > :after::uuid AND ({where})
 ORDER BY e.id LIMIT :limit
 
 -- name: count_dead (read)
-SELECT e.tenant, e.type, e.lane,
-       CASE json_typeof(e.target -> e.lane) WHEN 'string' THEN e.target ->> e.lane ELSE e.target -> e.lane ->> 'url' END,
-       count(*), (sum(count(*)) OVER ())::bigint
+SELECT e.tenant, e.type, e.lane, e.destination, count(*), (sum(count(*)) OVER ())::bigint
 FROM duly.events AS e WHERE e.status = 'FAILED' AND ({where})
-GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4 LIMIT :limit
+GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4 NULLS LAST LIMIT :limit
 
 -- name: replay_found
 WITH {found}, e AS (

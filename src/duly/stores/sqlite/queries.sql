@@ -457,11 +457,9 @@ WHERE e.status = 'FAILED' AND e.id > :after AND ({where})
 ORDER BY e.id LIMIT :limit
 
 -- name: count_dead (read)
-SELECT e.tenant, e.type, e.lane,
-       iif(json_type(e.target -> e.lane) = 'text', e.target ->> e.lane, e.target -> e.lane ->> 'url'),
-       count(*), sum(count(*)) OVER ()
+SELECT e.tenant, e.type, e.lane, e.destination, count(*), sum(count(*)) OVER ()
 FROM events AS e WHERE e.status = 'FAILED' AND ({where})
-GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4 LIMIT :limit
+GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4 NULLS LAST LIMIT :limit
 
 -- name: replay_found
 -- Those that are still as they were found.
