@@ -165,7 +165,7 @@ def _refusal(answer: aiohttp.ClientResponse, body: bytes, request: Request) -> O
         return Rejected(f"{error}: redirects are not followed; it pointed to {printable(where)}")
     if snippet := printable(body.decode(errors="replace")):
         error = f"{error}\n{snippet}"
-    if status in AGAIN or status >= 500:
+    if status in AGAIN or 500 <= status < 600:
         return Failed(error, retry_after(answer.headers.get("Retry-After")), outage=status >= 500)
     return Rejected(error, gone=status == GONE)
 
