@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Any, NamedTuple, Protocol
 
 from duly.core.fairness import Candidate, Key
@@ -64,7 +64,8 @@ class Horizon(NamedTuple):
 
 class Seen(NamedTuple):
     """What the last whole look has shown, so that the next one need not start from the beginning: where the fresh work
-    of each lane begins, and where the leases do. Empty where that is not known."""
+    of each lane begins, and where the leases do. Empty where that is not known; later than now where all that is ready
+    is known."""
 
     fresh: Mapping[str, datetime] = {}
     leased: datetime | None = None
@@ -96,6 +97,7 @@ class Reserved(NamedTuple):
 
 
 NOTHING_SEEN = Seen()
+NOT_YET = datetime.max.replace(tzinfo=UTC)
 
 
 class Heads(NamedTuple):

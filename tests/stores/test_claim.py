@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from duly.core.model import Status
-from duly.ports import Horizon
+from duly.ports import NOT_YET, Horizon, Seen
 from duly.testing import ManualClock
 from tests.conftest import OpenStore
 from tests.make import DAY, HOUR, LANE, LEASE, MICROSECOND, MINUTE, START, make_event, make_new
@@ -169,6 +169,17 @@ async def test_a_claim_that_is_rolled_back_never_was(store: Any) -> None:
 
 
 # -- the horizon
+
+
+async def test_where_all_that_is_ready_is_known_the_horizon_is_what_will_be(store: Any) -> None:
+    dues = [("a", START - MINUTE), ("a", START + MINUTE), ("b", START + HOUR)]
+    await store.add([make_new(type=type, due=due) for type, due in dues])
+    horizon, _ = await store.horizon([A, B], Seen({A: NOT_YET}))
+    assert horizon.fresh == MINUTE
+    horizon, _ = await store.horizon([A, B], Seen({A: NOT_YET, B: NOT_YET}))
+    assert horizon.fresh == MINUTE
+    horizon, _ = await store.horizon([A, B], Seen({B: NOT_YET}))
+    assert horizon.fresh == -MINUTE
 
 
 async def horizon(store: Any, *lanes: str) -> Horizon:

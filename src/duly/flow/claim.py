@@ -1,7 +1,7 @@
 """Take what is ready, oldest first, one second late or one week late. Recovery is this and nothing else."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from itertools import chain
 
@@ -14,7 +14,7 @@ from duly.flow.heads import Claimant, Succeeded, succeed_heads
 from duly.flow.passes import DEAD, Passes
 from duly.flow.sharing import Sharing
 from duly.flow.turns import Turns
-from duly.ports import NOTHING_SEEN, Heads, Horizon, Statements, Store
+from duly.ports import NOT_YET, NOTHING_SEEN, Heads, Horizon, Statements, Store
 from duly.signals import Claimed, DeadLettered, Halted, Interrupted, Signals, Skipped
 
 SPARING, CHEAP = 20, 0.02
@@ -51,12 +51,16 @@ class Frontier:
         self._seen = self._seen._replace(fresh={**self._seen.fresh, **{event.lane: event.due for event in events}})
         return events
 
-    async def horizon(self, store: Store, lanes: Sequence[str]) -> Horizon:
+    async def horizon(self, store: Store, lanes: Sequence[str], limited: Collection[str]) -> Horizon:
+        """In lanes with limits, whatever is ready has been seen, and what counts is what will be."""
         whole, began = not self.whole_in, time.monotonic()
-        horizon, seen = await store.horizon(lanes, NOTHING_SEEN if whole else self._seen)
+        known = NOTHING_SEEN if whole else self._seen
+        if limited:
+            known = known._replace(fresh={**known.fresh, **dict.fromkeys(limited, NOT_YET)})
+        horizon, seen = await store.horizon(lanes, known)
         if whole:
             self._looked(began)
-            self._seen = seen
+            self._seen = seen._replace(fresh={}) if limited else seen
         return horizon
 
     def _looked(self, began: float) -> None:
@@ -69,7 +73,7 @@ class Claims:
 
     def __init__(self, store: Store, claimant: Claimant, turns: Turns, signals: Signals) -> None:
         self._store, self._claimant, self._signals = store, claimant, signals
-        self.frontier = Frontier()
+        self._frontier = Frontier()
         self.events = Sharing(store.look, turns)
         self.heads = Sharing(store.look_at_heads, turns)
 
@@ -87,6 +91,10 @@ class Claims:
         self.events.rested()
         self.heads.rested()
 
+    async def horizon(self, lanes: Sequence[str]) -> Horizon:
+        """When there is something to take."""
+        return await self._frontier.horizon(self._store, lanes, self.events.limited)
+
     async def take(self, room: Mapping[str, int]) -> list[Event]:
         """Events that are this worker's until the lease ends, at most so many of each lane."""
         taken: list[Event] = []
@@ -98,7 +106,7 @@ class Claims:
                 rest[lane] -= len(these)
         rest = {lane: free for lane, free in rest.items() if free > 0 and lane not in self.events.limited}
         if rest:
-            oldest = await self.frontier.claim(self._store, *self._claimant, rest)
+            oldest = await self._frontier.claim(self._store, *self._claimant, rest)
             self.events.taken_oldest(oldest, rest)
             taken += oldest
         return self._told(taken)

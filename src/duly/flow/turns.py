@@ -85,6 +85,11 @@ class Turns:
         """How many places are left when all are taken: for those with nothing under way."""
         return self.most - self.running if self.running >= self._concurrency else 0
 
+    @property
+    def holds_back(self) -> bool:
+        """Whether something waits for more than a free place."""
+        return self.limited and len(self) > self.startable
+
     def keys(self) -> set[Key]:
         """Whose events are here."""
         return set(self._queues)

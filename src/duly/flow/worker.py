@@ -49,9 +49,9 @@ QUIET = timedelta(milliseconds=50)
 ALONE_FOR = 5.0
 """Seconds for which an interrupted event has the process to itself. What has not ended it by then is let be joined."""
 
-WHILE_LIMITED = 0.1
-"""Seconds between looks at what may have become possible: while every place is taken, who has nothing under way; while
-something is ready that may not start, whether it may, and what else is ready by now."""
+LIMITED = timedelta(milliseconds=100)
+"""Between looks at what may have become possible: while every place is taken, who has nothing under way; while
+something is ready that may not start, whether it may."""
 
 SWEEP = 0.25
 """Seconds between looks at deadlines, and at whether a pass has ended."""
@@ -214,9 +214,7 @@ class Worker:
             await self.pause(self._outage.failed(error))
 
     async def _look(self) -> Horizon:
-        horizon = (
-            await self._claims.frontier.horizon(self._store, self._lanes) if self._lanes else Horizon(None, None, None)
-        )
+        horizon = await self._claims.horizon(self._lanes) if self._lanes else Horizon(None, None, None)
         self._looked = time.monotonic()
         self._heads_at = math.inf if horizon.heads is None else self._looked + horizon.heads.total_seconds()
         return horizon
@@ -250,18 +248,20 @@ class Worker:
     def _until(self, horizon: Horizon, *, found: bool, reserved: bool) -> float:
         """Seconds to sleep: until the next event is ready or to be reserved, and not past the poll interval."""
         lookahead = self._options.lookahead
+        limited = bool(self._claims.limited) or self._pool.turns.holds_back
+        longest = LIMITED if limited else self._options.poll_interval
         if reserved:  # all that is due within the look-ahead, so half of it can pass before the next look
-            return (lookahead / 2).total_seconds()
+            return min(lookahead / 2, longest).total_seconds()
         early = (span - lookahead if span is not None and span > lookahead else span for span in horizon[:2])
-        spans = [span for span in (*early, horizon.alone) if span is not None]
-        ahead = min(self._options.poll_interval, *spans, FOREVER)
-        if found or ahead > NOW:
+        spans = [span for span in (*early, horizon.alone) if span is not None and (span > NOW or not limited)]
+        ahead = min(longest, *spans, FOREVER)
+        if found or (ahead > NOW and not limited):
             self._blocked = 0.001
             return max(0.0, ahead.total_seconds())
         if self._in_vain * self._options.concurrency < len(self._lanes):
             return 0.0  # not all lanes have been looked at yet
-        if self._claims.limited:
-            return WHILE_LIMITED
+        if limited:
+            return ahead.total_seconds()
         # Ready, but not to be had: somebody has it locked. Do not spin.
         self._blocked = min(2 * self._blocked, 0.5)
         return self._blocked
@@ -322,11 +322,11 @@ class Worker:
             return
         if self._pool.turns.kept and self._waker is not None:
             self._full = True
-            await self._waker.wait(WHILE_LIMITED)
+            await self._waker.wait(LIMITED.total_seconds())
             self._full = False
         else:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(WHILE_LIMITED):
+                async with asyncio.timeout(LIMITED.total_seconds()):
                     await self._roomier.wait()
 
     async def _claim_for_the_quiet(self) -> None:

@@ -265,9 +265,10 @@ FROM picked WHERE e.id = picked.id
 RETURNING {event}
 
 -- name: horizon (read)
+-- Where all that is ready is known, the next that will be.
 SELECT {now},
        min((SELECT ready FROM duly.events WHERE lane = wanted.lane AND unsettled = 0 AND NOT head AND ready IS NOT NULL
-            AND ready >= coalesce(wanted.since, '-infinity') ORDER BY ready LIMIT 1)),
+            AND ready >= least(coalesce(wanted.since, '-infinity'), {now}) ORDER BY ready LIMIT 1)),
        min((SELECT ready FROM duly.events WHERE lane = wanted.lane AND head AND ready IS NOT NULL
             ORDER BY ready LIMIT 1)),
        min((SELECT ready FROM duly.events WHERE lane = wanted.lane AND unsettled > 0 AND ready IS NOT NULL

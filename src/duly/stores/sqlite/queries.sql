@@ -185,14 +185,15 @@ WHERE id IN (
 RETURNING {event}
 
 -- name: horizon (read)
+-- Where all that is ready is known, the next that will be.
 SELECT :now,
-       min((SELECT ready FROM events WHERE lane = wanted.value AND unsettled = 0 AND NOT head AND ready IS NOT NULL
+       min((SELECT ready FROM events WHERE lane = value ->> 0 AND unsettled = 0 AND NOT head
+            AND ready >= iif(value ->> 1 > :now, :now, 0) ORDER BY ready LIMIT 1)),
+       min((SELECT ready FROM events WHERE lane = value ->> 0 AND head AND ready IS NOT NULL
             ORDER BY ready LIMIT 1)),
-       min((SELECT ready FROM events WHERE lane = wanted.value AND head AND ready IS NOT NULL
-            ORDER BY ready LIMIT 1)),
-       min((SELECT ready FROM events WHERE lane = wanted.value AND unsettled > 0 AND ready IS NOT NULL
+       min((SELECT ready FROM events WHERE lane = value ->> 0 AND unsettled > 0 AND ready IS NOT NULL
             ORDER BY ready LIMIT 1))
-FROM json_each(:lanes) AS wanted
+FROM json_each(:rows)
 
 -- name: renew
 UPDATE events SET ready = :now + :lease

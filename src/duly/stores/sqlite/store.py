@@ -146,7 +146,7 @@ class SqliteStatements(Statements):
         return Looked(others, {row[0]: row[-1] for row in rows if row[-1] is not None})
 
     def horizon_parameters(self, lanes: Sequence[str], seen: Seen) -> dict[str, Any]:
-        return {"lanes": self.listed(lanes)}
+        return self.columns({"lane": list(lanes), "since": self.instants([seen.fresh.get(lane) for lane in lanes])})
 
     def room(self, room: Mapping[str, int], since: Mapping[str, datetime] | None = None) -> Columns:
         # No LATERAL here: `execute` runs the query once for each lane of this list.
