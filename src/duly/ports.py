@@ -77,6 +77,7 @@ class Looking(NamedTuple):
     depth: Mapping[str, int]
     newest: int
     most: int  # to be told of in each lane
+    since: Mapping[str, datetime] = {}  # where the oldest begin, as far as that is known
 
 
 class Looked(NamedTuple):

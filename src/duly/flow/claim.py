@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import chain
 
 import msgspec
@@ -42,6 +42,10 @@ class Frontier:
         """Seconds until the next look from the beginning."""
         return max(0.0, self._whole_at - time.monotonic())
 
+    def begins(self) -> Mapping[str, datetime]:
+        """Where to begin in each lane, unless it is time for a look from the beginning."""
+        return self._seen.fresh if self.whole_in else {}
+
     async def claim(self, store: Store, worker: str, lease: timedelta, room: Mapping[str, int]) -> list[Event]:
         whole, began = not self.whole_in, time.monotonic()
         events = await store.claim(worker, room, lease, NOTHING_SEEN if whole else self._seen)
@@ -74,8 +78,8 @@ class Claims:
     def __init__(self, store: Store, claimant: Claimant, turns: Turns, signals: Signals) -> None:
         self._store, self._claimant, self._signals = store, claimant, signals
         self._frontier = Frontier()
-        self.events = Sharing(store.look, turns)
-        self.heads = Sharing(store.look_at_heads, turns)
+        self.events = Sharing(store.look, self._frontier.begins, turns)
+        self.heads = Sharing(store.look_at_heads, dict, turns)
 
     @property
     def limited(self) -> set[str]:

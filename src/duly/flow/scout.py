@@ -4,6 +4,7 @@ go and see whether there are others behind it."""
 import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from operator import attrgetter
 
 from duly.core.fairness import Candidate, Key
@@ -26,13 +27,15 @@ OTHERS, MORE, QUIET, NEAR = "others", "more", "quiet", "near"
 last one stands for all of these, where only the newest are looked at."""
 
 Look = Callable[[Looking, Collection[Key]], Awaitable[Looked]]
+Begins = Callable[[], Mapping[str, datetime]]
+"""Where the oldest of each lane begin, as far as that is known."""
 
 _ready = attrgetter("ready")
 
 
 class Scout:
-    def __init__(self, look: Look) -> None:
-        self._look = look
+    def __init__(self, look: Look, begins: Begins) -> None:
+        self._look, self._begins = look, begins
         self._known: defaultdict[str, dict[Key, dict[str, Candidate]]] = defaultdict(dict)  # by lane, key and id
         self._rests: dict[tuple[str, str], float] = {}  # until when, by time.monotonic, for each lane and purpose
         self.more: set[str] = set()  # lanes in which a look found so much that there may be more of it
@@ -62,7 +65,7 @@ class Scout:
         depth = {lane: FRONT if self._may(purpose, lane) else 0 for lane in lanes}
         depth = {lane: deep for lane, deep in depth.items() if deep or self._may(NEAR, lane)}
         while depth:
-            looked = await self._look(Looking(depth, NEWEST, MOST), past)
+            looked = await self._look(Looking(depth, NEWEST, MOST, self._begins()), past)
             found.update(self._remember(looked.others))
             now = time.monotonic()
             rest = SELDOM * (now - began)

@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from duly.core.fairness import Candidate, Key, Room, choose, fair_share, well_served
 from duly.core.model import Event
-from duly.flow.scout import MORE, QUIET, Look, Scout
+from duly.flow.scout import MORE, QUIET, Begins, Look, Scout
 from duly.flow.turns import UNBOUNDED, Turns
 
 SPARE = 2
@@ -22,8 +22,8 @@ _key = attrgetter("tenant", "destination")
 class Sharing:
     """For one kind of events: heads, or all others."""
 
-    def __init__(self, look: Look, turns: Turns) -> None:
-        self._scout, self._turns = Scout(look), turns
+    def __init__(self, look: Look, begins: Begins, turns: Turns) -> None:
+        self._scout, self._turns = Scout(look, begins), turns
         self._served: dict[str, set[Key]] = {}  # in lanes with a backlog: those who get their share of what is oldest
         self.limited: set[str] = set()  # lanes in which what is oldest may not be what may start
 

@@ -150,7 +150,8 @@ class Statements(ScheduleStatements, UserStatements, TargetStatements, DeadLette
 
     def looking(self, where: Looking) -> Columns:
         """A row for each lane."""
-        return {"lane": list(where.depth), "depth": list(where.depth.values())}
+        since = [where.since.get(lane) for lane in where.depth]
+        return {"lane": list(where.depth), "depth": list(where.depth.values()), "since": since}
 
     def looking_past(self, where: Looking, known: Collection[Key]) -> dict[str, Any]:
         keys: Columns = {"tenant": [key[0] for key in known], "destination": [key[1] or "" for key in known]}

@@ -165,7 +165,7 @@ count(*) FILTER (WHERE oldest) AS examined
 -- flood as far as it is told to, and tells how far it has come. The answer is a row for each lane: arrays are read
 -- quickly.
 SELECT room.lane, ids[1 : :many], tenants[1 : :many], destinations[1 : :many], instants[1 : :many], examined
-FROM unnest(:lane::text[], :depth::int[]) AS room (lane, depth)
+FROM unnest(:lane::text[], :depth::int[], :since::timestamptz[]) AS room (lane, depth, since)
 CROSS JOIN LATERAL (
     SELECT {looked}
     FROM (
@@ -173,14 +173,15 @@ CROSS JOIN LATERAL (
          WHERE lane = room.lane AND unsettled = 0 AND NOT head AND ready <= {now} ORDER BY ready DESC LIMIT :near)
         UNION ALL
         (SELECT id, tenant, destination, ready, true, {others} FROM duly.events
-         WHERE lane = room.lane AND unsettled = 0 AND NOT head AND ready <= {now} ORDER BY ready LIMIT room.depth)
+         WHERE lane = room.lane AND unsettled = 0 AND NOT head AND ready <= {now}
+           AND ready >= coalesce(room.since, '-infinity') ORDER BY ready LIMIT room.depth)
     ) AS windows
 ) AS found
 
 -- name: look_at_heads (read)
 -- The same among heads.
 SELECT room.lane, ids[1 : :many], tenants[1 : :many], destinations[1 : :many], instants[1 : :many], examined
-FROM unnest(:lane::text[], :depth::int[]) AS room (lane, depth)
+FROM unnest(:lane::text[], :depth::int[], :since::timestamptz[]) AS room (lane, depth, since)
 CROSS JOIN LATERAL (
     SELECT {looked}
     FROM (
@@ -188,7 +189,8 @@ CROSS JOIN LATERAL (
          WHERE lane = room.lane AND head AND ready <= {now} ORDER BY ready DESC LIMIT :near)
         UNION ALL
         (SELECT id, tenant, destination, ready, true, {others} FROM duly.events
-         WHERE lane = room.lane AND head AND ready <= {now} ORDER BY ready LIMIT room.depth)
+         WHERE lane = room.lane AND head AND ready <= {now}
+           AND ready >= coalesce(room.since, '-infinity') ORDER BY ready LIMIT room.depth)
     ) AS windows
 ) AS found
 
