@@ -30,7 +30,7 @@ class Claimer:
 
     async def claim(self, limit: int) -> list[Event]:
         room = dict.fromkeys(self._duly.routes(), limit)
-        return await self._claims.take(room)
+        return [event async for events in self._claims.take(room) for event in events]
 
     async def claim_heads(self, limit: int) -> list[Event]:
         room = dict.fromkeys(self._duly.routes(), limit)

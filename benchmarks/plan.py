@@ -18,6 +18,7 @@ WORKLOADS = (
     "schedules",
     "users",
     "webhooks",
+    "tenants",
 )
 
 
@@ -45,6 +46,8 @@ class Sizes:
     birthdays: int = 40_000  # on the busiest morning
     minute: int = 60  # seconds over which they are spread
     webhooks: int = 20_000
+    flood: int = 200_000  # due events of one tenant
+    quiet: int = 10  # events a second of another
     repeat: int = 3
     thorough: bool = True  # or leave out what peers use while idle, and slow ones with two processes
 
@@ -68,6 +71,7 @@ QUICK = Sizes(
     birthdays=2000,
     minute=10,
     webhooks=2000,
+    flood=50_000,
     repeat=1,
     thorough=False,
 )
@@ -193,6 +197,12 @@ def _webhooks(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
         yield Case("webhooks", name, (sizes.webhooks,), store)
 
 
+def _tenants(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
+    for name, store in (("duly", ""), ("duly_sqlite", ", SQLite")):
+        for flood, beside in ((0, "alone"), (sizes.flood, f"beside {sizes.flood:,} due events of another tenant")):
+            yield Case("quiet", name, (flood, sizes.quiet, 10), f"{beside}{store}")
+
+
 _PLANS = {
     "insert": _insert,
     "drain": _drain,
@@ -205,6 +215,7 @@ _PLANS = {
     "schedules": _schedules,
     "users": _users,
     "webhooks": _webhooks,
+    "tenants": _tenants,
 }
 
 

@@ -20,7 +20,20 @@ class Table:
 
 
 def tables(results: Results) -> list[Table]:
-    own = (_claim, _claimers, _memory, _rules, _changes, _due, _catch_up, _import_users, _morning, _webhooks, _targets)
+    own = (
+        _claim,
+        _claimers,
+        _memory,
+        _rules,
+        _changes,
+        _due,
+        _catch_up,
+        _import_users,
+        _morning,
+        _webhooks,
+        _quiet,
+        _targets,
+    )
     made = [make(results) for make in (_insert, _drain, _lateness, _idle, *own)]
     return [table for table in made if table.rows]
 
@@ -151,6 +164,17 @@ def _morning(results: Results) -> Table:
         **_COSTS,
     }
     return _table(results, "morning", "The busiest morning: birthdays, one worker", columns, label_first=True)
+
+
+def _quiet(results: Results) -> Table:
+    columns = {
+        "p50 ms": _ms("p50_ms"),
+        "p99 ms": _ms("p99_ms"),
+        "max ms": _ms("max_ms"),
+        "of so many": _plain("beside", 0),
+        "the other's events/s": lambda row: _rate(row) if row.numbers[0] else "–",
+    }
+    return _table(results, "quiet", "A quiet tenant beside a flooding one, one worker", columns, label_first=True)
 
 
 def _version(results: Results, library: str) -> str:

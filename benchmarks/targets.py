@@ -107,6 +107,11 @@ def _webhooks(results: Results) -> Iterator[Verdict]:
     yield _judged(row, "webhooks through the engine", "bare_percent", target, lambda value: value >= 60, "{:.0f} %")
 
 
+def _quiet(results: Results) -> Iterator[Verdict]:
+    row = next((row for row in results.of("quiet") if row.runs and row.numbers[0] and row.peer == "duly"), None)
+    yield _under(row, f"a quiet tenant, {row.label if row else 'beside a flood'}, p99", P99, 250, "ms")
+
+
 _JUDGES = {
     "drain": _drain,
     "insert": _insert,
@@ -120,6 +125,7 @@ _JUDGES = {
     "import_users": _import_users,
     "morning": _morning,
     "webhooks": _webhooks,
+    "quiet": _quiet,
 }
 
 

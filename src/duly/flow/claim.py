@@ -1,7 +1,7 @@
 """Take what is ready, oldest first, one second late or one week late. Recovery is this and nothing else."""
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
 
@@ -99,21 +99,19 @@ class Claims:
         """When there is something to take."""
         return await self._frontier.horizon(self._store, lanes, self.events.limited)
 
-    async def take(self, room: Mapping[str, int]) -> list[Event]:
-        """Events that are this worker's until the lease ends, at most so many of each lane."""
-        taken: list[Event] = []
+    async def take(self, room: Mapping[str, int]) -> AsyncIterator[list[Event]]:
+        """Events that are this worker's until the lease ends, as they come, at most so many of each lane."""
         rest = dict(room)
         for lane, free in room.items():
             if chosen := await self.events.choose(lane, free):
                 these = await self._take_these(chosen, [lane], free)
-                taken += these
                 rest[lane] -= len(these)
+                yield self._told(these)
         rest = {lane: free for lane, free in rest.items() if free > 0 and lane not in self.events.limited}
         if rest:
             oldest = await self._frontier.claim(self._store, *self._claimant, rest)
             self.events.taken_oldest(oldest, rest)
-            taken += oldest
-        return self._told(taken)
+            yield self._told(oldest)
 
     async def take_heads(self, room: Mapping[str, int]) -> Succeeded:
         """The same with heads. Their successors are planned already."""

@@ -39,11 +39,11 @@ class Room:
         """The load at which there is room again."""
         return self._concurrency + self._ahead - self.worth
 
-    def claimed(self, many: int, *, backlog: bool) -> None:
-        """Read further ahead while what was read is started quickly, and less far when it lies waiting."""
+    def claimed(self, many: int, *, backlog: bool, left: bool) -> None:
+        """Read further ahead while what was read is started quickly, and less far when some of it was left."""
         took = time.monotonic() - self._last.at
         if 2 * (self._pool.finished - self._last.finished) >= self._last.many and took < QUICK and backlog:
             self._ahead = min(2 * self._batch_size, max(2 * self._ahead, self._concurrency))
-        elif self._pool.turns.startable and took > SLOW:
+        elif left and took > SLOW:
             self._ahead //= 2
         self._last = Claimed(time.monotonic(), many, self._pool.finished)

@@ -274,19 +274,22 @@ class Worker:
         room = share(self._lanes, free, self._busy) if len(self._lanes) <= free else self._in_turn(free)
         # Heads have half of the room, and all else what is left, so that neither keeps the other waiting.
         half = {lane: (free + 1) // 2 for lane, free in room.items()}
-        heads = await self._claim_heads(half) if time.monotonic() >= self._heads_at else []
-        taken = Counter(event.lane for event in heads)
+        left = self._pool.turns.startable > 0
+        events = await self._claim_heads(half) if time.monotonic() >= self._heads_at else []
+        taken = Counter(event.lane for event in events)
         full = {lane for lane, count in taken.items() if count >= half[lane]}
         rest = {lane: free - taken[lane] for lane, free in room.items() if free > taken[lane]}
-        events = heads + (await self._claims.take(rest) if rest else [])
+        self._start(events)
+        async for more in self._claims.take(rest):
+            self._start(more)
+            events += more
         taken = Counter(event.lane for event in events)
         full |= {lane for lane, count in taken.items() if count >= room[lane]}
         self._busy = frozenset(full) | (self._busy - set(room))
         self._held_up = self._claims.waiting()
         self._in_vain = 0 if events else self._in_vain + 1
         if events:
-            self._room.claimed(len(events), backlog=bool(self._busy))
-            self._start(events)
+            self._room.claimed(len(events), backlog=bool(self._busy), left=left)
         return events
 
     async def _claim_heads(self, room: Mapping[str, int]) -> list[Event]:
@@ -349,8 +352,9 @@ class Worker:
     # -- one attempt
 
     def _start(self, events: list[Event]) -> None:
-        self._passes.begin()
-        self._pool.start(events)
+        if events:
+            self._passes.begin()
+            self._pool.start(events)
 
     def _attempt(self, event: Event, route: Route) -> Coroutine[Any, Any, Outcome | None]:
         if route.transactional:
