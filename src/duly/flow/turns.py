@@ -88,7 +88,7 @@ class Turns:
     @property
     def holds_back(self) -> bool:
         """Whether something waits for more than a free place."""
-        return self.limited and len(self) > self.startable
+        return len(self) > self.startable
 
     def keys(self) -> set[Key]:
         """Whose events are here."""
