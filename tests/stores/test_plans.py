@@ -18,11 +18,12 @@ from duly.core.lifecycle import DELIVERED
 from duly.core.model import Claim, Settlement, Status, Verdict
 from duly.core.specs import ErrorLike, Everything, OfTenant
 from duly.flow.ids import new_id
+from duly.ports import Looking
 from duly.stores.migrations import migrations
 from duly.stores.queries import load
 from duly.testing import ManualClock
 from duly.wiring import open_store
-from tests.make import HOUR, LANE, LEASE, completed, failed, make_head, make_new, make_schedule, make_user
+from tests.make import HOUR, LANE, LEASE, completed, failed, given_back, make_head, make_new, make_schedule, make_user
 
 FINISHED = """
 INSERT INTO duly.events (id, tenant, type, lane, status, due, version, attempts, payload, created, claimed, executed,
@@ -161,6 +162,18 @@ async def the_path(tx: Any) -> AsyncIterator[tuple[str, set[str], int]]:
     yield "horizon", {"events_fresh", "events_leased"}, 3
     assert len(await tx.claim_alone("w2", [LANE, "handler:other"], LEASE)) == 1
     yield "claim_alone", {"events_leased"}, 1
+    for many in (10, 1000):
+        looked = await tx.look(Looking({LANE: many, "handler:other": many}, 10, many), [("default", None)])
+        assert (looked.others, looked.examined) == ([], {LANE: many, "handler:other": 0})
+        yield f"look {many}", {"events_fresh"}, many + 10
+        looked = await tx.look(Looking({LANE: 0}, many, many), [("somebody", None)])
+        ids = [one.id for one in looked.others]
+        yield f"look at the newest {many}", {"events_fresh"}, many
+        events = await tx.claim_these("w1", ids, [LANE], many, LEASE)
+        assert len(events) == many
+        yield f"claim_these {many}", {"events_pkey"}, many
+        await tx.settle([given_back(event) for event in events], "w1")
+        yield f"give {many} back", {"events_pkey"}, many
     for many, verdict in product((10, 1000), (completed, failed)):
         events = await tx.claim("w1", {LANE: many, "handler:other": many}, LEASE)
         assert len(events) == many
@@ -176,6 +189,11 @@ async def the_path(tx: Any) -> AsyncIterator[tuple[str, set[str], int]]:
     schedule = make_schedule()
     await tx.plant([make_head(schedule)])
     yield "plant", set(), 1
+    looked = await tx.look_at_heads(Looking({LANE: 100}, 10, 100), [])
+    assert looked.examined == {LANE: 1}
+    yield "look_at_heads", set(), 2  # with a single head, one index is as good as another
+    assert len((await tx.these_heads([looked.others[0].id], [LANE], 10)).heads) == 1
+    yield "these_heads", {"events_pkey"}, 1
     assert await tx.head(schedule.series)
     yield "head", {"events_head"}, 1
     assert await tx.taken([("schedule:old", "101"), (schedule.series, "never")])
@@ -436,6 +454,10 @@ INDEXES = {
     "claim_alone": {"events_leased"},
     "horizon": {"events_fresh", "events_heads", "events_leased"},
     "due_heads": {"events_heads"},
+    "look": {"events_fresh"},
+    "look_at_heads": {"events_heads"},
+    "claim_these": {"sqlite_autoindex_events_1"},
+    "these_heads": {"sqlite_autoindex_events_1"},
     "reserved_heads": {"sqlite_autoindex_events_1"},
     "fire": {"sqlite_autoindex_events_1"},
     "reserve": {"events_fresh", "events_heads", "sqlite_autoindex_events_1"},
@@ -521,5 +543,67 @@ async def test_statistics_from_before_the_claims_mislead_nobody(
                     compared[f"{name} on {kind.__name__}"] = sum(removed)
         assert len(compared) == 6
         assert max(compared.values()) <= 1000, compared
+    finally:
+        await store.close()
+
+
+# -- what a fair claim costs
+
+
+FLOOD = 20_000
+
+
+@pytest.mark.parametrize("kind", ["events", "heads"])
+@pytest.mark.timeout(60)
+async def test_a_look_costs_the_same_however_many_tenants_there_are(
+    new_postgres: Callable[[], str], clock: ManualClock, kind: str
+) -> None:
+    pages: dict[int, list[int]] = {}
+    for tenants in (10, 10_000):
+        store = open_store(read_settings({}, database_url=new_postgres()), clock)
+        await store.open(migrate=True)
+        try:
+            events = [make_new(tenant=f"tenant {n % tenants:05}") for n in range(FLOOD)]
+            if kind == "heads":
+                events = [make_head(make_schedule(tenant=event.tenant)) for event in events]
+            async with store.begin() as tx:
+                await (tx.plant(events) if kind == "heads" else tx.add(events))
+            async with watched(store.begin(), "force_generic_plan") as (tx, plans):
+                look = tx.look_at_heads if kind == "heads" else tx.look
+                await look(Looking({LANE: 4000}, 500, 2000), [("tenant 00001", None)])
+                await tx.execute("RESET search_path")
+                ids = [event.id for event in events[::20]]
+                if kind == "heads":
+                    assert len((await tx.these_heads(ids, [LANE], 1000)).heads) == 1000
+                else:
+                    assert len(await tx.claim_these("w1", ids, [LANE], 1000, LEASE)) == 1000
+                await tx.execute("RESET search_path")
+            shown = [plan for plan in plans.told if plan["Shared Hit Blocks"] > 10]
+            pages[tenants] = [plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] for plan in shown[:2]]
+        finally:
+            await store.close()
+    few, many = pages[10], pages[10_000]
+    assert len(few) == len(many) == 2
+    assert all(abs(a - b) <= 0.1 * a for a, b in zip(few, many, strict=True)), pages
+
+
+async def test_a_look_through_a_flood_steps_over_each_of_it_once(
+    new_postgres: Callable[[], str], clock: ManualClock
+) -> None:
+    """A hundred thousand of one tenant at one instant, and one of another in the middle."""
+    store = open_store(read_settings({}, database_url=new_postgres()), clock)
+    await store.open(migrate=True)
+    try:
+        quiet = make_new(tenant="quiet")
+        await store.add([make_new() for _ in range(50_000)])
+        await store.add([quiet])
+        await store.add([make_new() for _ in range(50_000)])
+        async with watched(store.begin(), "force_generic_plan") as (tx, plans):
+            looked = await tx.look(Looking({LANE: 200_000}, 0, 10), [("default", None)])
+            await tx.execute("RESET search_path")
+        assert [one.id for one in looked.others] == [quiet.id]
+        assert looked.examined == {LANE: 100_001}
+        stepped = [node for node in plans.nodes() if node.get("Index Name") == "events_fresh"]
+        assert sum(node["Actual Rows"] * node["Actual Loops"] for node in stepped) == 100_001
     finally:
         await store.close()
