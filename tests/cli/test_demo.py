@@ -6,14 +6,18 @@ import pty
 import re
 import signal
 import sys
+from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from duly import Status
-from tests.cli.conftest import Spawn, looking, wait_until
+from duly.edges.cli.demo_receiver import Arrival, Receiver
+from duly.inbox import Inbox
+from tests.cli.conftest import Shell, Spawn, looking, wait_until
 
 URL = "sqlite:///duly-demo.db"
 
@@ -38,6 +42,10 @@ def test_the_demo_ends_by_itself_and_shows_timers_a_schedule_birthdays_and_retri
     )
     assert re.search(greeting, demo.output)
     assert demo.output.count("Katsuko") == 1
+    sent = [line[1] for line in lines if line[2] == "order.shipped"]
+    assert Counter(sent) == {"got": 4, "failed": 1, "fired": 3}
+    assert demo.output.count("signature good") == 4
+    assert demo.output.count("answered 503") == 1
     assert (tmp_path / "duly-demo.db").exists()
 
 
@@ -77,7 +85,37 @@ def test_the_demo_runs_on_the_database_it_is_given_and_tells_programs_in_json(
     assert demo.wait() == 0
     lines = [json.loads(line) for line in demo.output.splitlines()]
     assert {"said", "fired", "failed"} <= {line["act"] for line in lines}
+    assert any("receiver on http://127.0.0.1:" in line["text"] for line in lines)
     assert not list(tmp_path.glob("*.db"))
+
+
+def test_without_what_sends_webhooks_the_demo_goes_without(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duly.edges.cli.demo.find_spec", lambda _: None)
+    done = shell("demo", "--for", "2s")
+    assert (done.code, done.err) == (0, "")
+    assert "tea.ready" in done.out
+    assert "webhooks" not in done.out
+
+
+def test_a_key_that_cannot_be_used_is_not_blamed_on_the_database(shell: Shell) -> None:
+    shell.set(DULY_SECRET_KEY="short")
+    done = shell("demo")
+    assert done.code == 2
+    assert "DULY_SECRET_KEY" in done.err
+    assert "--db" not in done.err
+
+
+async def test_the_receiver_takes_only_what_is_signed_and_each_once() -> None:
+    heard: list[Arrival] = []
+    body = b'{"type": "order.shipped", "timestamp": "2026-12-01T09:00:00Z", "data": "order 5"}'
+    async with Receiver(heard.append) as receiver, aiohttp.ClientSession() as session:
+        for secret, status in (("whsec_" + "A" * 32, 401), (receiver.secret, 204), (receiver.secret, 204)):
+            async with session.post(receiver.url, data=body, headers=Inbox(secret).sign("7", body)) as answer:
+                assert answer.status == status
+    assert [(arrival.id, arrival.text) for arrival in heard] == [
+        ("7", "order 5, signature good"),
+        ("7", "order 5, signature good, again: dropped, as its id is known"),
+    ]
 
 
 def test_ctrl_c_ends_the_demo_in_good_order(spawn: Spawn) -> None:

@@ -1,29 +1,40 @@
-"""``duly demo``: timers, a schedule, birthdays and a handler that fails twice, live; to be killed and started again."""
+"""``duly demo``: timers, a schedule, birthdays, webhooks and a handler that fails twice, live; to be killed and started
+again."""
 
 import asyncio
 import contextlib
 import logging
 import sys
 from collections import Counter
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import Annotated, NamedTuple
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cyclopts import App, Parameter
 
+from duly.config import read_settings
 from duly.core.durations import parse_duration
 from duly.core.model import Event, Status, Timer
 from duly.core.retry import Retry
 from duly.core.rules import every
+from duly.core.secrets import Keys
 from duly.core.specs import InStatus, OneOf
+from duly.core.targets import webhook
 from duly.core.zones import to_wall
 from duly.edges.cli.demo_views import Lines, Screen, View
 from duly.edges.cli.invocation import Hidden
-from duly.errors import BadSetting, Invalid, Misuse, NotFound, Problem, StoreUnavailable
+from duly.errors import BadSetting, Conflict, Invalid, Misuse, NotFound, Problem, StoreUnavailable
 from duly.flow.admin import MOST
 from duly.wiring import Duly
 
+if TYPE_CHECKING:
+    from duly.edges.cli.demo_receiver import Receiver
+
 TENANT = "demo"
+RECEIVER = "receiver"
 DATABASE = "sqlite:///duly-demo.db"
+KEY = Keys("what the demo keeps secret is for everybody to see")  # where there is no DULY_SECRET_KEY
 LEASE = timedelta(seconds=3)  # short, so that what a crash interrupted is back soon
 ROUND = timedelta(seconds=15)
 UNWATCHED = timedelta(seconds=15)
@@ -62,7 +73,7 @@ def demo(
 ) -> None:
     """Watch events fire, kill it, start it again: nothing is lost.
 
-    It keeps its events in duly-demo.db in the current folder.
+    It keeps its events in duly-demo.db in the current folder, and receives its own webhooks on this host.
     """
     if invocation.app:
         raise Misuse("the demo brings its own handlers: leave --app out")
@@ -78,8 +89,17 @@ def demo(
 
 def _duly(url: str, view: View) -> Duly:
     try:
-        duly = Duly(url, lease=LEASE, poll_interval=timedelta(seconds=1), shutdown_grace=timedelta(seconds=1))
+        duly = Duly(
+            url,
+            lease=LEASE,
+            poll_interval=timedelta(seconds=1),
+            shutdown_grace=timedelta(seconds=1),
+            secret_key=read_settings(database_url=url).secret_key or KEY,
+            webhook_allow="127.0.0.0/8",
+        )
     except BadSetting as error:
+        if error.name != "DULY_DATABASE_URL":
+            raise
         raise Misuse(f"--db {url!r} cannot be used: expected {error.allowed}") from None
 
     @duly.on("tea.ready")
@@ -112,16 +132,19 @@ def _when(event: Event, following: Event | None) -> str:
     return said if following is None else f"{said}; the next is planned for {following.local:%Y-%m-%d %H:%M:%S}"
 
 
-def _round() -> list[Timer]:
+def _round(*, webhooks: bool) -> list[Timer]:
     """What the demo plans at its start, and again every 15 seconds."""
 
-    def timer(seconds: float, type: str, payload: str, retry: Retry) -> Timer:
-        return Timer(timedelta(seconds=seconds), type, payload, tenant=TENANT, retry=retry)
+    def timer(seconds: float, type: str, payload: str, retry: Retry, target: str | None = None) -> Timer:
+        goes = None if target is None else webhook(target=target)
+        return Timer(timedelta(seconds=seconds), type, payload, tenant=TENANT, target=goes, retry=retry)
 
     retry = Retry(max_attempts=5, base=timedelta(seconds=1), factor=2, cap=timedelta(seconds=2))
+    orders = (5, 8, 11) if webhooks else ()
     return [
+        *(timer(seconds, "order.shipped", f"order {seconds}", retry, RECEIVER) for seconds in orders),
         timer(1, "tea.ready", "green tea", retry),
-        timer(2, "payment.charge", "order 7", retry),
+        timer(2, "payment.charge", "order 5", retry),
         timer(3, "report.build", "takes 3 s", retry),
         timer(4, "tea.ready", "oolong", retry),
         timer(6, "tea.ready", "black tea", retry),
@@ -131,15 +154,18 @@ def _round() -> list[Timer]:
 
 
 async def _run(duly: Duly, view: View, span: timedelta | None) -> None:
-    async with duly:
+    async with duly, _receiving(view) as receiver:
         counts, unfinished = await _counts(duly), await _unfinished(duly)
         now = await duly.store.now()
         with view:
-            view.welcome(counts, sum(event.due < now for event in unfinished))
+            view.welcome(counts, sum(event.due < now for event in unfinished), receiver.url if receiver else None)
             duly.observe(view.hear)
+            if receiver is not None:
+                await _introduce(duly, receiver)
             await duly.every("heartbeat", every("2s"), "heartbeat", "every 2 s", tenant=TENANT)
             await _invite(duly)
-            helpers = [asyncio.create_task(work) for work in (_plan_rounds(duly, span), _watch(duly, view))]
+            rounds = _plan_rounds(duly, span, webhooks=receiver is not None)
+            helpers = [asyncio.create_task(work) for work in (rounds, _watch(duly, view))]
             if span is not None:
                 asyncio.get_running_loop().call_later(span.total_seconds(), duly.stop)
             try:
@@ -151,6 +177,29 @@ async def _run(duly: Duly, view: View, span: timedelta | None) -> None:
             unfinished = await _unfinished(duly)
             view.look(unfinished, await duly.store.now())
         view.farewell(len(unfinished))
+
+
+@contextlib.asynccontextmanager
+async def _receiving(view: View) -> AsyncIterator["Receiver | None"]:
+    """Nobody, where what sends and receives webhooks is not installed."""
+    if not (find_spec("aiohttp") and find_spec("cryptography")):
+        yield None
+        return
+    from duly.edges.cli.demo_receiver import Receiver
+
+    async with Receiver(view.receive) as receiver:
+        yield receiver
+
+
+async def _introduce(duly: Duly, receiver: "Receiver") -> None:
+    """It has another port and another secret in each run. What waits for it goes wherever its name leads."""
+    with contextlib.suppress(Conflict, NotFound):
+        await duly.targets.enable(RECEIVER, tenant=TENANT)
+    try:
+        await duly.targets.put(RECEIVER, receiver.url, secret=receiver.secret, tenant=TENANT)
+    except Misuse:  # sealed with another key
+        await duly.targets.delete(RECEIVER, tenant=TENANT)
+        await duly.targets.put(RECEIVER, receiver.url, secret=receiver.secret, tenant=TENANT)
 
 
 async def _invite(duly: Duly) -> None:
@@ -174,12 +223,12 @@ async def _invite(duly: Duly) -> None:
         )
 
 
-async def _plan_rounds(duly: Duly, span: timedelta | None) -> None:
+async def _plan_rounds(duly: Duly, span: timedelta | None, *, webhooks: bool) -> None:
     """None is begun that could not end before the demo does."""
     left = span
     while left is None or left >= min(UNWATCHED, span or UNWATCHED):
         with contextlib.suppress(StoreUnavailable):
-            await duly.add_many(_round())
+            await duly.add_many(_round(webhooks=webhooks))
         await asyncio.sleep(ROUND.total_seconds())
         left = None if left is None else left - ROUND
 

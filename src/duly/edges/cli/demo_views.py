@@ -5,7 +5,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import msgspec
 from rich.console import Group, RenderableType
@@ -13,10 +13,14 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from duly.core.failure import first_line
 from duly.core.model import Event, Status
 from duly.edges.cli.output import STYLES, brief, counted, readable, screen, without_password
 from duly.edges.event_json import write_instant
 from duly.signals import Completed, DeadLettered, GivenBack, Interrupted, Retried, StoreDown, StoreUp
+
+if TYPE_CHECKING:
+    from duly.edges.cli.demo_receiver import Arrival
 
 COMING_UP = 6
 """Rows for what comes next; what has fired gets the rest of the terminal."""
@@ -30,6 +34,18 @@ class Told(NamedTuple):
     style: str
     event: Event | None
     text: str
+    arrival: "Arrival | None" = None
+
+    @property
+    def id(self) -> str | None:
+        """Of the event that it is about."""
+        about = self.event or self.arrival
+        return None if about is None else about.id
+
+    @property
+    def type(self) -> str:
+        about = self.event or self.arrival
+        return "" if about is None else about.type
 
 
 def tell(signal: Any) -> Told | None:
@@ -39,9 +55,10 @@ def tell(signal: Any) -> Told | None:
             executed = event.due + signal.late
             return Told(executed, "fired", "green", event, _fired(event, executed))
         case Retried(event, error, wait):
-            return Told(now, "failed", "red", event, f"try {event.attempt}, again in {brief(wait)}: {error}")
+            said = f"try {event.attempt}, again in {brief(wait)}: {first_line(error)}"
+            return Told(now, "failed", "red", event, said)
         case DeadLettered(event, error):
-            return Told(now, "gave up", "bold red", event, error)
+            return Told(now, "gave up", "bold red", event, first_line(error))
         case Interrupted(event):
             return Told(now, "found", "yellow", event, "a crash interrupted it: delivering it again, alone")
         case GivenBack(event, reason):
@@ -85,10 +102,12 @@ class View:
     def __exit__(self, *_: object) -> None:
         """Nothing to put away."""
 
-    def welcome(self, counts: Mapping[Status, int], overdue: int) -> None:
-        """What an earlier run left."""
+    def welcome(self, counts: Mapping[Status, int], overdue: int, receiver: str | None) -> None:
+        """What an earlier run left, and who listens."""
         self._counts.update(counts)
         self.say(self._greeting(overdue))
+        if receiver is not None:
+            self.say(f"Orders go as signed webhooks to a receiver on {receiver}")
         self.say(self._invitation())
 
     def hear(self, signal: Any) -> None:
@@ -104,6 +123,10 @@ class View:
             case DeadLettered():
                 self._counts[Status.FAILED] += 1
         self.show(told)
+
+    def receive(self, arrival: "Arrival") -> None:
+        """What came out at the other end."""
+        self.show(Told(datetime.now(UTC), "got", "magenta", None, arrival.text, arrival))
 
     def farewell(self, waiting: int) -> None:
         self.say(
@@ -160,11 +183,10 @@ class Lines(View):
         self._remarks[event.id] = remark
 
     def show(self, told: Told) -> None:
-        event = told.event
-        if event is not None and event.id in self._remarks:
-            told = told._replace(text=f"{told.text}: {self._remarks.pop(event.id)}")
+        if told.event is not None and told.id in self._remarks:
+            told = told._replace(text=f"{told.text}: {self._remarks.pop(told.event.id)}")
         if self._json:
-            about = {} if event is None else {"event": event.id, "type": event.type}
+            about = {} if told.id is None else {"event": told.id, "type": told.type}
             self._print_json({"at": write_instant(told.at), "act": told.act, **about, "text": told.text})
         else:
             self._console.print(_line(told), soft_wrap=True)
@@ -224,10 +246,8 @@ class Screen(View):
     def _just_fired(self, rows: int) -> Table:
         drawn = _grid("JUST NOW")
         for told in list(self._told)[-rows:][::-1]:
-            kind = readable(told.event.type) if told.event else ""
-            drawn.add_row(
-                f"{told.at:%H:%M:%S}", kind, Text.assemble((f"{told.act:<6}", told.style), "  ", readable(told.text))
-            )
+            said = Text.assemble((f"{told.act:<6}", told.style), "  ", readable(told.text))
+            drawn.add_row(f"{told.at:%H:%M:%S}", readable(told.type), said)
         return _filled(drawn, rows)
 
     def _footer(self) -> Text:
@@ -261,21 +281,21 @@ def _soonest(event: Event) -> tuple[bool, datetime]:
 
 def _waiting(event: Event, now: datetime) -> tuple[Text, str, Text]:
     what = Text(readable(_what(event)))
+    if event.destination is not None:
+        what.append(f" → {readable(event.destination)}", "dim")
     if event.status is Status.PROCESSING:
         gone = event.ready is not None and event.ready < now
         since = "" if event.claimed is None else f" for {brief(now - event.claimed)}"
         what.append("  interrupted by a crash" if gone else f"  running{since}", "yellow")
         return Text("…" if gone else "now", "yellow"), event.type, what
     if event.attempts:
-        what.append(
-            f"  try {event.attempt} of {event.retry.max_attempts}, after {readable(event.last_error or '')}", "red"
-        )
+        error = readable(first_line(event.last_error or ""))
+        what.append(f"  try {event.attempt} of {event.retry.max_attempts}, after {error}", "red")
     wait = (event.ready or event.due) - now
     left = brief(wait) if wait > timedelta(hours=1) else f"{max(0.0, wait.total_seconds()):.1f} s"
     return Text(left.rjust(7), "cyan"), event.type, what
 
 
 def _line(told: Told) -> Text:
-    kind = readable(told.event.type) if told.event else ""
-    at = f"{told.at:%H:%M:%S.%f}"[:-3]
-    return Text.assemble(f"{at}  ", (f"{told.act:<8}", told.style), f"  {kind:<14}  {readable(told.text)}")
+    at, type = f"{told.at:%H:%M:%S.%f}"[:-3], readable(told.type)
+    return Text.assemble(f"{at}  ", (f"{told.act:<8}", told.style), f"  {type:<14}  {readable(told.text)}")
