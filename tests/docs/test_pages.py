@@ -60,7 +60,7 @@ def test_the_settings_table_has_each_setting_with_its_default() -> None:
     for name in fields:
         default, allowed, _ = rows[f"DULY_{name.upper()}"]
         value = getattr(defaults, name)
-        written = format_duration(value) if isinstance(value, timedelta) else str(value if value is not None else "–")
+        written = format_duration(value) if isinstance(value, timedelta) else str(value) if value else "–"
         written = value.isoformat("minutes") if isinstance(value, time) else written
         assert default == written, name
         if name in _SPANS:
@@ -87,6 +87,7 @@ def test_the_table_of_the_history_has_every_word_that_the_code_writes() -> None:
     """The words stand in the queries, in what `judge` and `decide` return, and in what flow passes on."""
     source = Path(duly.__file__).parent
     written, of_schedules, of_users = {Drop("", 1, None).act}, set(), {"created"}  # a user's row tells of that itself
+    of_targets: set[str] = set()
     subjects = {"schedule.id": of_schedules, "one.user.id": of_users, "user": of_users, "user.id": of_users}
     for queries in source.glob("stores/*/*.sql"):
         written |= set(re.findall(r"SELECT [\w.]+, (?:\{now\}|:now), '([a-z ]+)'", queries.read_text(encoding="utf-8")))
@@ -95,6 +96,9 @@ def test_the_table_of_the_history_has_every_word_that_the_code_writes() -> None:
             if not isinstance(call, ast.Call):
                 continue
             name = ast.unparse(call.func)
+            if module.name == "targets.py":
+                of_targets |= acts_of_targets(call, name)
+                continue
             place = {"tx.change": 1, "Verdict": 1, "_change": 2, "_dropped": 2, "_note": 2, "Reshaped": 2}.get(name)
             if place is not None and len(call.args) > place and isinstance(call.args[place], ast.Constant):
                 (of_schedules if name == "_note" else written).add(ast.literal_eval(call.args[place]))
@@ -105,6 +109,15 @@ def test_the_table_of_the_history_has_every_word_that_the_code_writes() -> None:
     assert written == {cells[0] for cells in table("docs/states.md", "The history")}
     assert of_schedules == {cells[0] for cells in table("docs/states.md", "The history of a schedule")}
     assert of_users == {cells[0] for cells in table("docs/states.md", "The history of a user")}
+    assert of_targets == {cells[0] for cells in table("docs/states.md", "The history of a target")}
+
+
+def acts_of_targets(call: ast.Call, name: str) -> set[str]:
+    if name == "self._note":
+        return {ast.literal_eval(call.args[3])}
+    rows = [row for row in ast.walk(call) if isinstance(row, ast.Tuple)] if name == "tx.note" else []
+    said = [node for row in rows for node in ast.walk(row.elts[1]) if isinstance(node, ast.Constant)]
+    return {node.value for node in said if isinstance(node.value, str)}
 
 
 def test_the_table_of_log_lines_has_what_should_be_watched() -> None:
@@ -115,7 +128,7 @@ def test_the_table_of_log_lines_has_what_should_be_watched() -> None:
     code = "".join(
         path.read_text(encoding="utf-8") for path in (source / "observers/logs.py", source / "flow/settle.py")
     )
-    made = set(re.findall(r"\"((?:event|schedule|handler|store|worker|settle)\.\w+)[\" ]", code))
+    made = set(re.findall(r"\"((?:event|schedule|target|handler|store|worker|settle)\.\w+)[\" ]", code))
     assert made - {"event.completed", "event.given_back"} == documented
 
 
