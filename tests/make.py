@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 
 from duly.core.lifecycle import DELIVERED, judge
-from duly.core.model import Event, Failed, NewEvent, Rejected, Schedule, Settlement, Status, Unreachable, lane_of
+from duly.core.model import Event, Failed, Held, NewEvent, Rejected, Schedule, Settlement, Status, Unreachable, lane_of
 from duly.core.recurrence import Occurrence, Rule, instant_name
 from duly.core.retry import DEFAULT, Retry, retry_text
 from duly.core.rules import every
 from duly.core.succession import head_of
+from duly.core.targets import destination_of
 from duly.core.users import User
 from duly.flow.ids import new_id
 from duly.testing import ManualClock
@@ -39,7 +40,12 @@ def make_new(
     """An event on its way to the store, due at the start of the test."""
     if "delay" not in fields:
         fields.setdefault("due", START)
-    defaults = {"id": new_id(), "tenant": "default", "lane": lane_of(type, target)}
+    defaults = {
+        "id": new_id(),
+        "tenant": "default",
+        "lane": lane_of(type, target),
+        "destination": destination_of(target),
+    }
     written = {"payload_json": _json(payload), "target_json": target and _json(target), "retry_json": retry_text(retry)}
     return NewEvent(type=type, **(defaults | written | fields))
 
@@ -78,6 +84,7 @@ def make_event(
         "scheduled": due if fields.get("series") else None,
         "timezone": "UTC" if fields.get("series") else None,
         "gated": False,
+        "destination": destination_of(target),
     }
     empty = dict.fromkeys(Event.__struct_fields__)
     return Event(**(empty | defaults | fields | {"type": type, "status": status, "due": due}))
@@ -125,6 +132,11 @@ def rejected(event: Event, error: str = "410") -> Settlement:
 
 def given_back(event: Event, reason: str = "stopping", *, after: timedelta = timedelta()) -> Settlement:
     return Settlement(event, judge(Unreachable(reason, after), event, 0))
+
+
+def held(event: Event, reason: str = "is parked: 503", *, parked: str | None = None) -> Settlement:
+    """Waits for its destination, or for another thing that is parked."""
+    return Settlement(event, judge(Held(parked or event.destination or "", reason), event, 0))
 
 
 def _json(value: Any) -> str:

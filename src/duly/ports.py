@@ -338,6 +338,9 @@ class TargetStatements(Protocol):
     async def unpark(self, tenant: str, destination: str) -> datetime | None:
         """It is open again, and what waits for it is being released; since when it was parked, if it was."""
 
+    async def reopen(self, tenant: str, destination: str) -> datetime | None:
+        """The same for one that answers; not where it takes a person."""
+
     async def probe_now(self, tenant: str, destination: str) -> bool: ...
 
     async def unparking(self) -> list[tuple[str, str, bool]]:
@@ -356,7 +359,10 @@ class TargetStatements(Protocol):
     async def claim_probe(
         self, tenant: str, destination: str, lanes: Sequence[str], worker: str, lease: timedelta
     ) -> list[Event]:
-        """Claim the oldest event that waits for a destination."""
+        """Claim the oldest event that is due and waits for a destination."""
+
+    async def is_awaited(self, tenant: str, destination: str) -> bool:
+        """Whether any event that is due waits for a destination."""
 
 
 class DeadLetterStatements(Protocol):

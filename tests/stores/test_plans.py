@@ -89,6 +89,7 @@ class Plans:
             "events",
             "journal",
             "users",
+            "destinations",
         }:  # the one schedule there is may well be found by looking
             yield f"scans {scanned}"
         pages = sum(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] for plan in self.told)

@@ -180,7 +180,7 @@ class Destinations:
     async def _open(self, tenant: str, destination: str) -> None:
         with contextlib.suppress(StoreUnavailable):  # others tell of that, and the next probe is not far
             now = await self._store.now()
-            since = await self._store.unpark(tenant, destination)
+            since = await self._store.reopen(tenant, destination)
             self._directory.forget(tenant, destination)
             self._windows.pop((tenant, destination), None)
             if since is not None:

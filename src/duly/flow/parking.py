@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from duly.core.model import Event
-from duly.core.targets import whose_events
+from duly.core.targets import HTTP, WEBHOOK, whose_events
+from duly.errors import StoreUnavailable
 from duly.ports import Store
 
 FIRST, MOST = timedelta(seconds=30), timedelta(minutes=10)
@@ -30,12 +31,23 @@ async def look_after_parked(store: Store, lanes: Sequence[str], worker: str, lea
         if not to_be_tried:
             await open_again(store, tenant, destination, worker)
     probes: list[Event] = []
-    if not any(to_be_tried for _, _, to_be_tried in found):
+    if not any(to_be_tried for _, _, to_be_tried in found) or not {WEBHOOK, HTTP} & set(lanes):
         return probes
     for tenant, destination in await store.due_probes(FIRST, MOST):
-        async with store.begin() as tx:
-            tried_with = await tx.claim_probe(tenant, destination, lanes, worker, lease)
-            if not tried_with:  # nothing waits for it: the next event will show how it is
-                await tx.unpark(tenant, destination)
-        probes += tried_with
+        try:
+            probes += await _claim_probe(store, (tenant, destination), lanes, worker, lease)
+        except StoreUnavailable:
+            if not probes:
+                raise
+            break  # what is claimed is to be started
     return probes
+
+
+async def _claim_probe(
+    store: Store, parked: tuple[str, str], lanes: Sequence[str], worker: str, lease: timedelta
+) -> list[Event]:
+    async with store.begin() as tx:
+        tried_with = await tx.claim_probe(*parked, lanes, worker, lease)
+        if not tried_with and not await tx.is_awaited(*parked):  # the next event will show how it is
+            await tx.reopen(*parked)
+    return tried_with

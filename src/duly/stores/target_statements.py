@@ -85,7 +85,12 @@ class TargetStatements(Asking):
         return bool(await self.ask("park", tenant=tenant, destination=destination, reason=reason, wait=span))
 
     async def unpark(self, tenant: str, destination: str) -> datetime | None:
-        rows = await self.ask("unpark", tenant=tenant, destination=destination)
+        return self._since(await self.ask("unpark", tenant=tenant, destination=destination))
+
+    async def reopen(self, tenant: str, destination: str) -> datetime | None:
+        return self._since(await self.ask("reopen", tenant=tenant, destination=destination))
+
+    def _since(self, rows: Sequence[Any]) -> datetime | None:
         return self.read_instant(rows[0][1]) if rows else None
 
     async def probe_now(self, tenant: str, destination: str) -> bool:
@@ -126,6 +131,11 @@ class TargetStatements(Asking):
             lease=self.span(lease),
         )
         return self.read_claims(rows, worker, lease)
+
+    async def is_awaited(self, tenant: str, destination: str) -> bool:
+        begins = waits_for(destination)
+        [row] = await self.ask("is_awaited", tenant=tenant, destination=destination, begins=begins)
+        return bool(row[0])
 
     async def _hold(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
         values: Columns = {

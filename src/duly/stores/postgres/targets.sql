@@ -33,7 +33,7 @@ DELETE FROM duly.targets WHERE tenant = :tenant AND name = :target RETURNING id:
 -- And whether a URL is parked within an origin.
 SELECT wanted.tenant, wanted.destination, {known}, {target},
        EXISTS (SELECT FROM duly.destinations AS u WHERE u.tenant = wanted.tenant AND u.parked IS NOT NULL
-               AND u.destination > wanted.destination || '/' AND u.destination < wanted.destination || '0')
+               AND u.destination >= wanted.destination || '/' AND u.destination < wanted.destination || '0')
 FROM unnest(:tenant::text[], :destination::text[]) AS wanted (tenant, destination)
 LEFT JOIN duly.destinations AS d ON d.tenant = wanted.tenant AND d.destination = wanted.destination
 LEFT JOIN duly.targets AS t ON t.tenant = wanted.tenant AND t.name = wanted.destination
@@ -60,23 +60,25 @@ ON CONFLICT (tenant, destination) DO UPDATE SET concurrency = excluded.concurren
 RETURNING d.destination
 
 -- name: allow
--- A bucket of turns for each, which is full after a second, or when it has one.
+-- A bucket of turns for each, which is full after a second, or when it has one. In whole microseconds, as rates are
+-- read: no turn comes early. (What a clock was put back by is not waited for.)
 WITH bucket AS MATERIALIZED (
-    SELECT d.tenant, d.destination, d.rate, wanted.want,
-           greatest(coalesce(d.spent_until, {now} - 1 / d.rate * interval '1 second'),
-                    {now} - greatest(1, 1 / d.rate) * interval '1 second') AS base
+    SELECT d.tenant, d.destination, each.apart, wanted.want,
+           least({now}, greatest(coalesce(d.spent_until, {now} - each.apart * {us}),
+                                 {now} - greatest(1000000, each.apart) * {us})) AS base
     FROM unnest(:tenant::text[], :destination::text[], :want::int[]) AS wanted (tenant, destination, want)
     JOIN duly.destinations AS d ON d.tenant = wanted.tenant AND d.destination = wanted.destination
+    CROSS JOIN LATERAL (SELECT round(1000000 / d.rate)::bigint AS apart) AS each
     WHERE d.rate IS NOT NULL
     ORDER BY d.tenant, d.destination
     FOR UPDATE OF d
 ), granted AS (
-    SELECT *, least(want, floor(extract(epoch FROM {now} - base) * rate + 0.000001))::int AS turns FROM bucket
+    SELECT *, least(want, (extract(epoch FROM {now} - base) * 1000000)::bigint / apart)::int AS turns FROM bucket
 )
-UPDATE duly.destinations AS d SET spent_until = granted.base + granted.turns / granted.rate * interval '1 second'
+UPDATE duly.destinations AS d SET spent_until = granted.base + granted.turns * granted.apart * {us}
 FROM granted WHERE d.tenant = granted.tenant AND d.destination = granted.destination
 RETURNING d.tenant, d.destination, granted.turns,
-          (extract(epoch FROM d.spent_until + 1 / d.rate * interval '1 second' - {now}) * 1000000)::bigint
+          (extract(epoch FROM d.spent_until + granted.apart * {us} - {now}) * 1000000)::bigint
 
 -- name: park
 -- Nothing more is sent there. One that a person has to enable stays so, whoever else finds it down.
@@ -90,6 +92,12 @@ RETURNING d.destination
 -- name: unpark
 UPDATE duly.destinations SET parked = NULL, probe_at = NULL, probes = 0
 WHERE tenant = :tenant AND destination = :destination AND parked IS NOT NULL
+RETURNING destination, since
+
+-- name: reopen
+-- It answers. One that a person has to enable stays parked, whoever had sent something there before that was said.
+UPDATE duly.destinations SET parked = NULL, probe_at = NULL, probes = 0
+WHERE tenant = :tenant AND destination = :destination AND parked IS NOT NULL AND probe_at IS NOT NULL
 RETURNING destination, since
 
 -- name: probe_now
@@ -139,7 +147,7 @@ RETURNING d.tenant, d.destination
 WITH picked AS MATERIALIZED (
     SELECT id FROM duly.events
     WHERE tenant = :tenant AND destination = :destination AND held IS NOT NULL AND destination IS NOT NULL
-      AND starts_with(held, :begins) AND lane = ANY (:lanes::text[])
+      AND starts_with(held, :begins) AND lane = ANY (:lanes::text[]) AND due <= {now}
     ORDER BY due LIMIT 1 FOR UPDATE SKIP LOCKED
 )
 UPDATE duly.events AS e
@@ -147,6 +155,11 @@ SET status = 'PROCESSING', version = version + 1, unsettled = unsettled + 1, wor
     held = NULL, ready = {now} + :lease::bigint * {us}
 WHERE id = ANY (ARRAY(SELECT id FROM picked))
 RETURNING {claimed}, (SELECT {micros})
+
+-- name: is_awaited (read)
+SELECT EXISTS (SELECT FROM duly.events
+               WHERE tenant = :tenant AND destination = :destination AND held IS NOT NULL AND destination IS NOT NULL
+                 AND starts_with(held, :begins) AND due <= {now})
 
 -- name: hold_claimed
 -- Claims whose destination is parked wait for that to end. Its row is locked, for shared use: whoever ends the parking

@@ -56,7 +56,7 @@ FROM jsonb_each(:rows) WHERE true
 ON CONFLICT (tenant, key) WHERE key IS NOT NULL AND status <> 'CANCELLED' DO UPDATE
 SET type = excluded.type, lane = excluded.lane, due = excluded.due, ready = excluded.ready,
     payload = excluded.payload, target = excluded.target, retry = excluded.retry,
-    correlation_id = excluded.correlation_id, destination = excluded.destination
+    correlation_id = excluded.correlation_id, destination = excluded.destination, held = NULL
 WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0
   AND (old.type, old.due, old.payload, coalesce(old.target, ''), coalesce(old.retry, ''), coalesce(old.correlation_id, ''))
       <> (excluded.type, excluded.due, excluded.payload, coalesce(excluded.target, ''), coalesce(excluded.retry, ''),

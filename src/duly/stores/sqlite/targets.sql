@@ -33,7 +33,7 @@ DELETE FROM targets WHERE tenant = :tenant AND name = :target RETURNING id
 -- And whether a URL is parked within an origin.
 SELECT value ->> 0, value ->> 1, {known}, {target},
        EXISTS (SELECT 1 FROM destinations AS u WHERE u.tenant = value ->> 0 AND u.parked IS NOT NULL
-               AND u.destination > value ->> 1 || '/' AND u.destination < value ->> 1 || '0') FROM json_each(:rows)
+               AND u.destination >= value ->> 1 || '/' AND u.destination < value ->> 1 || '0') FROM json_each(:rows)
 LEFT JOIN destinations AS d ON d.tenant = value ->> 0 AND d.destination = value ->> 1
 LEFT JOIN targets AS t ON t.tenant = value ->> 0 AND t.name = value ->> 1
 
@@ -56,18 +56,20 @@ ON CONFLICT (tenant, destination) DO UPDATE SET concurrency = excluded.concurren
 RETURNING destination
 
 -- fragment: buckets
-(SELECT tenant, destination, rate, value ->> 2 AS want,
-        max(coalesce(spent_until, :now - 1000000.0 / rate), :now - max(1000000.0, 1000000.0 / rate)) AS base
- FROM json_each(:rows) JOIN destinations ON tenant = value ->> 0 AND destination = value ->> 1 WHERE rate IS NOT NULL)
+(SELECT tenant, destination, apart, want,
+        min(:now, max(coalesce(spent_until, :now - apart), :now - max(1000000, apart))) AS base
+ FROM (SELECT tenant, destination, spent_until, cast(round(1000000.0 / rate) AS integer) AS apart, value ->> 2 AS want
+       FROM json_each(:rows) JOIN destinations ON tenant = value ->> 0 AND destination = value ->> 1
+       WHERE rate IS NOT NULL))
 
 -- fragment: granted
-(SELECT tenant, destination, rate, base, min(want, cast((:now - base) * rate / 1000000.0 + 0.000001 AS integer)) AS turns
- FROM {buckets})
+(SELECT tenant, destination, apart, base, min(want, (:now - base) / apart) AS turns FROM {buckets})
 
 -- name: allow
--- A bucket of turns for each, which is full after a second, or when it has one.
-SELECT tenant, destination, turns, cast(base + (turns + 1) * 1000000.0 / rate - :now AS integer) FROM {granted};
-UPDATE destinations AS d SET spent_until = cast(granted.base + granted.turns * 1000000.0 / granted.rate AS integer)
+-- A bucket of turns for each, which is full after a second, or when it has one. In whole microseconds, as rates are
+-- read: no turn comes early. (What a clock was put back by is not waited for.)
+SELECT tenant, destination, turns, base + (turns + 1) * apart - :now FROM {granted};
+UPDATE destinations AS d SET spent_until = granted.base + granted.turns * granted.apart
 FROM {granted} AS granted WHERE d.tenant = granted.tenant AND d.destination = granted.destination
 
 -- name: park
@@ -82,6 +84,12 @@ RETURNING destination
 -- name: unpark
 UPDATE destinations SET parked = NULL, probe_at = NULL, probes = 0
 WHERE tenant = :tenant AND destination = :destination AND parked IS NOT NULL
+RETURNING destination, since
+
+-- name: reopen
+-- It answers. One that a person has to enable stays parked, whoever had sent something there before that was said.
+UPDATE destinations SET parked = NULL, probe_at = NULL, probes = 0
+WHERE tenant = :tenant AND destination = :destination AND parked IS NOT NULL AND probe_at IS NOT NULL
 RETURNING destination, since
 
 -- name: probe_now
@@ -112,7 +120,7 @@ RETURNING id
 -- Each is somebody's to try, and the next try is twice as far away.
 UPDATE destinations
 SET probes = probes + 1, probe_at = :now + min(:most, :first * (1 << min(probes + 1, 20)))
-WHERE since IS NOT NULL AND parked IS NOT NULL AND probe_at <= :now
+WHERE rowid IN (SELECT rowid FROM destinations WHERE since IS NOT NULL AND parked IS NOT NULL AND probe_at <= :now LIMIT 20)
 RETURNING tenant, destination
 
 -- name: claim_probe
@@ -122,8 +130,13 @@ SET status = 'PROCESSING', version = version + 1, unsettled = unsettled + 1, wor
     held = NULL, ready = :now + :lease
 WHERE id IN (SELECT id FROM events WHERE tenant = :tenant AND destination = :destination AND held IS NOT NULL
              AND destination IS NOT NULL AND substr(held, 1, length(:begins)) = :begins
-             AND lane IN (SELECT value FROM json_each(:lanes)) ORDER BY due, id LIMIT 1)
+             AND lane IN (SELECT value FROM json_each(:lanes)) AND due <= :now ORDER BY due, id LIMIT 1)
 RETURNING {claimed}, :now
+
+-- name: is_awaited (read)
+SELECT EXISTS (SELECT 1 FROM events
+               WHERE tenant = :tenant AND destination = :destination AND held IS NOT NULL AND destination IS NOT NULL
+                 AND substr(held, 1, length(:begins)) = :begins AND due <= :now)
 
 -- name: hold_claimed
 -- Claims whose destination is parked wait for that to end. Where that has ended already, they are given back.
