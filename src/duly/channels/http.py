@@ -46,7 +46,10 @@ class Http:
 def request_for(event: Event, said: dict[str, Any]) -> Request:
     """The request that a target describes. Without a body, the payload is sent where the method has one."""
     method = said.get("method", USUAL)
-    headers = {"Idempotency-Key": event.id, **said.get("headers", {})}
+    headers = dict(said.get("headers", {}))
+    given = {name.lower() for name in headers}
+    if "idempotency-key" not in given:
+        headers["Idempotency-Key"] = event.id
     body: bytes | None = None
     content_type = JSON
     if "body" not in said:
@@ -55,6 +58,6 @@ def request_for(event: Event, said: dict[str, Any]) -> Request:
         body, content_type = said["body"].encode(), "text/plain; charset=utf-8"
     elif said["body"] is not None:
         body = msgspec.json.encode(said["body"])
-    if body is not None and not any(name.lower() == "content-type" for name in headers):
+    if body is not None and "content-type" not in given:
         headers["Content-Type"] = content_type
     return Request(method, said["url"], headers, body, timeout_of(said))

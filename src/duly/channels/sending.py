@@ -7,7 +7,7 @@ import socket
 import ssl
 import time
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, timedelta
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from importlib.metadata import version
@@ -125,6 +125,7 @@ class Sender:
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"User-Agent": f"Duly/{version('duly')}", "Accept-Encoding": "identity"},
+                skip_auto_headers=["Content-Type"],  # a request says so itself, if it has a body
                 trust_env=False,
                 auto_decompress=False,
             )
@@ -162,7 +163,7 @@ def _refusal(answer: aiohttp.ClientResponse, body: bytes, request: Request) -> O
     error = f"{_named(status)} from {host_of(request.url)}"
     if 300 <= status < 400:
         where = shown(answer.headers.get("Location", "nowhere"))
-        return Rejected(f"{error}: redirects are not followed; it pointed to {printable(where)}")
+        return Rejected(f"{error}: redirects are not followed\nit pointed to {printable(where)}")
     if snippet := printable(body.decode(errors="replace")):
         error = f"{error}\n{snippet}"
     if status in AGAIN or 500 <= status < 600:
@@ -186,10 +187,13 @@ def _trouble(error: Exception, request: Request, dial: Dial) -> Outcome:
         )
     if isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError):
         return Rejected(f"blocked: {shown(request.url)!r} is not a URL that can be sent to: {_told(error)}")
-    return Failed(f"{_what(error, request)} ({host})", outage=True)
+    if (what := _what(error, request)) is None:
+        return Failed(f"its answer is not HTTP ({host})\n{_told(error)}", outage=True)
+    return Failed(f"{what} ({host})", outage=True)
 
 
-def _what(error: Exception, request: Request) -> str:
+def _what(error: Exception, request: Request) -> str | None:
+    """None where the error repeats what the receiver said, which may be the payload: only the first line is logged."""
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         return f"no connection within {min(CONNECT, request.timeout.total_seconds()):g} s"
     if isinstance(error, TimeoutError):
@@ -208,7 +212,7 @@ def _what(error: Exception, request: Request) -> str:
         return "closed the connection without an answer"
     if isinstance(error, aiohttp.ClientOSError | ConnectionError):
         return f"the connection broke: {_told(error)}"
-    return f"its answer is not HTTP: {_told(error)}"
+    return None
 
 
 def _told(error: BaseException) -> str:
@@ -241,7 +245,8 @@ def retry_after(written: str | None) -> timedelta | None:
         if written.isascii() and written.isdigit():
             seconds = float(written[:12])
         else:
-            seconds = parsedate_to_datetime(written).timestamp() - time.time()
+            date = parsedate_to_datetime(written)  # in UTC, also where it does not say so
+            seconds = (date.replace(tzinfo=UTC) if date.tzinfo is None else date).timestamp() - time.time()
     except (ValueError, TypeError, OverflowError):
         return None
     return max(timedelta(), min(timedelta(seconds=min(seconds, 1e9)), LONGEST_PAUSE))

@@ -24,6 +24,9 @@ OURS = frozenset(
 )
 """Headers that belong to the connection, not to whoever describes a request."""
 
+SAID = frozenset("content-type webhook-id webhook-timestamp webhook-signature idempotency-key".split())
+"""Headers that a webhook has anyway."""
+
 KNOWN = {
     WEBHOOK: ("url", "target", "format", "timeout"),
     HTTP: ("method", "url", "target", "headers", "body", "timeout"),
@@ -124,13 +127,12 @@ def waits_for(destination: str) -> str:
 
 
 def parked_as(url: str) -> str:
-    """What a URL is called where it is parked: its origin if it is no more than that, else all of it that may be shown.
+    """What a URL is called where it is parked: all of it that may be shown. Without a path it is its whole origin.
 
-    >>> parked_as("https://Hooks.Example/"), parked_as("https://hooks.example/in?token=1")
+    >>> parked_as("https://Hooks.Example"), parked_as("https://hooks.example/in?token=1")
     ('https://hooks.example', 'https://hooks.example/in')
     """
-    origin, whole = origin_of(url), shown(url)
-    return origin if whole.rstrip("/") == origin else whole
+    return shown(url) if urlsplit(url).path else origin_of(url)
 
 
 def whose_events(parked: str) -> str:

@@ -18,6 +18,7 @@ from duly.core.secrets import Keys, secret_problem, written
 from duly.core.stored_targets import DESTINATION_OF_ALL, Known, Target
 from duly.core.targets import (
     HTTP,
+    SAID,
     WEBHOOK,
     header_problems,
     origin_of,
@@ -208,8 +209,9 @@ class Targets:
         if problems:
             raise Invalid(problems)
         key = DESTINATION_OF_ALL if destination is None else await self._key(destination, tenant)
-        if key != whose_events(key):
+        if key.rstrip("/") != whose_events(key):
             raise Invalid([Problem("destination", f"a limit is one of a whole origin: name {whose_events(key)}")])
+        key = whose_events(key)
         async with self._store.begin() as tx:
             await tx.limit(tenant, key, concurrency, often)
             told = [f"{concurrency} at once" if concurrency else None, show_rate(often) if often else None]
@@ -289,7 +291,11 @@ def _problems(
     if channel == HTTP and "format" in spec:
         yield Problem("format", "is for webhooks")
     if headers is not None:
-        yield from header_problems("headers", headers if not isinstance(headers, Mapping) else dict(headers))
+        named = dict(headers) if isinstance(headers, Mapping) else headers
+        yield from header_problems("headers", named)
+        if channel == WEBHOOK and isinstance(named, dict):
+            taken = [name for name in named if str(name).lower() in SAID]
+            yield from (Problem(f"headers.{name}", "is what the webhook itself says") for name in taken)
     if secret is not None:
         if channel == HTTP:
             yield Problem("secret", "is for webhooks: send it in a header")
