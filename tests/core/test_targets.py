@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 
 from duly import http, webhook
 from duly.core.checks import target_problems
-from duly.core.targets import destination_of, origin_of, shown, spec_problems, target_name_problems, url_problems
+from duly.core.targets import (
+    destination_of,
+    origin_of,
+    parked_alone,
+    parked_as,
+    shown,
+    spec_problems,
+    target_name_problems,
+    url_problems,
+)
 
 URL = "https://hooks.example/in"
 CHANNELS = ("webhook", "http")
@@ -69,7 +78,7 @@ def test_all_problems_of_a_target_are_told_at_once() -> None:
     }
     assert problems({"http": said}) == {
         "target.http.colour": "is not known; known: method, url, target, headers, body, timeout",
-        "target.http.url": "'ftp://hooks.example/' is no http or https URL",
+        "target.http.url": "'ftp://hooks.example' is no http or https URL",
         "target.http.method": "expected a method such as POST, not 'get it'",
         "target.http.timeout": "must be from 100ms to 5m, not '1h'",
         "target.http.headers": "'X:Y' is no name of a header",
@@ -280,9 +289,17 @@ def test_what_other_channels_do_is_their_own_affair(target: Any) -> None:
     [
         ("https://ada:secret@hooks.example/in?token=1#x", "https://hooks.example/in"),
         ("https://hooks.example:443/in", "https://hooks.example/in"),
-        ("https://hooks.example", "https://hooks.example/"),
+        ("https://hooks.example", "https://hooks.example"),
         ("https://hooks.example/?token=1", "https://hooks.example/"),
     ],
 )
 def test_a_url_is_shown_without_what_might_be_secret(url: str, told: str) -> None:
     assert shown(url) == told
+
+
+def test_a_url_and_its_origin_are_parked_under_different_names() -> None:
+    for root in ("https://hooks.example", "https://hooks.example/", "https://HOOKS.example:443?x=1"):
+        assert parked_alone(root) == "https://hooks.example/"
+    assert parked_as("https://hooks.example?x=1") == "https://hooks.example", "as people mean it"
+    assert parked_as("https://hooks.example/") == "https://hooks.example/"
+    assert parked_as("https://hooks.example/in?x=1") == parked_alone("https://hooks.example/in?y=2")

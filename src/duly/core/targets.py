@@ -126,13 +126,18 @@ def waits_for(destination: str) -> str:
     return f"target {destination} "
 
 
-def parked_as(url: str) -> str:
-    """What a URL is called where it is parked: all of it that may be shown. Without a path it is its whole origin.
+def parked_alone(url: str) -> str:
+    """What a single URL is called where it is parked; never as its origin is.
 
-    >>> parked_as("https://Hooks.Example"), parked_as("https://hooks.example/in?token=1")
-    ('https://hooks.example', 'https://hooks.example/in')
+    >>> parked_alone("https://Hooks.Example"), parked_alone("https://hooks.example/in?token=1")
+    ('https://hooks.example/', 'https://hooks.example/in')
     """
-    return shown(url) if urlsplit(url).path else origin_of(url)
+    return f"{origin_of(url)}{urlsplit(url).path or '/'}"
+
+
+def parked_as(written: str) -> str:
+    """What people call it: without a path, a URL is its whole origin."""
+    return parked_alone(written) if urlsplit(written).path else origin_of(written)
 
 
 def whose_events(parked: str) -> str:
@@ -232,7 +237,7 @@ def shown(url: str) -> str:
     with contextlib.suppress(ValueError):
         parts = urlsplit(url)
         if parts.hostname:
-            return f"{origin_of(url)}{parts.path or '/'}"
+            return f"{origin_of(url)}{parts.path}"
     scheme, between, rest = re.split(r"[?#]", url)[0].rpartition("://")
     return f"{scheme}{between}{rest.rpartition('@')[2]}"
 

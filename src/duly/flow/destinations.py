@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from duly.core.failure import first_line, storable
 from duly.core.model import Delivered, Event, Failed, Held, Outcome, Rejected, Unreachable
 from duly.core.stored_targets import DESTINATION_OF_ALL, Known
-from duly.core.targets import shown, url_of
+from duly.core.targets import parked_alone, url_of
 from duly.errors import StoreUnavailable
 from duly.flow.directory import Key, RecentDirectory
 from duly.flow.parking import FIRST, open_again
@@ -156,9 +156,9 @@ class Destinations:
         if known.parked is not None:
             return Held(event.destination, known.parked)
         if known.within and (url := url_of(event.target)) is not None:
-            known = await self._directory.known(event.tenant, shown(url))
+            known = await self._directory.known(event.tenant, parked_alone(url))
             if known.parked is not None:
-                return Held(shown(url), known.parked)
+                return Held(known.destination, known.parked)
         return None
 
     def trying(self, events: Iterable[Event]) -> None:
@@ -246,4 +246,4 @@ class Destinations:
 def whose(event: Event) -> str:
     """What is parked for good when an event is told so: a stored target, or the URL alone."""
     url = url_of(event.target)
-    return event.destination or "" if url is None else shown(url)
+    return event.destination or "" if url is None else parked_alone(url)
