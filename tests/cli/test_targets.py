@@ -362,9 +362,9 @@ def test_the_list_fits_and_shows_names_whole(keyed: Shell, columns: int) -> None
 
 
 def test_a_deleted_target_is_gone_and_its_events_become_dead_letters(keyed: Shell, receiver: Receiver) -> None:
-    put(keyed, "crm", receiver.url)
+    put(keyed, "crm", f"{receiver.url}/in")
     id = keyed.at("now", "--type", "x", "--target", "crm")
-    assert targets(keyed, "delete", "crm") == f"deleted crm  webhook to {receiver.url}\n"
+    assert targets(keyed, "delete", "crm") == f"deleted crm  webhook to {receiver.url}/in\n"
     keyed("tick")
     assert keyed.show(id)["status"] == "FAILED"
     assert "there is no target 'crm'" in keyed.show(id)["last_error"]
