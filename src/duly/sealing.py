@@ -8,6 +8,8 @@ import msgspec
 from duly.core.secrets import MAKE_KEY, Keys
 from duly.errors import Misuse
 
+ANEW = "put the target anew, with a secret and with all of its headers"
+
 
 class Sealed(msgspec.Struct, frozen=True):
     """What a target does not show. It names its owner, so that one target's cannot be put into another's row."""
@@ -37,10 +39,10 @@ class Seal:
         except (InvalidToken, msgspec.MsgspecError):
             raise Misuse(
                 f"target {name!r} was sealed with another DULY_SECRET_KEY: set that beside the new one, as NEW,OLD, "
-                "or put the target anew"
+                f"or {ANEW}"
             ) from None
         if (sealed.tenant, sealed.name) != (tenant, name):
-            raise Misuse(f"what is stored as target {name!r} was sealed for another one: put it anew")
+            raise Misuse(f"what is stored as target {name!r} was sealed for another one: {ANEW}")
         return sealed
 
     def _fernet(self) -> Any:

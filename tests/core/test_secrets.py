@@ -191,7 +191,7 @@ def test_what_was_damaged_is_told_as_such(damaged: str) -> None:
 
 @pytest.mark.parametrize("owner", [("globex", "crm"), ("acme", "billing")])
 def test_one_targets_seal_is_not_taken_for_anothers(owner: tuple[str, str]) -> None:
-    with pytest.raises(Misuse, match="was sealed for another one: put it anew"):
+    with pytest.raises(Misuse, match="was sealed for another one: put the target anew"):
         Seal(Keys(KEY)).open(Seal(Keys(KEY)).close(SEALED), *owner)
 
 

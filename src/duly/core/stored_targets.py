@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+from duly.core.targets import shown
+
 DESTINATION_OF_ALL = ""
 """Stands for all destinations of a tenant, where limits are."""
 
@@ -22,6 +24,9 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     updated: datetime | None = None
     secret: str | None = None  # as it was just made; never read back
     known: "Known | None" = None
+
+    def __repr__(self) -> str:
+        return f"Target({self.tenant!r}, {self.name!r}, {self.channel!r}, {shown(self.url)!r})"
 
     @property
     def spec(self) -> dict[str, Any]:

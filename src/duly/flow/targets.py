@@ -76,7 +76,8 @@ class Targets:
             raise Invalid(problems)
         async with self._store.begin() as tx:
             old = await tx.target(tenant, name)
-            sealed = Sealed(tenant, name) if old is None or old.sealed is None else self._open(old)
+            keeps = (channel == WEBHOOK and secret is None) or (headers is None and old and "headers" in old.spec)
+            sealed = self._open(old) if old is not None and keeps else Sealed(tenant, name)
             made = secret
             if secret is not None:
                 sealed = msgspec.structs.replace(sealed, secrets=[(secret, None)])
