@@ -282,7 +282,7 @@ class Worker:
         self._start(events)
         async for more in self._claims.take(rest):
             self._start(more)
-            events += more
+            events = events + more
         taken = Counter(event.lane for event in events)
         full |= {lane for lane, count in taken.items() if count >= room[lane]}
         self._busy = frozenset(full) | (self._busy - set(room))
