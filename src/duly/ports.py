@@ -230,7 +230,7 @@ class ScheduleStatements(Protocol):
         """Series with something held whose reason may be over."""
 
     async def hold_series(self, series: str, reason: str, by: str) -> int:
-        """Hold all of a series that has not begun, also what waits for others to end; how many."""
+        """Hold all of a series that has not begun, also what waits for others or for its destination; how many."""
 
     async def rehold(self, series: str, reason: str, anew: str) -> None:
         """What is held for one reason is held for another, but for the head."""

@@ -26,6 +26,9 @@ BEGINNING = 10
 IN_A_ROW, DIFFERENT = 10, 5
 """So many failures in a row, of so many events, mean that it is down: one event that a receiver chokes on does not."""
 
+JUST_NOW = 0.1
+"""Seconds for which it counts that a destination is parked."""
+
 AHEAD = 0.5
 """Seconds of a rate that a worker takes at once; what it has not used after twice that is forfeited."""
 
@@ -40,8 +43,11 @@ class Window:
         self.failed = 0  # in a row
         self.failing: set[str] = set()  # of these events
 
-    def has_failed(self, id: str) -> None:
+    def shrink(self) -> None:
         self.size = max(1, self.size // 2)
+
+    def has_failed(self, id: str) -> None:
+        self.shrink()
         self.failed += 1
         if len(self.failing) < DIFFERENT:
             self.failing.add(id)
@@ -113,6 +119,7 @@ class Destinations:
                     self._turns[event.tenant, destination] = (turns[0] - 1, turns[1])
 
     def ended(self, event: Event, outcome: Outcome | None) -> None:
+        self._probes.discard(event.id)
         if event.destination is None or outcome is None or isinstance(outcome, Held | Unreachable):
             return
         key = (event.tenant, event.destination)
@@ -120,10 +127,12 @@ class Destinations:
         if window is None:
             window = self._windows[key] = Window(min(BEGINNING, self._most))
         if isinstance(outcome, Failed):
-            if outcome.outage or outcome.retry_after is not None:
+            if outcome.outage:
                 window.has_failed(event.id)
-            if outcome.outage and window.is_down:
-                self._give_up(key, f"is parked: {first_line(outcome.error)}", gone=False)
+                if window.is_down:
+                    self._give_up(key, f"is parked: {first_line(outcome.error)}", gone=False)
+            elif outcome.retry_after is not None:  # it has too much to do, and is there
+                window.shrink()
         else:
             window.has_answered()
             if isinstance(outcome, Delivered):
@@ -152,14 +161,16 @@ class Destinations:
         """Why nothing is sent to its destination now, if that is so."""
         if event.destination is None or event.id in self._probes:
             return None
-        known = await self._directory.known(event.tenant, event.destination)
-        if known.parked is not None:
-            return Held(event.destination, known.parked)
-        if known.within and (url := url_of(event.target)) is not None:
-            known = await self._directory.known(event.tenant, parked_alone(url))
-            if known.parked is not None:
-                return Held(known.destination, known.parked)
-        return None
+        known = await self._parked(event.tenant, event.destination)
+        if known.parked is None and known.within and (url := url_of(event.target)) is not None:
+            known = await self._parked(event.tenant, parked_alone(url))
+        return None if known.parked is None else Held(known.destination, known.parked)
+
+    async def _parked(self, tenant: str, destination: str) -> Known:
+        """What is known of it; where it is parked, just now. If it has been opened since, the store would give back
+        what is to be held, and we would claim that again and again."""
+        known = await self._directory.known(tenant, destination)
+        return known if known.parked is None else await self._directory.known(tenant, destination, JUST_NOW)
 
     def trying(self, events: Iterable[Event]) -> None:
         """These are what parked destinations are tried with."""
@@ -170,7 +181,6 @@ class Destinations:
         that does not, the event goes on waiting, and no attempt is spent."""
         if event.id not in self._probes or event.destination is None:
             return outcome
-        self._probes.discard(event.id)
         if isinstance(outcome, Failed) and outcome.outage:
             return Held(event.destination, f"is parked: {first_line(outcome.error)}")
         if not isinstance(outcome, Unreachable):

@@ -31,11 +31,11 @@ class RecentDirectory:
         entry = self._known.get((tenant, destination))
         return entry is not None and time.monotonic() - entry[0] < RECENT
 
-    async def known(self, tenant: str, destination: str) -> Known:
+    async def known(self, tenant: str, destination: str, fresh: float = FRESH) -> Known:
         """Of a destination; what is known of its tenant as a whole is read with it."""
         key = (tenant, destination)
         entry = self._known.get(key)
-        if entry is not None and time.monotonic() - entry[0] < FRESH:
+        if entry is not None and time.monotonic() - entry[0] < fresh:
             return entry[1]
         reading = self._reading.get(key)
         if reading is None:  # one question for all who ask meanwhile; nobody's end is the end of it

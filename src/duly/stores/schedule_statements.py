@@ -9,6 +9,7 @@ import msgspec
 
 from duly.core.model import Event, NewEvent, Schedule
 from duly.core.succession import FULL, PAUSED, Reshaped
+from duly.core.targets import waits_for
 from duly.ports import Fired, Heads, Moved, Reserved
 from duly.stores.asking import FIRST_ID, Asking, Columns
 
@@ -22,6 +23,7 @@ RESHAPED_COLUMNS = (
 ).split()
 
 WAITING = f"{FULL}%"
+PARKED = waits_for("%").rstrip()
 
 
 class ScheduleStatements(Asking):
@@ -143,7 +145,7 @@ class ScheduleStatements(Asking):
     # -- what is held, and let go
 
     async def under_way(self, series: Sequence[str]) -> dict[str, int]:
-        return {row[0]: row[1] for row in await self.ask("under_way", series=self.listed(series))}
+        return {row[0]: row[1] for row in await self.ask("under_way", series=self.listed(series), parked=PARKED)}
 
     async def successes(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], datetime | None]:
         values: Columns = {"tenant": [tenant for tenant, _ in names], "name": [name for _, name in names]}
@@ -163,7 +165,7 @@ class ScheduleStatements(Asking):
         return [row[0] for row in await self.ask("waiting_series", reason=WAITING, paused=PAUSED)]
 
     async def hold_series(self, series: str, reason: str, by: str) -> int:
-        return len(await self.ask("hold_series", series=series, held=reason, by=by, reason=WAITING))
+        return len(await self.ask("hold_series", series=series, held=reason, by=by, reason=WAITING, parked=PARKED))
 
     async def rehold(self, series: str, reason: str, anew: str) -> None:
         await self.ask("rehold", series=series, held=reason, anew=anew)

@@ -474,8 +474,13 @@ FROM unnest(:subject::uuid[], :act::text[], :detail::text[]) AS given (subject, 
 RETURNING subject::text
 
 -- name: under_way (read)
-SELECT series, count(*) FROM duly.events
-WHERE series = ANY (:series::text[]) AND gated AND NOT head AND ready IS NOT NULL GROUP BY series
+-- Those that wait for their destination have been let go as well.
+SELECT series, count(*) FROM (
+    SELECT series FROM duly.events WHERE series = ANY (:series::text[]) AND gated AND NOT head AND ready IS NOT NULL
+    UNION ALL
+    SELECT series FROM duly.events
+    WHERE series = ANY (:series::text[]) AND held IS NOT NULL AND held LIKE :parked AND gated AND NOT head
+) AS let_go GROUP BY series
 
 -- name: successes (read)
 SELECT s.tenant, s.name,
@@ -510,7 +515,7 @@ SELECT id::text, (SELECT count(pg_notify('duly', lane)::text)
 WITH e AS (
     UPDATE duly.events AS e SET ready = NULL, held = :held::text
     WHERE series = :series AND status = 'PENDING' AND attempts = 0 AND unsettled = 0
-      AND (held IS NULL OR held LIKE :reason)
+      AND (held IS NULL OR held LIKE :reason OR held LIKE :parked)
     RETURNING e.id, e.version
 ), audit AS (
     INSERT INTO duly.journal (subject, at, act, worker, version, detail)

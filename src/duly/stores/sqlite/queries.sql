@@ -332,8 +332,13 @@ INSERT INTO journal (subject, at, act, worker, detail)
 SELECT value ->> 0, :now, value ->> 1, :by, value ->> 2 FROM json_each(:rows)
 
 -- name: under_way (read)
-SELECT series, count(*) FROM events
-WHERE series IN (SELECT value FROM json_each(:series)) AND gated AND NOT head AND ready IS NOT NULL GROUP BY series
+-- Those that wait for their destination have been let go as well.
+SELECT series, count(*) FROM (
+    SELECT series FROM events WHERE series IN (SELECT value FROM json_each(:series)) AND gated AND NOT head AND ready IS NOT NULL
+    UNION ALL
+    SELECT series FROM events
+    WHERE series IN (SELECT value FROM json_each(:series)) AND held IS NOT NULL AND held LIKE :parked AND gated AND NOT head
+) GROUP BY series
 
 -- name: successes (read)
 SELECT s.tenant, s.name,
@@ -357,10 +362,10 @@ RETURNING id
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT id, :now, 'held', :by, version, :held FROM events
 WHERE series = :series AND status = 'PENDING' AND attempts = 0 AND unsettled = 0
-  AND (held IS NULL OR held LIKE :reason);
+  AND (held IS NULL OR held LIKE :reason OR held LIKE :parked);
 UPDATE events SET ready = NULL, held = :held
 WHERE series = :series AND status = 'PENDING' AND attempts = 0 AND unsettled = 0
-  AND (held IS NULL OR held LIKE :reason)
+  AND (held IS NULL OR held LIKE :reason OR held LIKE :parked)
 RETURNING id
 
 -- name: rehold
