@@ -10,14 +10,15 @@ from operator import attrgetter
 from duly.core.fairness import Candidate, Key
 from duly.ports import Looked, Looking
 
-NEWEST, NEWEST_EVERY = 500, 0.05
+NEWEST, NEWEST_EVERY = 200, 0.05
 """How many of the newest are looked at, for what a quiet tenant has is mostly just due; and how often, in seconds."""
 
-FRONT, DEEPER = 4000, 4
+FRONT, DEEPER = 4000, 16
 """How many of the oldest are looked at; and so many times as many as long as nobody else is found."""
 
-SELDOM = 50
-"""A look that finds too little is paid for by so many times the time that it took without another one."""
+SELDOM, LONGEST, AT_THE_FRONT = 100, 10.0, 1.0
+"""A look that finds too little is paid for by so many times the time that it took without another one; but by no more
+seconds than this, and fewer if it was over soon, for then it was something else that took the time."""
 
 MOST, ALL = 2000, 20_000
 """How many to be told of in one look, and to remember."""
@@ -68,7 +69,7 @@ class Scout:
             looked = await self._look(Looking(depth, NEWEST, MOST, self._begins()), past)
             found.update(self._remember(looked.others))
             now = time.monotonic()
-            rest = SELDOM * (now - began)
+            spent = SELDOM * (now - began)
             deeper = {}
             for lane, deep in depth.items():
                 self._rests[NEAR, lane] = now + NEWEST_EVERY
@@ -81,7 +82,7 @@ class Scout:
                 elif lane not in whole:
                     deeper[lane] = DEEPER * deep
                 else:
-                    self._rests[purpose, lane] = now + rest
+                    self._rests[purpose, lane] = now + min(spent, LONGEST if deep > FRONT else AT_THE_FRONT)
                     if purpose == MORE:
                         self.more.discard(lane)
             depth = deeper

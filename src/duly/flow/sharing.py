@@ -4,7 +4,7 @@ As long as it can take all that there is, nobody has to share. In a backlog it t
 what those have who would get less than their share by that. In a lane with limits it takes only what may start.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 
@@ -15,6 +15,9 @@ from duly.flow.turns import UNBOUNDED, Turns
 
 SPARE = 2
 """So many times as many are named as can be taken, for another worker may have taken the first ones."""
+
+ENOUGH = 100
+"""So many of a claim tell whose it is."""
 
 _key = attrgetter("tenant", "destination")
 
@@ -85,22 +88,21 @@ class Sharing:
 
     def taken_oldest(self, events: Sequence[Event], room: Mapping[str, int]) -> None:
         """What was there, where at most so many of the oldest of each lane were taken."""
-        lanes: defaultdict[str, list[Event]] = defaultdict(list)
-        for event in events:
-            lanes[event.lane].append(event)
         for lane, free in room.items():
-            backlog = len(lanes[lane]) >= free
-            keys = Counter(map(_key, lanes[lane]))
-            if any(self._is_limited(key, many, backlog) for key, many in keys.items()):
+            of_lane = events if len(room) == 1 else [event for event in events if event.lane == lane]
+            backlog, some = len(of_lane) >= free, of_lane[:: 1 + len(of_lane) // ENOUGH]
+            whose = Counter(map(_key, some))
+            if any(self._turns.binds(*key) for key in whose) and self._is_limited(of_lane, backlog):
                 self.limited.add(lane)
             if backlog:
-                self._served[lane] = well_served(keys)
+                self._served[lane] = well_served(whose)
             elif self._served.pop(lane, None) is not None:
                 self._scout.forget_all(lane)
 
-    def _is_limited(self, key: Key, many: int, backlog: bool) -> bool:
-        """Whether more of this may come than may start."""
-        if not self._turns.binds(*key):
-            return False
-        room = min(self._turns.room(*key), self._turns.room_of(key[0]))
-        return room < UNBOUNDED if backlog else room <= many
+    def _is_limited(self, events: Sequence[Event], backlog: bool) -> bool:
+        """Whether more may come of those who have these than may start."""
+        for key, many in Counter(map(_key, events)).items():
+            room = min(self._turns.room(*key), self._turns.room_of(key[0]))
+            if room < UNBOUNDED and (backlog or room <= many):
+                return True
+        return False

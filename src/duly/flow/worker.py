@@ -275,11 +275,12 @@ class Worker:
         # Heads have half of the room, and all else what is left, so that neither keeps the other waiting.
         half = {lane: (free + 1) // 2 for lane, free in room.items()}
         left = self._pool.turns.startable > 0
-        events = await self._claim_heads(half) if time.monotonic() >= self._heads_at else []
-        taken = Counter(event.lane for event in events)
+        heads = await self._claim_heads(half) if time.monotonic() >= self._heads_at else []
+        self._start(heads)
+        taken = Counter(event.lane for event in heads)
         full = {lane for lane, count in taken.items() if count >= half[lane]}
         rest = {lane: free - taken[lane] for lane, free in room.items() if free > taken[lane]}
-        self._start(events)
+        events = list(heads)
         async for more in self._claims.take(rest):
             self._start(more)
             events = events + more
