@@ -24,6 +24,7 @@ from duly.flow.destinations import Destinations
 from duly.flow.directory import RecentDirectory
 from duly.flow.gates import look_after_held
 from duly.flow.heads import Claimant
+from duly.flow.limits import Limits
 from duly.flow.outage import Outage
 from duly.flow.parking import look_after_parked
 from duly.flow.passes import Passes
@@ -79,11 +80,13 @@ class Worker:
         signals: Signals,
         name: str | None = None,
         directory: RecentDirectory | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
         self._store, self._routes, self._options, self._signals = store, routes, options, signals
         self._lanes = list(routes)
         self._directory = directory or RecentDirectory(store)
+        self._limits = limits  # instead of those that destinations have
         self._outage = Outage(signals)
         self._passes = Passes(self.name, signals)
         self._asleep = False  # until there is something to claim
@@ -150,7 +153,7 @@ class Worker:
         self._destinations = Destinations(
             self._store, self._directory, self._options.concurrency, self.name, self._signals
         )
-        turns = Turns(self._destinations, self._options.concurrency)
+        turns = Turns(self._limits or self._destinations, self._options.concurrency)
         self._claims = Claims(self._store, Claimant(self.name, self._options.lease), turns, self._signals)
         self._settler = Settler(self._store, self.name, self._passes, self._outage, self._wake)
         self._pool = Pool(self._routes, turns, self._attempt, self._finished, self._signals)
