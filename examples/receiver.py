@@ -7,13 +7,15 @@ The greetings are in receiver.db. Kill it whenever you like: what it has not ans
 
 import os
 import sqlite3
+import sys
 from contextlib import closing
 
 import uvicorn
 
 from duly.inbox import Inbox, Message, ddl, record
 
-inbox = Inbox(os.environ["WEBHOOK_SECRET"])
+secret = os.environ.get("WEBHOOK_SECRET") or sys.exit("set WEBHOOK_SECRET to what `duly targets put` has shown")
+inbox = Inbox(secret)
 
 
 @inbox.asgi

@@ -59,10 +59,11 @@ class DeadLettered(msgspec.Struct, frozen=True):
 
 
 class GivenBack(msgspec.Struct, frozen=True):
-    """A claim was returned unspent."""
+    """A claim was returned unspent; for some time, where the means of delivery is not there."""
 
     event: Event
     reason: str
+    wait: timedelta = timedelta()
 
 
 class HeldBack(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from duly.core.stored_targets import DESTINATION_OF_ALL, Known
 from duly.core.targets import parked_alone, url_of
 from duly.errors import StoreUnavailable
 from duly.flow.directory import Key, RecentDirectory
-from duly.flow.parking import FIRST, open_again
+from duly.flow.parking import FIRST, note, open_again
 from duly.ports import Store
 from duly.signals import DestinationOpened, DestinationParked, Signals
 
@@ -74,6 +74,7 @@ class Destinations:
         self._windows: dict[Key, Window] = {}
         self._turns: dict[Key, tuple[int, float]] = {}  # how many are left, and until when
         self._wanted: set[Key] = set()  # of whose rate some more is wanted
+        self._none_before: dict[Key, float] = {}  # when there will be some, by time.monotonic
         self._unknown: set[Key] = set()
         self._down: dict[Key, tuple[str, bool]] = {}  # to be parked: why, and whether for good
         self._probes: set[str] = set()
@@ -152,7 +153,8 @@ class Destinations:
         if left > 0 and time.monotonic() < until:
             return left
         self._wanted.add(key)
-        self._asked.set()
+        if time.monotonic() >= self._none_before.get(key, 0.0):
+            self._asked.set()
         return 0
 
     # -- deliveries
@@ -189,8 +191,10 @@ class Destinations:
 
     async def _open(self, tenant: str, destination: str) -> None:
         with contextlib.suppress(StoreUnavailable):  # others tell of that, and the next probe is not far
-            now = await self._store.now()
-            since = await self._store.reopen(tenant, destination)
+            async with self._store.begin() as tx:
+                now, since = await tx.now(), await tx.reopen(tenant, destination)
+                if since is not None:
+                    await note(tx, tenant, destination, "opened", None, self._worker)
             self._directory.forget(tenant, destination)
             self._windows.pop((tenant, destination), None)
             if since is not None:
@@ -223,7 +227,11 @@ class Destinations:
         """Park what was found down."""
         while self._down:
             (tenant, destination), (reason, gone) = next(iter(self._down.items()))
-            if await self._store.park(tenant, destination, reason, None if gone else FIRST):
+            async with self._store.begin() as tx:
+                parked = await tx.park(tenant, destination, reason, None if gone else FIRST)
+                if parked:
+                    await note(tx, tenant, destination, "disabled" if gone else "parked", reason, self._worker)
+            if parked:
                 self._signals.emit(DestinationParked(tenant, destination, reason, gone))
             self._directory.forget(tenant, destination)
             self._windows.pop((tenant, destination), None)
@@ -236,12 +244,13 @@ class Destinations:
 
     async def _take_turns(self) -> float | None:
         """When to ask again, if any is still wanted."""
-        wanted, self._wanted = self._wanted, set()
+        now = time.monotonic()
+        wanted = {key for key in self._wanted if now >= self._none_before.get(key, 0.0)}
+        self._wanted -= wanted
         rates = {key: known.rate for key in wanted if (known := self._directory.seen(*key)) is not None and known.rate}
         if not rates:
             return None
         asked = [(*key, max(1, round(rate * AHEAD))) for key, rate in rates.items()]
-        now = time.monotonic()
         later: list[float] = []
         for allowed in await self._store.allow(asked):
             key = (allowed.tenant, allowed.destination)
@@ -250,6 +259,7 @@ class Destinations:
             else:
                 self._wanted.add(key)
                 later.append(max(0.001, allowed.next.total_seconds()))
+                self._none_before[key] = now + later[-1]
         return min(later, default=None)
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
+from duly.core.failure import storable
 from duly.core.model import Event
 from duly.core.targets import HTTP, WEBHOOK, whose_events
 from duly.errors import StoreUnavailable
-from duly.ports import Store
+from duly.ports import Statements, Store
 
 FIRST, MOST = timedelta(seconds=30), timedelta(minutes=10)
 """When a parked destination is tried again, and how far apart such tries get."""
@@ -22,6 +23,12 @@ async def open_again(store: Store, tenant: str, parked: str, by: str) -> int:
         many += released
     await store.released(tenant, parked)
     return many
+
+
+async def note(tx: Statements, tenant: str, destination: str, act: str, detail: str | None, by: str) -> None:
+    """Stored targets have a history; other destinations have no row to tell it of."""
+    if "://" not in destination and destination and (found := await tx.target(tenant, destination)) is not None:
+        await tx.note([(found.id, act, None if detail is None else storable(detail))], storable(by))
 
 
 async def look_after_parked(store: Store, lanes: Sequence[str], worker: str, lease: timedelta) -> list[Event]:

@@ -39,7 +39,9 @@ async def settle(store: Store, settlements: Sequence[Settlement], worker: str, s
         elif verdict.counts:
             signals.emit(Retried(event, verdict.error or "", verdict.wait or NOW))
         else:
-            signals.emit((GivenBack if verdict.held is None else HeldBack)(event, verdict.error or ""))
+            error = verdict.error or ""
+            told = GivenBack(event, error, verdict.wait or NOW) if verdict.held is None else HeldBack(event, error)
+            signals.emit(told)
     return tally
 
 

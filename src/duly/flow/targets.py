@@ -32,7 +32,7 @@ from duly.core.targets import (
 from duly.errors import Conflict, Invalid, NotFound, Problem
 from duly.flow.directory import RecentDirectory
 from duly.flow.ids import new_id
-from duly.flow.parking import open_again
+from duly.flow.parking import note, open_again
 from duly.ports import Store, Transaction
 from duly.sealing import Seal, Sealed
 from duly.signals import Signals
@@ -170,7 +170,7 @@ class Targets:
         async with self._store.begin() as tx:
             await tx.unpark(tenant, key)
             await tx.park(tenant, key, why, None)
-            await self._note(tx, key, tenant, "disabled", reason, by)
+            await note(tx, tenant, key, "disabled", reason, by)
         self._directory.forget(tenant, key)
 
     async def enable(self, destination: str, *, tenant: str = "default", by: str = "api") -> int:
@@ -179,14 +179,18 @@ class Targets:
         async with self._store.begin() as tx:
             if await tx.unpark(tenant, key) is None:
                 raise Conflict(f"target {key!r} is not parked: there is nothing to enable")
-            await self._note(tx, key, tenant, "enabled", None, by)
+            await note(tx, tenant, key, "enabled", None, by)
         self._directory.forget(tenant, key)
         return await open_again(self._store, tenant, key, storable(by))
 
-    async def probe(self, destination: str, *, tenant: str = "default") -> None:
+    async def probe(self, destination: str, *, tenant: str = "default", by: str = "api") -> None:
         """Let a worker try a parked destination at its next look, not only when its time has come."""
         key = await self._key(destination, tenant)
-        if not await self._store.probe_now(tenant, key):
+        async with self._store.begin() as tx:
+            found = await tx.probe_now(tenant, key)
+            if found:
+                await note(tx, tenant, key, "probed", None, by)
+        if not found:
             raise Conflict(f"target {key!r} is not parked, or was disabled until a person enables it")
 
     async def limit(
@@ -216,7 +220,7 @@ class Targets:
         async with self._store.begin() as tx:
             await tx.limit(tenant, key, concurrency, often)
             told = [f"{concurrency} at once" if concurrency else None, show_rate(often) if often else None]
-            await self._note(tx, key, tenant, "limited", ", ".join(filter(None, told)) or "no limits", by)
+            await note(tx, tenant, key, "limited", ", ".join(filter(None, told)) or "no limits", by)
             [known] = await tx.destinations([(tenant, key)])
         self._directory.forget(tenant, key)
         return known
@@ -270,11 +274,6 @@ class Targets:
         if problems := list(url_problems("destination", destination)):
             raise Invalid(problems)
         return parked_as(destination)
-
-    async def _note(self, tx: Transaction, key: str, tenant: str, act: str, detail: str | None, by: str) -> None:
-        """Stored targets have a history; other destinations have no row to tell it of."""
-        if "://" not in key and key and (found := await tx.target(tenant, key)) is not None:
-            await tx.note([(found.id, act, None if detail is None else storable(detail))], storable(by))
 
 
 def _problems(

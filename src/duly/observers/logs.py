@@ -107,7 +107,9 @@ _TELL: dict[type, Callable[[Any], None]] = {
     DeadLettered: lambda s: _tell(
         logging.ERROR, "event.failed", s.event, attempt=s.event.attempt, error=first_line(s.error)
     ),
-    GivenBack: lambda s: _tell(logging.INFO, "event.given_back", s.event, reason=s.reason),
+    GivenBack: lambda s: _tell(
+        logging.WARNING if s.wait else logging.INFO, "event.given_back", s.event, wait=_seconds(s.wait), reason=s.reason
+    ),
     Interrupted: lambda s: _tell(logging.WARNING, "event.interrupted", s.event, interruptions=s.event.interruptions),
     Lost: lambda s: _tell(logging.WARNING, "event.lost", s.event, version=s.event.version, verdict=s.act),
     Skipped: lambda s: _tell(logging.INFO, "event.skipped", s.event, occurrences=s.event.stands_for, reason=s.reason),
@@ -122,7 +124,7 @@ _TELL: dict[type, Callable[[Any], None]] = {
         "target.disabled" if s.gone else "target.parked",
         tenant=s.tenant,
         target=s.destination,
-        reason=first_line(s.reason),
+        reason=first_line(s.reason).partition(": ")[2],
     ),
     DestinationOpened: lambda s: _tell(
         logging.WARNING, "target.opened", tenant=s.tenant, target=s.destination, after=_seconds(s.after)

@@ -55,7 +55,10 @@ def replay(
     *ids: str,
     many: Many = ONE_BY_ONE,
     rate: Annotated[
-        str | None, Parameter(help="With --all: how many at a time come back, such as 50/s, 600/m or 1000/h")
+        str | None,
+        Parameter(
+            help="With --all: how many at a time come back, such as 50/s, 600/m or 1000/h", allow_leading_hyphen=True
+        ),
     ] = None,
     which: Which = ANY,
     invocation: Hidden,

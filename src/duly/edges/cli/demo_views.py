@@ -61,7 +61,7 @@ def tell(signal: Any) -> Told | None:
             return Told(now, "gave up", "bold red", event, first_line(error))
         case Interrupted(event):
             return Told(now, "found", "yellow", event, "a crash interrupted it: delivering it again, alone")
-        case GivenBack(event, reason):
+        case GivenBack(event=event, reason=reason):
             return Told(now, "put back", "yellow", event, reason)
         case StoreDown(error):
             return Told(now, "outage", "bold red", None, error)

@@ -82,7 +82,8 @@ def limit(
     *,
     concurrency: Annotated[int | None, Parameter(help="How many at once, from each worker", metavar="N")] = None,
     rate: Annotated[
-        str | None, Parameter(help="From all workers together, such as 50/s or 600/m", metavar="RATE")
+        str | None,
+        Parameter(help="From all workers together, such as 50/s or 600/m", metavar="RATE", allow_leading_hyphen=True),
     ] = None,
     none: Annotated[bool, Parameter(help="Take its limits away")] = False,
     tenant: Tenant = "default",

@@ -42,7 +42,10 @@ class Manner:
     format: Annotated[
         str | None, Parameter(help="Of a webhook: standard (unless told) or cloudevents", metavar="WHICH")
     ] = None
-    timeout: Annotated[str | None, Parameter(help="How long to wait for an answer; else 30s", metavar="SPAN")] = None
+    timeout: Annotated[
+        str | None,
+        Parameter(help="How long to wait for an answer; else 30s", metavar="SPAN", allow_leading_hyphen=True),
+    ] = None
     header: Annotated[
         list[str] | None, Parameter(help="Such as 'X-Team: billing'; may be repeated", metavar="'NAME: VALUE'")
     ] = None
@@ -131,7 +134,10 @@ def rotate(
     /,
     *,
     keep: Annotated[
-        str, Parameter(help="How long the old secret signs as well; 1d unless told", metavar="SPAN")
+        str,
+        Parameter(
+            help="How long the old secret signs as well; 1d unless told", metavar="SPAN", allow_leading_hyphen=True
+        ),
     ] = "1d",
     secret_file: SecretFile = None,
     tenant: Tenant = "default",
