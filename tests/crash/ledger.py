@@ -21,10 +21,21 @@ class Ledger(NamedTuple):
 
     @classmethod
     async def of(cls, app: Duly) -> "Ledger":
+        events = await cls._events(app)
+        return cls(events, {id: await app.events.history(id) for id in events})
+
+    @classmethod
+    async def of_suspects(cls, app: Duly) -> "Ledger":
+        """With the history of only those that were claimed more than once: there may be many others."""
+        events = await cls._events(app)
+        return cls(events, {id: await app.events.history(id) for id, event in events.items() if event.version > 2})
+
+    @classmethod
+    async def _events(cls, app: Duly) -> dict[str, Event]:
         events: dict[str, Event] = {}
         while page := await app.events.find(limit=1000, after=min(events, default=None)):
             events |= {event.id: event for event in page}
-        return cls(events, {id: await app.events.history(id) for id in events})
+        return events
 
     def ends(self) -> dict[Claimed, Entry]:
         """How each claim ended, as the history tells it."""

@@ -153,14 +153,17 @@ class Supervisor:
         if any(event.worker == worker and event.interruptions >= SPARED for event in under_way):
             process.send_signal(signal.SIGCONT)
             return False
-        self.killed[worker] = now
-        process.kill()
-        process.wait(PATIENCE)
+        self.kill(worker, now)
         return self.is_dead(worker)
+
+    def kill(self, worker: str, at: float | None = None) -> None:
+        self.killed[worker] = at or time.time()
+        self._processes[worker].kill()
+        self._processes[worker].wait(PATIENCE)
 
     # -- waiting
 
-    async def finish(self) -> None:
+    async def finish(self, patience: float = PATIENCE) -> None:
         """Keep two workers at work until nothing is left, and let them end."""
         workers = [self.start(), self.start()]
 
@@ -168,7 +171,7 @@ class Supervisor:
             workers[:] = [self.start() if self.is_dead(worker) else worker for worker in workers]
             return not await self._unfinished()
 
-        await self.until(nothing_is_left, "every event has ended")
+        await self.until(nothing_is_left, "every event has ended", patience)
         workers = [worker for worker in workers if not self.is_dead(worker)]
         await self.started(*workers)  # before that, SIGTERM would end them as it ends any process
         await self.stop(*workers)
@@ -177,10 +180,10 @@ class Supervisor:
         overview = await self._app.store.overview()
         return sum(count for _, status, count, _ in overview if status in (Status.PENDING, Status.PROCESSING))
 
-    async def until(self, condition: Callable[[], Any], wanted: str) -> None:
-        deadline = time.monotonic() + PATIENCE
+    async def until(self, condition: Callable[[], Any], wanted: str, patience: float = PATIENCE) -> None:
+        deadline = time.monotonic() + patience
         while not (await found if inspect.isawaitable(found := condition()) else found):
-            assert time.monotonic() < deadline, f"waited {PATIENCE:g} s in vain until {wanted}: {self._stderr()}"
+            assert time.monotonic() < deadline, f"waited {patience:g} s in vain until {wanted}: {self._stderr()}"
             await asyncio.sleep(LOOK_EVERY)
 
     def _stderr(self) -> str:

@@ -1,0 +1,71 @@
+"""Workers are killed in the middle of sending. The receiver has every event, and what it has twice was under way in a
+kill."""
+
+import asyncio
+import random
+import signal
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from duly import Duly, InStatus, Status, Timer, webhook
+from duly.core.targets import origin_of
+from tests.crash.ledger import Ledger
+from tests.crash.supervisor import Supervisor
+from tests.receivers.healthy import Healthy
+
+EVENTS, KILLS, IN_FLIGHT = 10_000, 10, 200
+LEASE = timedelta(seconds=2)
+OPTIONS = {
+    "webhook_allow": "127.0.0.0/8",
+    "secret_key": "k" * 40,
+    "lease": "2s",
+    "concurrency": 2 * IN_FLIGHT,
+    "poll_interval": "500ms",
+}
+
+
+async def under_way(app: Duly, worker: str) -> list[str]:
+    found = await app.events.find(InStatus(Status.PROCESSING), limit=1000)
+    return [event.id for event in found if event.worker == worker]
+
+
+async def kill_in_full_flight(app: Duly, supervisor: Supervisor) -> set[str]:
+    """Start a worker, and end it when it has so many under way; what it had."""
+    worker = supervisor.start()
+    await supervisor.started(worker)
+
+    async def is_in_full_flight() -> bool:
+        return len(await under_way(app, worker)) >= IN_FLIGHT
+
+    await supervisor.until(is_in_full_flight, f"{worker} has {IN_FLIGHT} under way")
+    await asyncio.sleep(random.uniform(0, 0.2))
+    supervisor.signal(worker, signal.SIGSTOP)
+    had = set(await under_way(app, worker))
+    supervisor.kill(worker)
+    return had
+
+
+@pytest.mark.timeout(300)
+async def test_kills_lose_no_webhook_and_repeat_only_what_was_under_way(app: Duly, supervise: Any) -> None:
+    with Healthy() as healthy:
+        await app.targets.limit(origin_of(healthy.url), concurrency=IN_FLIGHT + 50)
+        ids = await app.add_many(Timer(timedelta(), "hook", n, target=webhook(healthy.url)) for n in range(EVENTS))
+        supervisor = supervise(**OPTIONS)
+        had = [await kill_in_full_flight(app, supervisor) for _ in range(KILLS)]
+        await supervisor.finish(patience=200)  # what was under way is delivered one by one
+        arrivals = healthy.arrivals()
+
+    told = f"after {len(supervisor.killed)} kills with {sum(map(len, had)):,} under way"
+    assert len(supervisor.killed) == KILLS, told
+    assert set(arrivals) == set(ids), told
+    ledger = await Ledger.of_suspects(app)
+    assert len(ledger.events) == len(ledger.in_status(Status.COMPLETED)) == EVENTS, told
+    ledger.only_kills_interrupted(supervisor.killed, LEASE)
+    interrupted = {id: ledger.events[id].interruptions for id in ledger.history}
+    repeated = {id: arrival.posts - 1 for id, arrival in arrivals.items() if arrival.posts > 1}
+    assert all(times <= interrupted.get(id, 0) for id, times in repeated.items()), f"repeated without a kill {told}"
+    assert set(repeated) <= set().union(*had), f"repeated, and not under way in a kill {told}"
+    assert sum(repeated.values()) <= sum(map(len, had)), told
+    assert repeated, f"no kill came between sending and settling {told}"
