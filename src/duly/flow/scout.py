@@ -20,12 +20,12 @@ SELDOM, LONGEST, AT_THE_FRONT = 100, 10.0, 1.0
 """A look that finds too little is paid for by so many times the time that it took without another one; but by no more
 seconds than this, and fewer if it was over soon, for then it was something else that took the time."""
 
-MOST, ALL = 2000, 20_000
+MOST, ALL = 2000, 4000
 """How many to be told of in one look, and to remember."""
 
 OTHERS, MORE, QUIET, NEAR = "others", "more", "quiet", "near"
 """What a look is for: those who are not known at all, more of those who are, or those who have nothing under way. The
-last one stands for all of these, where only the newest are looked at."""
+last one is any of these, among the newest alone."""
 
 Look = Callable[[Looking, Collection[Key]], Awaitable[Looked]]
 Begins = Callable[[], Mapping[str, datetime]]
@@ -37,19 +37,20 @@ _ready = attrgetter("ready")
 class Scout:
     def __init__(self, look: Look, begins: Begins) -> None:
         self._look, self._begins = look, begins
-        self._known: defaultdict[str, dict[Key, dict[str, Candidate]]] = defaultdict(dict)  # by lane, key and id
+        self._known: defaultdict[str, dict[Key, list[Candidate]]] = defaultdict(dict)  # by lane
         self._rests: dict[tuple[str, str], float] = {}  # until when, by time.monotonic, for each lane and purpose
         self.more: set[str] = set()  # lanes in which a look found so much that there may be more of it
 
     def known(self, lane: str) -> Mapping[Key, Sequence[Candidate]]:
         """Who is known to have something in this lane; of each the oldest first."""
-        return {key: list(found.values()) for key, found in self._known[lane].items()}
+        return self._known[lane]
 
     def forget(self, candidates: Iterable[Candidate]) -> None:
-        for one in candidates:
-            key, known = (one.tenant, one.destination), self._known[one.lane]
-            if key in known and known[key].pop(one.id, None) is not None and not known[key]:
-                del known[key]
+        gone = {one.id for one in candidates}
+        for lane, key in {(one.lane, (one.tenant, one.destination)) for one in candidates}:
+            left = [one for one in self._known[lane].pop(key, ()) if one.id not in gone]
+            if left:
+                self._known[lane][key] = left
 
     def forget_all(self, lane: str) -> None:
         self._known.pop(lane, None)
@@ -59,11 +60,11 @@ class Scout:
         """Look again whenever asked, whatever the last look has cost."""
         self._rests.clear()
 
-    async def look(self, lanes: Iterable[str], past: Collection[Key], wanted: int, purpose: str = OTHERS) -> set[str]:
+    async def look(self, lanes: Iterable[str], past: Collection[Key], wanted: int, purpose: str) -> set[str]:
         """Find others than those, so many in each lane if there are; the lanes of which all was seen. Each purpose
         rests by itself."""
         began, whole, found = time.monotonic(), set(), Counter[str]()
-        depth = {lane: FRONT if self._may(purpose, lane) else 0 for lane in lanes}
+        depth = {lane: FRONT if purpose != NEAR and self._may(purpose, lane) else 0 for lane in lanes}
         depth = {lane: deep for lane, deep in depth.items() if deep or self._may(NEAR, lane)}
         while depth:
             looked = await self._look(Looking(depth, NEWEST, MOST, self._begins()), past)
@@ -94,14 +95,16 @@ class Scout:
     def _remember(self, others: Sequence[Candidate]) -> Counter[str]:
         """How many of each lane are new."""
         new: Counter[str] = Counter()
+        found: defaultdict[tuple[str, Key], set[Candidate]] = defaultdict(set)
         for one in others:
-            known = self._known[one.lane].setdefault((one.tenant, one.destination), {})
-            if one.id not in known:
-                known[one.id] = one
-                new[one.lane] += 1
+            found[one.lane, (one.tenant, one.destination)].add(one)
+        for (lane, key), candidates in found.items():
+            known = self._known[lane].get(key, [])
+            candidates.difference_update(known)
+            new[lane] += len(candidates)
+            self._known[lane][key] = sorted([*known, *candidates], key=_ready)
         for lane in new:
-            keys = self._known[lane]
-            most = max(1, ALL // len(keys))
-            for key, known in keys.items():
-                keys[key] = {one.id: one for one in sorted(known.values(), key=_ready)[:most]}
+            most = max(1, ALL // len(self._known[lane]))
+            for known in self._known[lane].values():
+                del known[most:]
         return new

@@ -10,14 +10,18 @@ from operator import attrgetter
 
 from duly.core.fairness import Candidate, Key, Room, choose, fair_share, well_served
 from duly.core.model import Event
-from duly.flow.scout import MORE, QUIET, Begins, Look, Scout
+from duly.flow.scout import MORE, NEAR, OTHERS, QUIET, Begins, Look, Scout
 from duly.flow.turns import UNBOUNDED, Turns
 
 SPARE = 2
 """So many times as many are named as can be taken, for another worker may have taken the first ones."""
 
+CROWD = 50
+"""Where so many get their share of what is oldest, nobody keeps all others waiting, and what is oldest is fair enough.
+Only those who have just come are still looked for."""
+
 ENOUGH = 100
-"""So many of a claim tell whose it is."""
+"""So many of a claim are looked at to see whether all of it is one tenant's."""
 
 _key = attrgetter("tenant", "destination")
 
@@ -54,21 +58,22 @@ class Sharing:
         return choose(known, SPARE * free, {}, room)
 
     async def _what_is_behind(self, lane: str, free: int) -> list[Candidate]:
-        served = self._served[lane]
-        await self._scout.look([lane], {*served, *self._scout.known(lane)}, free)
-        if lane in self._scout.more and sum(map(len, self._scout.known(lane).values())) < free:
+        served, known = self._served[lane], self._scout.known(lane)
+        deep = len(served) < CROWD and sum(map(len, known.values())) < free
+        await self._scout.look([lane], {*served, *known}, free, OTHERS if deep else NEAR)
+        if deep and lane in self._scout.more:
             await self._scout.look([lane], served, free, MORE)
         return self._fairly(lane, free)
 
     def _fairly(self, lane: str, free: int) -> list[Candidate]:
         known, in_hand = self._scout.known(lane), self._turns.in_hand()
         share = fair_share(in_hand, {tenant for tenant, _ in (*known, *self._served[lane])}, free)
-        room = Room(self._turns.room, lambda tenant: share - in_hand[tenant])
+        room = Room(self._turns.room, lambda tenant: min(share - in_hand[tenant], self._turns.room_of(tenant)))
         return choose(known, SPARE * free, in_hand, room)
 
     async def _what_may_start(self, lane: str, free: int) -> list[Candidate]:
         room, whole = Room(self._turns.room, self._turns.room_of), set()
-        await self._scout.look([lane], self._scout.known(lane), free)
+        await self._scout.look([lane], set(self._scout.known(lane)), free, OTHERS)
         chosen = choose(self._scout.known(lane), SPARE * free, self._turns.in_hand(), room)
         if len(chosen) < free:
             known = self._scout.known(lane).items()
@@ -90,19 +95,24 @@ class Sharing:
         """What was there, where at most so many of the oldest of each lane were taken."""
         for lane, free in room.items():
             of_lane = events if len(room) == 1 else [event for event in events if event.lane == lane]
-            backlog, some = len(of_lane) >= free, of_lane[:: 1 + len(of_lane) // ENOUGH]
-            whose = Counter(map(_key, some))
-            if any(self._turns.binds(*key) for key in whose) and self._is_limited(of_lane, backlog):
+            backlog, whose = len(of_lane) >= free, _whose(of_lane)
+            if any(self._turns.binds(*key) for key in whose) and self._is_limited(whose, backlog):
                 self.limited.add(lane)
             if backlog:
                 self._served[lane] = well_served(whose)
             elif self._served.pop(lane, None) is not None:
                 self._scout.forget_all(lane)
 
-    def _is_limited(self, events: Sequence[Event], backlog: bool) -> bool:
+    def _is_limited(self, whose: Mapping[Key, int], backlog: bool) -> bool:
         """Whether more may come of those who have these than may start."""
-        for key, many in Counter(map(_key, events)).items():
+        for key, many in whose.items():
             room = min(self._turns.room(*key), self._turns.room_of(key[0]))
             if room < UNBOUNDED and (backlog or room <= many):
                 return True
         return False
+
+
+def _whose(events: Sequence[Event]) -> Mapping[Key, int]:
+    """How many each has. If enough of them are one tenant's, for one destination, all are taken for that."""
+    some = Counter(map(_key, events[:: 1 + len(events) // ENOUGH]))
+    return Counter(map(_key, events)) if len(some) > 1 else dict.fromkeys(some, len(events))

@@ -90,6 +90,10 @@ class Turns:
         """Whether something waits for more than a free place."""
         return len(self) > self.startable
 
+    def waits(self, key: Key) -> bool:
+        """Whether there is something of theirs to go on with."""
+        return key in self._queues and bool(self._queues[key].events)
+
     def keys(self) -> set[Key]:
         """Whose events are here."""
         return set(self._queues)
@@ -126,14 +130,14 @@ class Turns:
     # -- coming and going
 
     def extend(self, events: Iterable[Event]) -> None:
-        for (tenant, destination), group in groupby(events, _key):
-            queue = self._queue(tenant, destination)
-            before, waited = queue.startable, bool(queue.events)
+        for key, group in groupby(events, _key):
+            queue = self._queues.get(key) or self._queue(*key)
+            before = len(queue.events)
             queue.events.extend(group)
-            if waited:
-                self.startable += queue.startable - before
-            else:
+            if not before:
                 self._enter(queue)
+            elif not queue.aside and not queue.tenant.aside:
+                self.startable += len(queue.events) - before
 
     def next(self) -> Start | None:
         """The next one that may start. It has then."""
@@ -206,13 +210,12 @@ class Turns:
     # -- within
 
     def _queue(self, name: str, destination: str | None) -> Queue:
-        queue = self._queues.get((name, destination))
-        if queue is None:
-            tenant = self._tenants.get(name)
-            if tenant is None:
-                tenant = self._tenants[name] = Tenant(name)
-            queue = self._queues[name, destination] = Queue(tenant, destination)
-            tenant.queues.append(queue)
+        """A new one."""
+        tenant = self._tenants.get(name)
+        if tenant is None:
+            tenant = self._tenants[name] = Tenant(name)
+        queue = self._queues[name, destination] = Queue(tenant, destination)
+        tenant.queues.append(queue)
         return queue
 
     def _forget(self, queue: Queue) -> None:

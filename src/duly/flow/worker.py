@@ -350,8 +350,13 @@ class Worker:
             self._roomier.set()
             if self._full:
                 self._wake()
-        if self._held_up and (event.tenant, event.destination) in self._held_up:
+        if self._held_up and self._runs_out(event):
             self._wake()
+
+    def _runs_out(self, event: Event) -> bool:
+        """Whether there is room for more of what was held up, now that this one has ended."""
+        key = event.tenant, event.destination
+        return key in self._held_up and not self._pool.turns.waits(key)
 
     # -- one attempt
 
