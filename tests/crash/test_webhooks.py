@@ -16,12 +16,14 @@ from tests.crash.supervisor import Supervisor
 from tests.receivers.healthy import Healthy
 
 EVENTS, KILLS, IN_FLIGHT = 10_000, 10, 200
+PLACES = 300
 LEASE = timedelta(seconds=2)
 OPTIONS = {
     "webhook_allow": "127.0.0.0/8",
     "secret_key": "k" * 40,
     "lease": "2s",
-    "concurrency": 2 * IN_FLIGHT,
+    "concurrency": PLACES,
+    "batch_size": PLACES,
     "poll_interval": "500ms",
 }
 
@@ -31,18 +33,23 @@ async def under_way(app: Duly, worker: str) -> list[str]:
     return [event.id for event in found if event.worker == worker]
 
 
-async def kill_in_full_flight(app: Duly, supervisor: Supervisor) -> set[str]:
-    """Start a worker, and end it when it has so many under way; what it had."""
+async def kill_in_full_flight(app: Duly, supervisor: Supervisor, healthy: Healthy) -> set[str]:
+    """Start a worker, and end it while it is sending, with so many under way; what it had."""
+    before = healthy.stats().posts
     worker = supervisor.start()
-    await supervisor.started(worker)
+    await supervisor.until(lambda: healthy.stats().posts > before, f"{worker} sends")
+    await asyncio.sleep(random.uniform(0, 0.2))
+    had: set[str] = set()
 
     async def is_in_full_flight() -> bool:
-        return len(await under_way(app, worker)) >= IN_FLIGHT
+        supervisor.signal(worker, signal.SIGCONT)
+        await asyncio.sleep(random.uniform(0, 0.05))
+        supervisor.signal(worker, signal.SIGSTOP)
+        had.clear()
+        had.update(await under_way(app, worker))
+        return len(had) >= IN_FLIGHT
 
     await supervisor.until(is_in_full_flight, f"{worker} has {IN_FLIGHT} under way")
-    await asyncio.sleep(random.uniform(0, 0.2))
-    supervisor.signal(worker, signal.SIGSTOP)
-    had = set(await under_way(app, worker))
     supervisor.kill(worker)
     return had
 
@@ -50,10 +57,10 @@ async def kill_in_full_flight(app: Duly, supervisor: Supervisor) -> set[str]:
 @pytest.mark.timeout(300)
 async def test_kills_lose_no_webhook_and_repeat_only_what_was_under_way(app: Duly, supervise: Any) -> None:
     with Healthy() as healthy:
-        await app.targets.limit(origin_of(healthy.url), concurrency=IN_FLIGHT + 50)
+        await app.targets.limit(origin_of(healthy.url), concurrency=PLACES)
         ids = await app.add_many(Timer(timedelta(), "hook", n, target=webhook(healthy.url)) for n in range(EVENTS))
         supervisor = supervise(**OPTIONS)
-        had = [await kill_in_full_flight(app, supervisor) for _ in range(KILLS)]
+        had = [await kill_in_full_flight(app, supervisor, healthy) for _ in range(KILLS)]
         await supervisor.finish(patience=200)  # what was under way is delivered one by one
         arrivals = healthy.arrivals()
 
