@@ -122,7 +122,7 @@ def completed(event: Event) -> Settlement:
 
 
 def failed(event: Event, error: str = "503", *, jitter: float = 0.5) -> Settlement:
-    """Tried again by the event's own policy, half of the longest wait later."""
+    """Tried again by the event's own policy, in the middle of how long that may take."""
     return Settlement(event, judge(Failed(error), event, jitter))
 
 

@@ -106,7 +106,7 @@ def _keys(variable: str, written: Any) -> Keys:
 def _networks(variable: str, written: Any) -> tuple[Network, ...]:
     try:
         return tuple(read_networks(written) if isinstance(written, str) else map(ip_network, written))
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise BadSetting(variable, written, f"networks such as 10.0.0.0/8,fd00::/8 ({error})") from None
 
 

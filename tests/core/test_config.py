@@ -28,6 +28,9 @@ BAD = [
     ("DULY_CONCURRENCY", "10001", "a whole number from 1 to 10000"),
     ("DULY_CONCURRENCY", "-1", "a whole number from 1 to 10000"),
     ("DULY_LOG_FORMAT", "xml", "text or json"),
+    ("DULY_WEBHOOK_ALLOW", "localhost", "networks such as 10.0.0.0/8,fd00::/8"),
+    ("DULY_WEBHOOK_ALLOW", "10.0.0.1/8", "networks such as 10.0.0.0/8,fd00::/8 (10.0.0.1/8 has host bits set)"),
+    ("DULY_WEBHOOK_ALLOW", "10.0.0.0/8;fd00::/8", "networks such as"),
     ("DULY_DATABASE_URL", "duly.db", "sqlite:///path/to/file.db or postgresql://"),
     ("DULY_DATABASE_URL", "mysql://localhost/duly", "sqlite:///path/to/file.db or postgresql://"),
 ]
@@ -57,6 +60,8 @@ def test_a_bad_option_is_refused_in_the_same_words(variable: str, value: str, al
 @pytest.mark.parametrize(
     ("option", "value"),
     [
+        ("webhook_allow", 5),
+        ("webhook_allow", [None]),
         ("concurrency", float("inf")),
         ("concurrency", float("nan")),
         ("concurrency", 1.5),

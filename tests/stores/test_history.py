@@ -11,7 +11,7 @@ from tests.make import HOUR, LANE, LEASE, MINUTE, START, completed, failed, make
 async def test_the_history_answers_what_people_ask(store: Any, clock: ManualClock) -> None:
     """When it was created, due and executed; how often it was tried, by whom; each error; what a crash interrupted."""
     due = START + HOUR
-    [id] = await store.add([make_new(due=due, retry=Retry(base=2 * MINUTE))])
+    [id] = await store.add([make_new(due=due, retry=Retry(base=MINUTE))])
 
     clock.set(due)
     [event] = await store.claim("w1", {LANE: 1}, LEASE)
