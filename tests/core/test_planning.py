@@ -38,6 +38,7 @@ def test_a_timer_becomes_an_event() -> None:
         "target_json": '{"webhook":"https://hooks.example"}',
         "retry_json": '{"max_attempts":9,"base":"30s","factor":4.0,"max":"1h"}',
         "correlation_id": "c1",
+        "destination": "https://hooks.example",
         "series": None,
         "occurrence": None,
         "head": False,
@@ -87,15 +88,17 @@ def test_what_is_wrong_with_one_timer_is_found_beside_others_of_its_kind() -> No
 
 def test_timers_of_one_kind_share_nothing_else() -> None:
     timers = [
-        Timer(START, "greet", 1, target={"webhook": "a"}),
-        Timer(HOUR, "greet", 2, target={"webhook": "a"}, key="k"),
+        Timer(START, "greet", 1, target={"webhook": "https://a"}),
+        Timer(HOUR, "greet", 2, target={"webhook": "https://a"}, key="k"),
         Timer(START, "greet", 3, target={"nats": "a"}, correlation_id="c"),
         Timer(START, "greet", 4, retry=Retry(max_attempts=9)),
         Timer(START, "greet", 5, retry=Retry()),
     ]
     events = plan(timers, ("webhook", "nats"), new_ids)
     assert [event.lane for event in events] == ["webhook", "webhook", "nats", "handler:greet", "handler:greet"]
-    assert [event.target_json for event in events] == ['{"webhook":"a"}', '{"webhook":"a"}', '{"nats":"a"}', None, None]
+    webhook = '{"webhook":"https://a"}'
+    assert [event.target_json for event in events] == [webhook, webhook, '{"nats":"a"}', None, None]
+    assert [event.destination for event in events] == ["https://a", "https://a", None, None, None]
     assert [event.payload_json for event in events] == ["1", "2", "3", "4", "5"]
     assert [(event.due, event.delay) for event in events] == [(START, None), (None, HOUR), *[(START, None)] * 3]
     assert [(event.key, event.correlation_id) for event in events][:3] == [(None, None), ("k", None), (None, "c")]
