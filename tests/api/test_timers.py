@@ -91,7 +91,7 @@ async def test_a_failure_is_tried_again_and_every_try_carries_the_same_id(app: D
     event = await app.at(START, "flaky", retry=Retry(max_attempts=3, base=MINUTE, factor=1))
     for _ in range(4):
         await app.tick()
-        clock.advance(MINUTE)
+        clock.advance(2 * MINUTE)
     assert [(e.id, e.attempt, e.due) for e in tries] == [(event.id, n, START) for n in (1, 2, 3)]
     ended = await app.events.get(event.id)
     assert (ended.status, ended.attempts, ended.due) == (Status.COMPLETED, 3, START)

@@ -235,7 +235,8 @@ class Destinations:
                 self._signals.emit(DestinationParked(tenant, destination, reason, gone))
             self._directory.forget(tenant, destination)
             self._windows.pop((tenant, destination), None)
-            del self._down[tenant, destination]
+            if self._down[tenant, destination] == (reason, gone):  # or it has become worse meanwhile
+                del self._down[tenant, destination]
 
     async def _learn(self) -> None:
         if self._unknown:
