@@ -62,9 +62,11 @@ def _series(user: User, type: EventType, at: time, channels: Collection[str]) ->
         raise Invalid([Problem(type.name, f"its message must be text, not {message!r:.50}")])
     payload = write_json({"message": message}, type.name)
     target = type.target(user)
-    problems = [problem._replace(path=f"{type.name}.target") for problem in target_problems(target, channels)]
     where = None if target is None else write_json(target, f"{type.name}.target")
-    problems += [problem for problem in (payload, where) if isinstance(problem, Problem)]
+    problems = [problem for problem in (payload, where) if isinstance(problem, Problem)]
+    if not isinstance(where, Problem):
+        wrong = target_problems(target, channels)
+        problems += [problem._replace(path=f"{type.name}.target") for problem in wrong]
     if problems:
         raise Invalid(problems)
     series = series_of(user.id, type.name)

@@ -188,7 +188,7 @@ RETURNING {event}
 -- Where all that is ready is known, the next that will be.
 SELECT :now,
        min((SELECT ready FROM events WHERE lane = value ->> 0 AND unsettled = 0 AND NOT head
-            AND ready >= iif(value ->> 1 > :now, :now, 0) ORDER BY ready LIMIT 1)),
+            AND ready >= iif(value ->> 1 > :now, :now, -9223372036854775807) ORDER BY ready LIMIT 1)),
        min((SELECT ready FROM events WHERE lane = value ->> 0 AND head AND ready IS NOT NULL
             ORDER BY ready LIMIT 1)),
        min((SELECT ready FROM events WHERE lane = value ->> 0 AND unsettled > 0 AND ready IS NOT NULL
