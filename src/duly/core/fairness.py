@@ -33,18 +33,23 @@ def choose(
 ) -> list[Candidate]:
     """So many of the candidates, in the order in which to claim them. Those of each key come oldest first. *in_hand* is
     what each tenant has got already."""
-    tenants = _tenants(candidates, room)
+    tenants: dict[str, _Tenant] = {}
+    for (name, destination), found in candidates.items():
+        if found:
+            if name not in tenants:
+                tenants[name] = _Tenant()
+            tenants[name].add((name, destination), found)
     queue = [(in_hand.get(name, 0), tenant.oldest, name) for name, tenant in tenants.items()]
     heapify(queue)
     chosen: list[Candidate] = []
     while queue and len(chosen) < free:
         got, _, name = queue[0]
         tenant = tenants[name]
-        chosen.append(tenant.take())
-        if tenant.left:
-            heapreplace(queue, (got + 1, tenant.oldest, name))
-        else:
+        if (taken := tenant.take(room)) is None:
             heappop(queue)
+        else:
+            chosen.append(taken)
+            heapreplace(queue, (got + 1, tenant.oldest, name))
     return chosen
 
 
@@ -68,42 +73,43 @@ def well_served(keys: Mapping[Key, int]) -> set[Key]:
 
 
 class _Tenant:
-    """The candidates of one tenant, whose destinations take turns."""
+    """The candidates of one tenant, whose destinations take turns. Nobody asks whether there is room before it is this
+    tenant's turn: of thousands who have something, few may be reached."""
 
-    __slots__ = ("_queue", "left")
+    __slots__ = ("_keys", "_left", "_queue", "oldest")
+    oldest: datetime
 
-    def __init__(self, left: int) -> None:
-        self.left = left
-        self._queue: list[tuple[int, datetime, int, Sequence[Candidate], int]] = []
+    def __init__(self) -> None:
+        self._keys: list[tuple[Key, Sequence[Candidate]]] = []
+        self._queue: list[tuple[int, datetime, int, Sequence[Candidate], int]] | None = None
+        self._left = 0
 
-    def add(self, candidates: Sequence[Candidate], most: int) -> None:
-        self._queue.append((0, candidates[0].ready, len(self._queue), candidates, min(most, len(candidates))))
+    def add(self, key: Key, candidates: Sequence[Candidate]) -> None:
+        self.oldest = min(self.oldest, candidates[0].ready) if self._keys else candidates[0].ready
+        self._keys.append((key, candidates))
 
-    def ready(self) -> None:
-        heapify(self._queue)
-        self.left = min(self.left, sum(most for *_, most in self._queue))
-
-    @property
-    def oldest(self) -> datetime:
-        return self._queue[0][1]
-
-    def take(self) -> Candidate:
+    def take(self, room: Room) -> Candidate | None:
+        if self._queue is None:
+            self._queue = self._lined_up(room)
+            self._left = room.of_tenant(self._keys[0][0][0])
+        if not self._queue or self._left <= 0:
+            return None
         taken, _, order, candidates, most = self._queue[0]
-        self.left -= 1
+        self._left -= 1
         if taken + 1 < most:
             heapreplace(self._queue, (taken + 1, candidates[taken + 1].ready, order, candidates, most))
         else:
             heappop(self._queue)
+        if self._queue:
+            self.oldest = self._queue[0][1]
         return candidates[taken]
 
-
-def _tenants(candidates: Mapping[Key, Sequence[Candidate]], room: Room) -> dict[str, _Tenant]:
-    tenants: dict[str, _Tenant] = {}
-    for (name, destination), found in candidates.items():
-        if found and (most := room.of_key(name, destination)) > 0:
-            if name not in tenants:
-                tenants[name] = _Tenant(room.of_tenant(name))
-            tenants[name].add(found, most)
-    for tenant in tenants.values():
-        tenant.ready()
-    return {name: tenant for name, tenant in tenants.items() if tenant.left > 0}
+    def _lined_up(self, room: Room) -> list[tuple[int, datetime, int, Sequence[Candidate], int]]:
+        """How many were taken of each key, when the next one became ready, and how many there may be at most."""
+        queue = [
+            (0, candidates[0].ready, order, candidates, min(most, len(candidates)))
+            for order, (key, candidates) in enumerate(self._keys)
+            if (most := room.of_key(*key)) > 0
+        ]
+        heapify(queue)
+        return queue

@@ -95,6 +95,11 @@ class Claims:
         self.events.rested()
         self.heads.rested()
 
+    async def stop(self) -> None:
+        """Nobody will take anything any more."""
+        await self.events.stop()
+        await self.heads.stop()
+
     async def horizon(self, lanes: Sequence[str]) -> Horizon:
         """When there is something to take."""
         return await self._frontier.horizon(self._store, lanes, self.events.limited)
@@ -104,7 +109,7 @@ class Claims:
         rest = dict(room)
         for lane, free in room.items():
             if chosen := await self.events.choose(lane, free):
-                these = await self._take_these(chosen, [lane], free)
+                these = await self._take_these(chosen, [lane], self.events.at_most(lane, free))
                 rest[lane] -= len(these)
                 yield self._told(these)
         rest = {lane: free for lane, free in rest.items() if free > 0 and lane not in self.events.limited}
@@ -150,8 +155,9 @@ class Claims:
         found: list[Heads] = []
         for lane, candidates in chosen.items():
             if candidates:
-                these = await tx.these_heads([one.id for one in candidates], [lane], room[lane])
-                self.heads.taken(candidates, {head.id for head in these.heads}, room[lane])
+                most = self.heads.at_most(lane, room[lane])
+                these = await tx.these_heads([one.id for one in candidates], [lane], most)
+                self.heads.taken(candidates, {head.id for head in these.heads}, most)
                 found.append(these)
         plain = {lane: free for lane, free in room.items() if lane not in self.heads.limited}
         if plain:

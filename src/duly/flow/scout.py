@@ -45,6 +45,9 @@ class Scout:
         """Who is known to have something in this lane; of each the oldest first."""
         return self._known[lane]
 
+    def many(self, lane: str) -> int:
+        return sum(map(len, self._known[lane].values()))
+
     def forget(self, candidates: Iterable[Candidate]) -> None:
         gone = {one.id for one in candidates}
         for lane, key in {(one.lane, (one.tenant, one.destination)) for one in candidates}:
@@ -64,8 +67,8 @@ class Scout:
         """Find others than those, so many in each lane if there are; the lanes of which all was seen. Each purpose
         rests by itself."""
         began, whole, found = time.monotonic(), set(), Counter[str]()
-        depth = {lane: FRONT if purpose != NEAR and self._may(purpose, lane) else 0 for lane in lanes}
-        depth = {lane: deep for lane, deep in depth.items() if deep or self._may(NEAR, lane)}
+        depth = {lane: FRONT if purpose != NEAR and self.may(purpose, lane) else 0 for lane in lanes}
+        depth = {lane: deep for lane, deep in depth.items() if deep or self.may(NEAR, lane)}
         while depth:
             looked = await self._look(Looking(depth, NEWEST, MOST, self._begins()), past)
             found.update(self._remember(looked.others))
@@ -89,7 +92,8 @@ class Scout:
             depth = deeper
         return whole
 
-    def _may(self, purpose: str, lane: str) -> bool:
+    def may(self, purpose: str, lane: str) -> bool:
+        """Whether it has rested enough."""
         return self._rests.get((purpose, lane), 0.0) <= time.monotonic()
 
     def _remember(self, others: Sequence[Candidate]) -> Counter[str]:

@@ -4,6 +4,7 @@ As long as it can take all that there is, nobody has to share. In a backlog it t
 what those have who would get less than their share by that. In a lane with limits it takes only what may start.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
@@ -16,9 +17,12 @@ from duly.flow.turns import UNBOUNDED, Turns
 SPARE = 2
 """So many times as many are named as can be taken, for another worker may have taken the first ones."""
 
-CROWD = 50
-"""Where so many get their share of what is oldest, nobody keeps all others waiting, and what is oldest is fair enough.
-Only those who have just come are still looked for."""
+OLDEST = 4
+"""One of so many is the oldest all the same, however many others there are."""
+
+FEW, CROWD = 10, 50
+"""Where so many get their share of what is oldest, or if it is little at least so few and half of it, nobody keeps all
+others waiting, and what is oldest is fair enough. Only those who have just come are still looked for."""
 
 ENOUGH = 100
 """So many of a claim are looked at to see whether all of it is one tenant's."""
@@ -32,6 +36,9 @@ class Sharing:
     def __init__(self, look: Look, begins: Begins, turns: Turns) -> None:
         self._scout, self._turns = Scout(look, begins), turns
         self._served: dict[str, set[Key]] = {}  # in lanes with a backlog: those who get their share of what is oldest
+        self._looking: dict[str, asyncio.Task[set[str]]] = {}
+        self._looked_at: set[str] = set()  # lanes with a backlog that somebody has looked behind
+        self._crowded: set[str] = set()  # those of them in which so many do that nobody else is looked for
         self.limited: set[str] = set()  # lanes in which what is oldest may not be what may start
 
     def rested(self) -> None:
@@ -47,7 +54,17 @@ class Sharing:
         """What to take first."""
         if lane in self.limited:
             return await self._what_may_start(lane, free)
-        return await self._what_is_behind(lane, free) if lane in self._served else []
+        if lane not in self._served:
+            return []
+        self._look_behind(lane, free)
+        if lane in self._looking and lane not in self._looked_at:  # so that nobody waits behind a flood that begins
+            await asyncio.wait([self._looking[lane]])
+            self._looked_at.add(lane)
+        return self._fairly(lane, free)
+
+    def at_most(self, lane: str, free: int) -> int:
+        """How many of the chosen to take."""
+        return free if lane in self.limited else free - free // OLDEST
 
     async def choose_for_the_quiet(self, lanes: Sequence[str], free: int) -> list[Candidate]:
         """What to take where only those may have something who have nothing here."""
@@ -57,19 +74,35 @@ class Sharing:
         known = {key: found for lane in lanes for key, found in self._scout.known(lane).items()}
         return choose(known, SPARE * free, {}, room)
 
-    async def _what_is_behind(self, lane: str, free: int) -> list[Candidate]:
+    def _look_behind(self, lane: str, free: int) -> None:
+        """For others than those who are well served, beside the claims, which need not wait for it."""
+        if (looking := self._looking.get(lane)) is not None:
+            if not looking.done():
+                return
+            del self._looking[lane]
+            looking.result()
         served, known = self._served[lane], self._scout.known(lane)
-        deep = len(served) < CROWD and sum(map(len, known.values())) < free
-        await self._scout.look([lane], {*served, *known}, free, OTHERS if deep else NEAR)
-        if deep and lane in self._scout.more:
-            await self._scout.look([lane], served, free, MORE)
-        return self._fairly(lane, free)
+        few = lane not in self._crowded and self._scout.many(lane) < free
+        purpose = OTHERS if few else NEAR
+        if few and lane in self._scout.more and self._scout.may(MORE, lane):
+            look = self._scout.look([lane], served, free, MORE)
+        elif self._scout.may(purpose, lane) or self._scout.may(NEAR, lane):
+            look = self._scout.look([lane], {*served, *known}, free, purpose)
+        else:
+            return
+        self._looking[lane] = asyncio.create_task(look)
+
+    async def stop(self) -> None:
+        """Look no further."""
+        for looking in self._looking.values():
+            looking.cancel()
+        await asyncio.gather(*self._looking.values(), return_exceptions=True)
 
     def _fairly(self, lane: str, free: int) -> list[Candidate]:
         known, in_hand = self._scout.known(lane), self._turns.in_hand()
         share = fair_share(in_hand, {tenant for tenant, _ in (*known, *self._served[lane])}, free)
         room = Room(self._turns.room, lambda tenant: min(share - in_hand[tenant], self._turns.room_of(tenant)))
-        return choose(known, SPARE * free, in_hand, room)
+        return choose(known, SPARE * self.at_most(lane, free), in_hand, room)
 
     async def _what_may_start(self, lane: str, free: int) -> list[Candidate]:
         room, whole = Room(self._turns.room, self._turns.room_of), set()
@@ -99,8 +132,11 @@ class Sharing:
             if any(self._turns.binds(*key) for key in whose) and self._is_limited(whose, backlog):
                 self.limited.add(lane)
             if backlog:
-                self._served[lane] = well_served(whose)
+                self._served[lane] = served = well_served(whose)
+                crowded = len(served) >= max(FEW, min(CROWD, len(of_lane) // 2))
+                (self._crowded.add if crowded else self._crowded.discard)(lane)
             elif self._served.pop(lane, None) is not None:
+                self._looked_at.discard(lane)
                 self._scout.forget_all(lane)
 
     def _is_limited(self, whose: Mapping[Key, int], backlog: bool) -> bool:

@@ -111,6 +111,8 @@ class Turns:
     def room(self, tenant: str, destination: str | None) -> int:
         """How many more to claim: as many as may be under way, and as many again to go on with; not more than its rate
         allows at once."""
+        if not self._limits.binds(tenant, destination):
+            return UNBOUNDED
         queue = self._queues.get((tenant, destination))
         waiting, running = (len(queue.events), queue.running) if queue else (0, 0)
         room = UNBOUNDED

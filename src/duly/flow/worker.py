@@ -177,6 +177,7 @@ class Worker:
             for helper in helpers:
                 helper.cancel()
             await asyncio.gather(*helpers, return_exceptions=True)
+            await self._claims.stop()
             with contextlib.suppress(StoreUnavailable):  # what is down will be found down again
                 await self._destinations.write_down()
         if self._broken is not None:
