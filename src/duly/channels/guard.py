@@ -4,6 +4,7 @@ said and whatever a name meant a moment ago."""
 import socket
 from collections.abc import Sequence
 from contextvars import ContextVar
+from time import monotonic
 from typing import Any
 
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -25,9 +26,10 @@ class Refused(OSError):
 class Dial:
     """What became of the connections that one request tried to open; none where it found one open."""
 
-    __slots__ = ("opened", "refused")
+    __slots__ = ("began", "opened", "refused", "since")
 
     def __init__(self) -> None:
+        self.began = self.since = monotonic()  # since when: there has been a connection
         self.opened = 0
         self.refused: list[str] = []
 
@@ -47,6 +49,7 @@ class Guard:
             dial.refused.append(reason)
             raise Refused(reason)
         dial.opened += 1
+        dial.since = monotonic()
         opened = socket.socket(family=family, type=kind, proto=protocol)
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # elsewhere than on Linux, it takes the system's own patience
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNSENT)

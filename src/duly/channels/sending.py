@@ -7,6 +7,7 @@ import socket
 import ssl
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, timedelta
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -18,13 +19,14 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
+from duly.channels.deadlines import Deadlines, Underway
 from duly.channels.guard import Dial, Guard, Resolver, dialling
 from duly.core.addresses import Network
 from duly.core.model import Delivered, Failed, Outcome, Rejected
 from duly.core.targets import shown
 
 CONNECT, SILENCE, TOTAL = 5.0, 15.0, timedelta(seconds=30)
-"""Seconds to connect, seconds without a byte of the answer, and all of it unless the target says otherwise."""
+"""Seconds to connect, seconds until the answer's head is there, and all of it unless the target says otherwise."""
 
 MOST_READ, READ_FOR = 64 * 1024, 1.0
 """How much of an answer's body is read, and for how many seconds: the status has decided already. Past that, the
@@ -69,47 +71,47 @@ class Sender:
     ) -> None:
         self._guard, self._resolver, self._tls = Guard(allowed), resolver, tls
         self._session: aiohttp.ClientSession | None = None
-        self._timeouts: dict[timedelta, aiohttp.ClientTimeout] = {}
+        self._connecting = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT)
+        self._deadlines = Deadlines()
 
     async def send(self, request: Request) -> Outcome:
-        dial = Dial()
+        dial, total = Dial(), request.timeout.total_seconds()
         dialling.set(dial)
-        began = time.monotonic()
+        underway = self._deadlines.begin(dial, SILENCE if request.timeout <= TOTAL else total, total)
+        try:
+            return await self._send(request, dial, underway)
+        except asyncio.CancelledError:
+            if not underway.was_ended_here():
+                raise
+            return Failed(f"no answer within {underway.exceeded:g} s ({host_of(request.url)})", outage=True)
+        finally:
+            self._deadlines.end(underway)
+
+    async def _send(self, request: Request, dial: Dial, underway: Underway) -> Outcome:
         for tries in range(1, TRIES + 1):
             try:
-                return await self._send(request)
+                async with self._request(request) as answer:
+                    self._deadlines.end(underway)
+                    body = await _beginning(answer, underway.until - time.monotonic())
+                    return DELIVERED if 200 <= answer.status < 300 else _refusal(answer, body, request)
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
                 # Where a connection that was open turns out to be closed, that says nothing about the receiver.
-                late = time.monotonic() - began > SHOWN_WITHIN
+                late = time.monotonic() - dial.began > SHOWN_WITHIN
                 if dial.opened or dial.refused or late or tries == TRIES:
                     return _trouble(error, request, dial)
             except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
                 return _trouble(error, request, dial)
         raise AssertionError("the last try returns")
 
-    async def _send(self, request: Request) -> Outcome:
-        async with self._opened().request(
+    def _request(self, request: Request) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        return self._opened().request(
             request.method,
             request.url,
             data=_data(request.body),
             headers=request.headers,
             allow_redirects=False,
-            timeout=self._timeout(request.timeout),
-        ) as answer:
-            body = await _beginning(answer)
-            return DELIVERED if 200 <= answer.status < 300 else _refusal(answer, body, request)
-
-    def _timeout(self, total: timedelta) -> aiohttp.ClientTimeout:
-        known = self._timeouts.get(total)
-        if known is None:
-            seconds = total.total_seconds()
-            known = self._timeouts[total] = aiohttp.ClientTimeout(
-                total=seconds,
-                sock_connect=min(CONNECT, seconds),
-                sock_read=min(SILENCE, seconds) if total <= TOTAL else seconds,
-                ceil_threshold=3600,
-            )
-        return known
+            timeout=self._connecting,
+        )
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -142,14 +144,15 @@ def _data(body: bytes | None) -> bytes | BytesIO | None:
     return BytesIO(body) if body is not None and len(body) > LARGE else body
 
 
-async def _beginning(answer: aiohttp.ClientResponse) -> bytes:
-    """What there is of the body, within bounds. The status counts, whatever happens to the body."""
+async def _beginning(answer: aiohttp.ClientResponse, left: float) -> bytes:
+    """What there is of the body, within bounds and within so many seconds. The status counts, whatever happens to the
+    body."""
     if answer.content.is_eof():
         return answer.content.read_nowait(MOST_READ)
     read: list[bytes] = []
     size = 0
     try:
-        async with asyncio.timeout(READ_FOR):
+        async with asyncio.timeout(min(READ_FOR, left)):
             while size < MOST_READ and (chunk := await answer.content.read(MOST_READ - size)):
                 read.append(chunk)
                 size += len(chunk)
@@ -187,19 +190,17 @@ def _trouble(error: Exception, request: Request, dial: Dial) -> Outcome:
         )
     if isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError):
         return Rejected(f"blocked: {shown(request.url)!r} is not a URL that can be sent to: {_told(error)}")
-    if (what := _what(error, request)) is None:
+    if (what := _what(error)) is None:
         return Failed(f"its answer is not HTTP ({host})\n{_told(error)}", outage=True)
     return Failed(f"{what} ({host})", outage=True)
 
 
-def _what(error: Exception, request: Request) -> str | None:
+def _what(error: Exception) -> str | None:
     """None where the error repeats what the receiver said, which may be the payload: only the first line is logged."""
     if isinstance(error, aiohttp.ConnectionTimeoutError):
-        return f"no connection within {min(CONNECT, request.timeout.total_seconds()):g} s"
+        return f"no connection within {CONNECT:g} s"
     if isinstance(error, TimeoutError):
-        silence = isinstance(error, aiohttp.SocketTimeoutError)
-        seconds = min(SILENCE, request.timeout.total_seconds()) if silence else request.timeout.total_seconds()
-        return f"no answer within {seconds:g} s"
+        return "the system has given up on the connection"
     if isinstance(error, _CERTIFICATE_ERRORS):
         return f"its certificate is not to be trusted: {_told(error)}"
     if isinstance(error, _TLS_ERRORS):

@@ -1,0 +1,61 @@
+"""Ends requests whose answer does not come. One look at all of them, a few times a second, costs less than two timers
+for each."""
+
+import asyncio
+
+from duly.channels.guard import Dial
+
+LOOK = 0.1
+"""Seconds between looks, while something is under way."""
+
+
+class Underway:
+    """One request, within the task that makes it, until the head of its answer is there."""
+
+    __slots__ = ("_cancelled", "_dial", "_silence", "_task", "_total", "exceeded", "until")
+
+    def __init__(self, dial: Dial, silence: float, total: float) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task, self._dial, self._silence, self._total = task, dial, silence, total
+        self._cancelled = task.cancelling()
+        self.until = dial.began + total
+        self.exceeded: float | None = None  # how many seconds it had
+
+    def look(self, now: float) -> None:
+        if self.exceeded is not None:
+            return
+        if now >= self.until:
+            self.exceeded = self._total
+        elif now >= self._dial.since + self._silence:
+            self.exceeded = self._silence
+        else:
+            return
+        self._task.cancel()
+
+    def was_ended_here(self) -> bool:
+        """Whether a cancellation is the one made here, and nobody else's. It is over then."""
+        return self.exceeded is not None and self._task.uncancel() <= self._cancelled
+
+
+class Deadlines:
+    def __init__(self) -> None:
+        self._under_way: set[Underway] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, dial: Dial, silence: float, total: float) -> Underway:
+        """*silence*: seconds from the connection on; *total*: for all of it."""
+        underway = Underway(dial, silence, total)
+        self._under_way.add(underway)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(LOOK, self._look)
+        return underway
+
+    def end(self, underway: Underway) -> None:
+        self._under_way.discard(underway)
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        for underway in self._under_way:
+            underway.look(loop.time())
+        self._timer = loop.call_later(LOOK, self._look) if self._under_way else None
