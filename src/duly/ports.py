@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, time, timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from duly.core.fairness import Candidate, Key
 from duly.core.model import Claim, Entry, Event, NewEvent, Outcome, Schedule, Settlement
@@ -24,6 +24,13 @@ class Channel(Protocol):
     """A means of delivery. It returns what became of the attempt; it raises only on a bug."""
 
     async def deliver(self, event: Event) -> Outcome: ...
+
+
+@runtime_checkable
+class SlowToStart(Channel, Protocol):
+    """A channel that should be ready before its first event is due."""
+
+    async def prepare(self) -> None: ...
 
 
 class TransactionalChannel(Channel, Protocol):

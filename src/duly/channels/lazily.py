@@ -1,7 +1,9 @@
-"""A channel whose library is loaded when the first event needs it: most workers never do, and it is not small."""
+"""A channel whose library is loaded when there is an event that will need it: most workers never do, and it is not
+small."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from duly.core.model import Event, Outcome
 from duly.ports import Channel
@@ -13,12 +15,20 @@ class Lazily:
         self._making = asyncio.Lock()
         self._channel: Channel | None = None
 
-    async def deliver(self, event: Event) -> Outcome:
-        if self._channel is None:
-            async with self._making:
-                if self._channel is None:  # in a thread: others shall not be late for it
-                    self._channel = await asyncio.to_thread(self._make)
-        return await self._channel.deliver(event)
+    def deliver(self, event: Event) -> Coroutine[Any, Any, Outcome]:
+        return self._first(event) if self._channel is None else self._channel.deliver(event)
+
+    async def prepare(self) -> None:
+        await self._made()
+
+    async def _first(self, event: Event) -> Outcome:
+        return await (await self._made()).deliver(event)
+
+    async def _made(self) -> Channel:
+        async with self._making:
+            if self._channel is None:  # in a thread: others shall not be late for it
+                self._channel = await asyncio.to_thread(self._make)
+        return self._channel
 
     async def close(self) -> None:
         if (close := getattr(self._channel, "close", None)) is not None:

@@ -18,9 +18,10 @@ async def deliver(event: Event, route: Route, destinations: Destinations) -> Out
     try:
         if event.destination is None:
             return await route.channel.deliver(event)
-        if (held := await destinations.closed(event)) is not None:
+        if not destinations.is_open(event) and (held := await destinations.closed(event)) is not None:
             return held
-        return await destinations.tried(event, await route.channel.deliver(event))
+        outcome = await route.channel.deliver(event)
+        return await destinations.tried(event, outcome) if destinations.tries(event) else outcome
     except StoreUnavailable as error:  # it could not even be asked whether the destination is open
         return Unreachable(describe(error))
     except Exception as error:  # a channel returns its failures; one that raises is a bug in that channel

@@ -159,9 +159,14 @@ class Destinations:
 
     # -- deliveries
 
+    def is_open(self, event: Event) -> bool:
+        """Whether that is known already, as it mostly is."""
+        known = self._directory.fresh(event.tenant, event.destination or DESTINATION_OF_ALL)
+        return known is not None and known.parked is None and not known.within
+
     async def closed(self, event: Event) -> Held | None:
         """Why nothing is sent to its destination now, if that is so."""
-        if event.destination is None or event.id in self._probes:
+        if event.destination is None or self.tries(event):
             return None
         known = await self._parked(event.tenant, event.destination)
         if known.parked is None and known.within and (url := url_of(event.target)) is not None:
@@ -178,11 +183,14 @@ class Destinations:
         """These are what parked destinations are tried with."""
         self._probes.update(event.id for event in events)
 
+    def tries(self, event: Event) -> bool:
+        """Whether it is one of those."""
+        return event.id in self._probes
+
     async def tried(self, event: Event, outcome: Outcome) -> Outcome:
-        """What a delivery means if it was a probe: a destination that answers, whatever it says, is open again; for one
-        that does not, the event goes on waiting, and no attempt is spent."""
-        if event.id not in self._probes or event.destination is None:
-            return outcome
+        """What a probe's outcome means: a destination that answers, whatever it says, is open again; for one that does
+        not, the event goes on waiting, and no attempt is spent."""
+        assert event.destination is not None
         if isinstance(outcome, Failed) and outcome.outage:
             return Held(event.destination, f"is parked: {first_line(outcome.error)}")
         if not isinstance(outcome, Unreachable):

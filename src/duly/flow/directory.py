@@ -31,12 +31,16 @@ class RecentDirectory:
         entry = self._known.get((tenant, destination))
         return entry is not None and time.monotonic() - entry[0] < RECENT
 
-    async def known(self, tenant: str, destination: str, fresh: float = FRESH) -> Known:
+    def fresh(self, tenant: str, destination: str, seconds: float = FRESH) -> Known | None:
+        """What counts, if that was read already."""
+        entry = self._known.get((tenant, destination))
+        return entry[1] if entry is not None and time.monotonic() - entry[0] < seconds else None
+
+    async def known(self, tenant: str, destination: str, seconds: float = FRESH) -> Known:
         """Of a destination; what is known of its tenant as a whole is read with it."""
+        if (known := self.fresh(tenant, destination, seconds)) is not None:
+            return known
         key = (tenant, destination)
-        entry = self._known.get(key)
-        if entry is not None and time.monotonic() - entry[0] < fresh:
-            return entry[1]
         reading = self._reading.get(key)
         if reading is None:  # one question for all who ask meanwhile; nobody's end is the end of it
             reading = self._reading[key] = asyncio.create_task(self.read([key, (tenant, DESTINATION_OF_ALL)]))

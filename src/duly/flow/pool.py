@@ -23,12 +23,13 @@ Finish = Callable[[Event, Outcome | None], None]
 
 
 class Running:
-    __slots__ = ("event", "expires", "gone", "route", "start", "task")
+    __slots__ = ("event", "expires", "gone", "route", "start", "task", "waited")
 
     def __init__(self, start: Start, route: Route, expires: float, task: "asyncio.Task[None]") -> None:
         self.start, self.event = start, start[0]
         self.route, self.expires, self.task = route, expires, task
         self.gone = False  # taken away from its runner: its outcome was decided without it
+        self.waited = False  # for something, and the loop did other things meanwhile
 
 
 class Pool:
@@ -128,7 +129,7 @@ class Pool:
             self.running[event.id] = running
             outcome: Outcome | None
             try:
-                outcome = await _in_context(self._attempt(event, route), self._base.copy())
+                outcome = await _in_context(self._attempt(event, route), self._base.copy(), running)
             except asyncio.CancelledError:
                 outcome = Failed("was cancelled from within")
             if running.gone:
@@ -136,7 +137,9 @@ class Pool:
             del self.running[event.id]
             self.finished += 1
             self._finish(event, outcome)
-            if self._loop.time() > turn:
+            if running.waited:
+                turn = self._loop.time() + TURN
+            elif self._loop.time() > turn:
                 await asyncio.sleep(0)
                 turn = self._loop.time() + TURN
             start = self.turns.then(start, outcome)
@@ -144,7 +147,7 @@ class Pool:
 
 
 @types.coroutine
-def _in_context(coroutine: Coroutine[Any, Any, Any], context: Context) -> Generator[Any, Any, Any]:
+def _in_context(coroutine: Coroutine[Any, Any, Any], context: Context, running: Running) -> Generator[Any, Any, Any]:
     """Run a coroutine in a context of its own, so that what one handler sets the next one does not see."""
     step: Callable[..., Any] = coroutine.send
     value: Any = None
@@ -153,6 +156,7 @@ def _in_context(coroutine: Coroutine[Any, Any, Any], context: Context) -> Genera
             waits_for = context.run(step, value)
         except StopIteration as done:
             return done.value
+        running.waited = True
         try:
             value = yield waits_for
             step = coroutine.send

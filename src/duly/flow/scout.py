@@ -10,8 +10,9 @@ from operator import attrgetter
 from duly.core.fairness import Candidate, Key
 from duly.ports import Looked, Looking
 
-NEWEST, NEWEST_EVERY = 200, 0.05
-"""How many of the newest are looked at, for what a quiet tenant has is mostly just due; and how often, in seconds."""
+NEWEST, OFTEN, AT_LEAST, AT_MOST = 200, 10, 0.01, 0.05
+"""How many of the newest are looked at, for what a quiet tenant has is mostly just due; and how soon again: after so
+many times the time that it took, within these seconds."""
 
 FRONT, DEEPER = 4000, 16
 """How many of the oldest are looked at; and so many times as many as long as nobody else is found."""
@@ -42,7 +43,7 @@ class Scout:
         self.more: set[str] = set()  # lanes in which a look found so much that there may be more of it
 
     def known(self, lane: str) -> Mapping[Key, Sequence[Candidate]]:
-        """Who is known to have something in this lane; of each the oldest first."""
+        """Who is known to have something in this lane; of each the oldest first. None at all: there may be more."""
         return self._known[lane]
 
     def many(self, lane: str) -> int:
@@ -52,7 +53,7 @@ class Scout:
         gone = {one.id for one in candidates}
         for lane, key in {(one.lane, (one.tenant, one.destination)) for one in candidates}:
             left = [one for one in self._known[lane].pop(key, ()) if one.id not in gone]
-            if left:
+            if left or (lane in self.more and len(self._known[lane]) < ALL):
                 self._known[lane][key] = left
 
     def forget_all(self, lane: str) -> None:
@@ -76,7 +77,7 @@ class Scout:
             spent = SELDOM * (now - began)
             deeper = {}
             for lane, deep in depth.items():
-                self._rests[NEAR, lane] = now + NEWEST_EVERY
+                self._rests[NEAR, lane] = now + max(AT_LEAST, min(OFTEN * (now - began), AT_MOST))
                 if looked.examined[lane] < deep:
                     whole.add(lane)
                 if not deep:
@@ -88,9 +89,14 @@ class Scout:
                 else:
                     self._rests[purpose, lane] = now + min(spent, LONGEST if deep > FRONT else AT_THE_FRONT)
                     if purpose == MORE:
-                        self.more.discard(lane)
+                        self._no_more(lane)
             depth = deeper
         return whole
+
+    def _no_more(self, lane: str) -> None:
+        """All that there is in this lane is known."""
+        self.more.discard(lane)
+        self._known[lane] = {key: found for key, found in self._known[lane].items() if found}
 
     def may(self, purpose: str, lane: str) -> bool:
         """Whether it has rested enough."""

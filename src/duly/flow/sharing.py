@@ -105,17 +105,15 @@ class Sharing:
         return choose(known, SPARE * self.at_most(lane, free), in_hand, room)
 
     async def _what_may_start(self, lane: str, free: int) -> list[Candidate]:
-        room, whole = Room(self._turns.room, self._turns.room_of), set()
         await self._scout.look([lane], set(self._scout.known(lane)), free, OTHERS)
-        chosen = choose(self._scout.known(lane), SPARE * free, self._turns.in_hand(), room)
-        if len(chosen) < free:
-            known = self._scout.known(lane).items()
-            enough = {key for key, found in known if len(found) >= max(1, min(free, self._turns.room(*key)))}
-            whole = await self._scout.look([lane], enough, free, MORE)
-            chosen = choose(self._scout.known(lane), SPARE * free, self._turns.in_hand(), room)
-        if lane in whole and not self._scout.known(lane):
-            self.limited.discard(lane)
-        return chosen
+        known = self._scout.known(lane)
+        enough = {key for key, found in known.items() if len(found) >= min(free, self._turns.room(*key))}
+        if not known or len(enough) < len(known):
+            await self._scout.look([lane], enough, free, MORE)
+            if not self._scout.known(lane) and lane not in self._scout.more and not self._turns.holds_back:
+                self.limited.discard(lane)
+        room = Room(self._turns.room, self._turns.room_of)
+        return choose(self._scout.known(lane), SPARE * free, self._turns.in_hand(), room)
 
     # -- what came of it
 

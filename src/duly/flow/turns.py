@@ -5,6 +5,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import attrgetter
+from time import monotonic
 
 from duly.core.fairness import Key
 from duly.core.model import Event, Outcome
@@ -15,6 +16,10 @@ RESERVE = 10
 a flooding tenant or a slow destination that fills every place must not keep a quiet one waiting."""
 
 UNBOUNDED = 1 << 30
+
+AHEAD, GLANCE, LONG = 0.2, 0.05, 5.0
+"""Where places are limited, so many seconds of deliveries are claimed beyond those that may be under way, lest a quick
+destination waits for claims; over how many they are counted, and after how many they no longer count."""
 
 _key = attrgetter("tenant", "destination")
 
@@ -46,6 +51,27 @@ class Queue:
         return 0 if self.aside or self.tenant.aside else len(self.events)
 
 
+class Pace:
+    """How quickly what goes to a destination ends."""
+
+    __slots__ = ("_ended", "_since", "ahead")
+
+    def __init__(self) -> None:
+        self._ended, self._since = 0, monotonic()
+        self.ahead = 0  # how many end in so many seconds, as of late
+
+    def one_ended(self) -> None:
+        self._ended += 1
+        if (took := monotonic() - self._since) >= GLANCE:
+            self.ahead = round(self._ended * AHEAD / took)
+            self._ended, self._since = 0, self._since + took
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing has ended for long."""
+        return monotonic() - self._since > LONG
+
+
 Start = tuple[Event, Queue]
 """What starts, and where to tell that it has ended."""
 
@@ -60,6 +86,7 @@ class Turns:
         self._queues: dict[Key, Queue] = {}
         self._tenants: dict[str, Tenant] = {}
         self._round: deque[Tenant] = deque()  # those with something that may start, the next one first
+        self._paces: dict[Key, Pace] = {}  # of those with limits
         self._alone: Queue | None = None  # there is no other one in the round, and no limits
         self._nobody_quiet = False  # in the round, as far as anybody has looked
         self.startable = 0  # those that wait for nothing but a free place
@@ -90,9 +117,10 @@ class Turns:
         """Whether something waits for more than a free place."""
         return len(self) > self.startable
 
-    def waits(self, key: Key) -> bool:
-        """Whether there is something of theirs to go on with."""
-        return key in self._queues and bool(self._queues[key].events)
+    def runs_out(self, key: Key) -> bool:
+        """Whether so little of theirs is left to go on with that it is time to claim more."""
+        queue = self._queues.get(key)
+        return queue is None or 2 * len(queue.events) <= self._ahead(key)
 
     def keys(self) -> set[Key]:
         """Whose events are here."""
@@ -109,15 +137,17 @@ class Turns:
         return self._limits.binds(tenant, destination)
 
     def room(self, tenant: str, destination: str | None) -> int:
-        """How many more to claim: as many as may be under way, and as many again to go on with; not more than its rate
-        allows at once."""
+        """How many more to claim: as many as may be under way, and enough to go on with; not more than its rate allows
+        at once. Few are not worth a claim while there are others."""
         if not self._limits.binds(tenant, destination):
             return UNBOUNDED
         queue = self._queues.get((tenant, destination))
         waiting, running = (len(queue.events), queue.running) if queue else (0, 0)
         room = UNBOUNDED
         if (places := self._limits.places(tenant, destination)) < self._concurrency:
-            room = 2 * places - waiting - running
+            ahead = self._ahead((tenant, destination))
+            room = places + max(places, ahead) - waiting - running
+            room = room if 2 * room >= ahead else 0
         if (turns := self._limits.turns(tenant, destination)) < self._concurrency:
             room = min(room, turns - waiting)
         return room
@@ -177,6 +207,8 @@ class Turns:
         self.running -= 1
         queue.running -= 1
         tenant.running -= 1
+        if self._limits.binds(event.tenant, event.destination):
+            self._pace(event).one_ended()
         self._limits.ended(event, outcome)
         if tenant.aside:
             self._bring_tenant_back(tenant)
@@ -190,6 +222,7 @@ class Turns:
         """Time has passed, or limits have changed: ask those who were set aside again."""
         self._nobody_quiet = False
         self._alone = None
+        self._paces = {key: pace for key, pace in self._paces.items() if not pace.is_over}
         for tenant in self._tenants.values():
             if tenant.aside and self._tenant_may(tenant):
                 self._bring_tenant_back(tenant)
@@ -210,6 +243,17 @@ class Turns:
             self.remove(event)
 
     # -- within
+
+    def _pace(self, event: Event) -> Pace:
+        key = event.tenant, event.destination
+        pace = self._paces.get(key)
+        if pace is None:
+            pace = self._paces[key] = Pace()
+        return pace
+
+    def _ahead(self, key: Key) -> int:
+        pace = self._paces.get(key)
+        return pace.ahead if pace else 0
 
     def _queue(self, name: str, destination: str | None) -> Queue:
         """A new one."""

@@ -32,7 +32,7 @@ from duly.flow.pool import Pool
 from duly.flow.room import Room
 from duly.flow.settle import Settler, give_back
 from duly.flow.turns import Turns
-from duly.ports import Horizon, Route, Store, Transaction, Waker
+from duly.ports import Horizon, Route, SlowToStart, Store, Transaction, Waker
 from duly.signals import Lost, PassEnded, Signals, WorkerStarted, WorkerStopped
 
 NOW, FOREVER = timedelta(), timedelta.max
@@ -167,6 +167,7 @@ class Worker:
             self._soon.run(),
             self._look_after(),
             self._destinations.run(),
+            self._prepare(),
         )
         helpers = [asyncio.create_task(work) for work in works]
         for helper in helpers:
@@ -275,7 +276,8 @@ class Worker:
         free = min(self._options.batch_size, self._room.free)
         if not self._lanes or free < 1:
             return []
-        room = share(self._lanes, free, self._busy) if len(self._lanes) <= free else self._in_turn(free)
+        busy = self._busy | self._claims.limited
+        room = share(self._lanes, free, busy) if len(self._lanes) <= free else self._in_turn(free)
         # Heads have half of the room, and all else what is left, so that neither keeps the other waiting.
         half = {lane: (free + 1) // 2 for lane, free in room.items()}
         left = self._pool.turns.startable > 0
@@ -355,9 +357,9 @@ class Worker:
             self._wake()
 
     def _runs_out(self, event: Event) -> bool:
-        """Whether there is room for more of what was held up, now that this one has ended."""
+        """Whether it is time to claim more of what was held up, now that this one has ended."""
         key = event.tenant, event.destination
-        return key in self._held_up and not self._pool.turns.waits(key)
+        return key in self._held_up and self._pool.turns.runs_out(key)
 
     # -- one attempt
 
@@ -424,6 +426,18 @@ class Worker:
         for event in [event for event in self._pool.turns if event.id in lost]:
             self._pool.turns.remove(event)
             self._signals.emit(Lost(event, "renew"))
+
+    async def _prepare(self) -> None:
+        """Channels that have something to deliver, now or one day."""
+        left = {lane: route.channel for lane, route in self._routes.items() if isinstance(route.channel, SlowToStart)}
+        while left:
+            for lane, channel in list(left.items()):
+                with contextlib.suppress(Exception):  # its first event will find the same, and tells
+                    horizon, _ = await self._store.horizon([lane])
+                    if any(span is not None for span in horizon):
+                        del left[lane]
+                        await channel.prepare()
+            await asyncio.sleep(self._options.poll_interval.total_seconds())
 
     async def _look_after(self) -> None:
         while True:
