@@ -5,6 +5,7 @@
 The greetings are in receiver.db. Kill it whenever you like: what it has not answered, Duly sends again.
 """
 
+import json
 import os
 import sqlite3
 import sys
@@ -22,13 +23,13 @@ inbox = Inbox(secret)
 def receive(message: Message) -> None:
     with closing(sqlite3.connect("receiver.db")) as connection, connection:  # commits at its end, or rolls back
         if record(connection, message.id):
-            connection.execute("INSERT INTO greetings VALUES (?, ?)", (message.id, message.data["message"]))
+            connection.execute("INSERT INTO greetings VALUES (?, ?)", (message.id, json.dumps(message.data)))
 
 
 def main() -> None:
     with closing(sqlite3.connect("receiver.db")) as connection, connection:
         connection.execute(ddl("sqlite"))
-        connection.execute("CREATE TABLE IF NOT EXISTS greetings (event text, message text)")
+        connection.execute("CREATE TABLE IF NOT EXISTS greetings (event text, payload text)")
     uvicorn.run(receive, port=int(os.environ.get("PORT", "9000")))
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from standardwebhooks import Webhook
 
 ID = "019ab0c1-7d3e-7a55-9c0e-4b8f3a2d1e00"
-SECRET = "whsec_" + b64encode(b"known to Duly and to us").decode()
-OTHER = "whsec_" + b64encode(b"known to somebody else").decode()
+SECRET = "whsec_" + b64encode(b"known to Duly and to us alone").decode()
+OTHER = "whsec_" + b64encode(b"known to somebody else, not us").decode()
 
 
 def make_body(message: str = "Hey, Ada Lovelace it's your birthday", **changes: Any) -> bytes:

@@ -240,12 +240,17 @@ def test_a_body_that_was_read_already_is_misuse(inbox: Inbox, body: Any) -> None
         inbox.verify(sign(make_body(), at=START), body)
 
 
-@pytest.mark.parametrize("secrets", [[], [""], [" "], ["whsec_"], [None], ["whsec_käse"], ["whsec_A"], [SECRET, "!"]])
+@pytest.mark.parametrize(
+    "secrets",
+    [[], [""], [" "], ["whsec_"], [None], [b"x"], ["whsec_Zm9v"], ["whsec_käse"], ["whsec_A"], [SECRET, "!"]],
+)
 def test_an_inbox_without_a_usable_secret_is_misuse_and_the_message_does_not_show_it(secrets: list[Any]) -> None:
     with pytest.raises(Misuse) as refused:
         Inbox(*secrets)
     assert not any(
-        secret and secret.strip() and secret in str(refused.value) for secret in secrets if secret != "whsec_"
+        isinstance(secret, str) and secret.strip() and secret in str(refused.value)
+        for secret in secrets
+        if secret != "whsec_"
     )
 
 

@@ -8,11 +8,16 @@ from collections.abc import Iterable
 from duly.errors import Misuse
 
 PREFIX = "whsec_"
+LEAST = 24
+"""Bytes of a secret, as Standard Webhooks says."""
 
 
 def key_of(secret: str) -> bytes:
     """The key that a secret such as ``whsec_MfKQ9r8G…`` stands for. The message of an error never shows the secret."""
-    if not isinstance(secret, str) or not secret.strip():
+    if not isinstance(secret, str):
+        kind = type(secret).__name__
+        raise Misuse(f"an inbox got {kind} for a secret: give it the secret of the target, a text like whsec_MfKQ9r8G…")
+    if not secret.strip():
         raise Misuse("an inbox got an empty secret: give it the secret of the target, a text like whsec_MfKQ9r8G…")
     digits = secret.strip().removeprefix(PREFIX).rstrip("=")
     try:
@@ -21,6 +26,8 @@ def key_of(secret: str) -> bytes:
         key = b""
     if not key:
         raise Misuse("an inbox got a secret that is not base64: copy the target's secret whole, whsec_ and all")
+    if len(key) < LEAST:
+        raise Misuse(f"an inbox got a secret of {len(key)} bytes; they have at least {LEAST}: copy it whole")
     return key
 
 
