@@ -12,7 +12,7 @@ LEAST = 24
 """Bytes of a secret, as Standard Webhooks says."""
 
 
-def key_of(secret: str) -> bytes:
+def key_of(secret: object) -> bytes:
     """The key that a secret such as ``whsec_MfKQ9r8G…`` stands for. The message of an error never shows the secret."""
     if not isinstance(secret, str):
         kind = type(secret).__name__
