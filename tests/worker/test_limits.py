@@ -66,7 +66,7 @@ class Counted:
         return found
 
 
-def a_worker(store: Any, posting: Posting, limits: Limited, **options: Any) -> Worker:
+def a_worker(store: Any, posting: Posting, limits: Limited | None, **options: Any) -> Worker:
     routes = {LANE: Route(posting, MINUTE)}
     return Worker(store, routes, Options(**options), Signals(), limits=limits)
 
@@ -237,3 +237,10 @@ async def test_a_tick_leaves_what_a_rate_does_not_allow_for_the_next_one(store: 
     assert {event.attempts for event in waiting} == {0}
     limits.left = {("a", "rated"): 1000}
     assert (await a_worker(store, posting, limits, concurrency=20).tick()).processed == 95
+
+
+async def test_a_rate_holds_from_the_first_event_that_a_worker_meets(store: Any) -> None:
+    await store.limit("a", "rated", None, 1 / 3600)
+    await store.add(due("a", "rated", 20))
+    processed = [(await a_worker(store, Posting(), None, concurrency=20).tick()).processed for _ in range(3)]
+    assert processed == [1, 0, 0]

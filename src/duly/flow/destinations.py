@@ -246,6 +246,18 @@ class Destinations:
             if self._down[tenant, destination] == (reason, gone):  # or it has become worse meanwhile
                 del self._down[tenant, destination]
 
+    async def learn(self, events: Iterable[Event]) -> None:
+        """Before the first event of a destination starts: what limits it has, and its first turns if it has a rate."""
+        keys = {(event.tenant, event.destination) for event in events if event.destination is not None}
+        unknown = {key for key in keys if self._directory.seen(*key) is None}
+        if not unknown:
+            return
+        with contextlib.suppress(StoreUnavailable):  # others tell of that; then its first delivery finds out
+            await self._directory.read({*unknown, *((tenant, DESTINATION_OF_ALL) for tenant, _ in unknown)})
+            for key in unknown:
+                self.turns(*key)  # asks for some
+            await self._take_turns()
+
     async def _learn(self) -> None:
         if self._unknown:
             unknown, self._unknown = self._unknown, set()

@@ -282,13 +282,13 @@ class Worker:
         half = {lane: (free + 1) // 2 for lane, free in room.items()}
         left = self._pool.turns.startable > 0
         heads = await self._claim_heads(half) if time.monotonic() >= self._heads_at else []
-        self._start(heads)
+        await self._learn_and_start(heads)
         taken = Counter(event.lane for event in heads)
         full = {lane for lane, count in taken.items() if count >= half[lane]}
         rest = {lane: free - taken[lane] for lane, free in room.items() if free > taken[lane]}
         events = list(heads)
         async for more in self._claims.take(rest):
-            self._start(more)
+            await self._learn_and_start(more)
             events = events + more
         taken = Counter(event.lane for event in events)
         full |= {lane for lane, count in taken.items() if count >= room[lane]}
@@ -342,7 +342,7 @@ class Worker:
     async def _claim_for_the_quiet(self) -> None:
         """Every place is taken, but for those that are kept."""
         if (kept := self._pool.turns.kept) and not self._stopping.is_set():
-            self._start(await self._claims.take_for_the_quiet(self._lanes, kept))
+            await self._learn_and_start(await self._claims.take_for_the_quiet(self._lanes, kept))
 
     def _finished(self, event: Event, outcome: Outcome | None) -> None:
         if outcome is not None:
@@ -362,6 +362,10 @@ class Worker:
         return key in self._held_up and self._pool.turns.runs_out(key)
 
     # -- one attempt
+
+    async def _learn_and_start(self, events: list[Event]) -> None:
+        await self._destinations.learn(events)
+        self._start(events)
 
     def _start(self, events: list[Event]) -> None:
         if events:
