@@ -114,6 +114,9 @@ class Postgres:
         server = psutil.Process(self._server.pid)
         server.suspend()  # no new children while they are counted
         children = server.children(recursive=True)
+        for child in children:  # all at once: while one is gone, another must not answer
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.suspend()
         self._server.kill()
         for child in children:
             with contextlib.suppress(psutil.NoSuchProcess):

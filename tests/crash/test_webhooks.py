@@ -16,7 +16,7 @@ from tests.crash.ledger import Ledger
 from tests.crash.supervisor import Supervisor
 from tests.receivers.healthy import Healthy
 
-EVENTS, KILLS, IN_FLIGHT = 10_000, 10, 200
+EVENTS, KILLS, IN_FLIGHT = 10_000, 6, 200
 PLACES = 300
 LEASE = timedelta(seconds=2)
 OPTIONS = {

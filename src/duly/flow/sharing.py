@@ -5,12 +5,14 @@ what those have who would get less than their share by that. In a lane with limi
 """
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 
 from duly.core.fairness import Candidate, Key, Room, choose, fair_share, well_served
 from duly.core.model import Event
+from duly.errors import StoreUnavailable
 from duly.flow.scout import MORE, NEAR, OTHERS, QUIET, Begins, Look, Scout
 from duly.flow.turns import UNBOUNDED, Turns
 
@@ -80,7 +82,8 @@ class Sharing:
             if not looking.done():
                 return
             del self._looking[lane]
-            looking.result()
+            with contextlib.suppress(StoreUnavailable):  # as the claims have found since, if it still is
+                looking.result()
         served, known = self._served[lane], self._scout.known(lane)
         few = lane not in self._crowded and self._scout.many(lane) < free
         purpose = OTHERS if few else NEAR
