@@ -17,7 +17,7 @@ a flooding tenant or a slow destination that fills every place must not keep a q
 
 UNBOUNDED = 1 << 30
 
-AHEAD, GLANCE, LONG = 0.2, 0.05, 5.0
+AHEAD, GLANCE, LONG = 0.4, 0.05, 5.0
 """Where places are limited, so many seconds of deliveries are claimed beyond those that may be under way, lest a quick
 destination waits for claims; over how many they are counted, and after how many they no longer count."""
 
