@@ -14,7 +14,7 @@ DELIVERIES, APART = 400, timedelta(milliseconds=10)
 EACH = 40
 """Deliveries to each hostile address, spread over the same time: together, far more than a worker starts at once."""
 
-NOTICED = 0.75
+NOTICED = 0.25
 """Seconds that a busy machine adds by itself. Whoever waits for a hostile receiver waits for seconds."""
 
 HOSTILE = [

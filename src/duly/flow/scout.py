@@ -10,7 +10,7 @@ from operator import attrgetter
 from duly.core.fairness import Candidate, Key
 from duly.ports import Looked, Looking
 
-NEWEST, OFTEN, AT_LEAST, AT_MOST = 200, 10, 0.01, 0.05
+NEWEST, OFTEN, AT_LEAST, AT_MOST = 200, 3, 0.005, 0.05
 """How many of the newest are looked at, for what a quiet tenant has is mostly just due; and how soon again: after so
 many times the time that it took, within these seconds."""
 

@@ -257,15 +257,18 @@ class Worker:
         longest = LIMITED if limited else self._options.poll_interval
         if reserved:  # all that is due within the look-ahead, so half of it can pass before the next look
             return min(lookahead / 2, longest).total_seconds()
-        early = (span - lookahead if span is not None and span > lookahead else span for span in horizon[:2])
-        spans = [span for span in (*early, horizon.alone) if span is not None and (span > NOW or not limited)]
-        ahead = min(longest, *spans, FOREVER)
+        fresh, heads = (span - lookahead if span is not None and span > lookahead else span for span in horizon[:2])
+        if limited:  # what is ready among these may be what may not start; what is fresh is told of only if it may
+            heads, alone = (span if span is not None and span > NOW else None for span in (heads, horizon.alone))
+        else:
+            alone = horizon.alone
+        ahead = min(longest, *(span for span in (fresh, heads, alone) if span is not None), FOREVER)
         if found or (ahead > NOW and not limited):
             self._blocked = 0.001
             return max(0.0, ahead.total_seconds())
         if self._in_vain * self._options.concurrency < len(self._lanes):
             return 0.0  # not all lanes have been looked at yet
-        if limited:
+        if limited and ahead > NOW:
             return ahead.total_seconds()
         # Ready, but not to be had: somebody has it locked. Do not spin.
         self._blocked = min(2 * self._blocked, 0.5)
