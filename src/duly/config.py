@@ -31,6 +31,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     delivery_time: time = time(9)
     secret_key: Keys = Keys(None)
     webhook_allow: tuple[Network, ...] = ()
+    nats_url: str | None = None
+    redis_url: str | None = None
+    rabbitmq_url: str | None = None
+    kafka_url: str | None = None
+    celery_url: str | None = None
     log_format: str = "text"
 
 

@@ -1,6 +1,6 @@
 """The seams: small Protocols between what acts and what it acts upon."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, time, timedelta
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -33,6 +33,20 @@ class SlowToStart(Channel, Protocol):
     async def prepare(self) -> None: ...
 
 
+@runtime_checkable
+class Reachable(Protocol):
+    """What has a server that may be down. Nothing is claimed for such a channel meanwhile."""
+
+    @property
+    def down(self) -> str | None:
+        """Why it cannot be used now; None while nobody knows of a reason."""
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Call this whenever it goes down or is up again."""
+
+    def unwatch(self, changed: Callable[[], None]) -> None: ...
+
+
 class TransactionalChannel(Channel, Protocol):
     """A channel whose effect and whose settlement can be one transaction."""
 
@@ -46,6 +60,31 @@ class Route(NamedTuple):
     deadline: timedelta
     transactional: bool = False  # the channel has ``deliver_in``, and shares the settlement's transaction
     interruptible: bool = True  # False: what is cancelled goes on all the same, in a thread
+
+
+class Command(Protocol):
+    """What somebody asks for over a broker, as it came."""
+
+    data: bytes
+
+    @property
+    def place(self) -> str:
+        """By which the broker knows it."""
+
+    async def ack(self) -> None:
+        """It is done with. Without this it comes again."""
+
+
+class Commands(Protocol):
+    """Where commands come from. Raises when the broker cannot be reached."""
+
+    async def take(self, most: int, within: float) -> Sequence[Any]:
+        """What there is, at most so many; none if nothing comes in so many seconds."""
+
+    async def reject(self, command: Any, reason: bytes) -> None:
+        """Keep it, with the reason, where people look for what was refused."""
+
+    async def close(self) -> None: ...
 
 
 class Directory(Protocol):

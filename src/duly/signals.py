@@ -58,6 +58,34 @@ class DeadLettered(msgspec.Struct, frozen=True):
     error: str
 
 
+class ChannelDown(msgspec.Struct, frozen=True):
+    """The server behind a channel cannot be reached; what is due for it waits."""
+
+    channel: str
+    reason: str
+
+
+class ChannelUp(msgspec.Struct, frozen=True):
+    """It can be reached again."""
+
+    channel: str
+    after: timedelta
+
+
+class CommandsTaken(msgspec.Struct, frozen=True):
+    """Commands that came over a broker: they are stored, or were refused."""
+
+    many: int
+    refused: int
+
+
+class CommandRejected(msgspec.Struct, frozen=True):
+    """A command that cannot be carried out. It is kept, with the reason."""
+
+    place: str
+    reason: str
+
+
 class GivenBack(msgspec.Struct, frozen=True):
     """A claim was returned unspent; for some time, where the means of delivery is not there."""
 

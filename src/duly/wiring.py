@@ -3,11 +3,12 @@
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from duly.channels.engines import ENGINES, Absent, is_installed, make_channel
 from duly.channels.handler import DEADLINE, Handlers
 from duly.channels.lazily import Lazily
 from duly.config import Settings, read_settings, redacted
@@ -78,7 +79,7 @@ class Duly:
     ) -> None:
         self.settings = settings or read_settings(database_url=database_url, **_known(overrides))
         web: dict[str, Channel] = {WEBHOOK: Lazily(self._webhook), HTTP: Lazily(self._http)}
-        self._channels = {**web, **(channels or {})}
+        self._channels = {**web, **self._engines(), **(channels or {})}
         self._handlers = Handlers()
         self._declared = Declared()
         self._migrate = migrate
@@ -179,10 +180,10 @@ class Duly:
                     await close()
             await self.store.close()
 
-    async def run(self, *, signals: bool = True, name: str | None = None) -> None:
+    async def run(self, *, signals: bool = True, name: str | None = None, lanes: Collection[str] | None = None) -> None:
         """Work until stopped: by ``stop()``, or by SIGTERM or SIGINT unless *signals* is False. A database that
-        cannot be reached is waited for."""
-        self._worker = worker = self._new_worker(name)
+        cannot be reached is waited for. With *lanes*, only what belongs to those."""
+        self._worker = worker = self._new_worker(name, lanes)
         self._worker_loop = asyncio.get_running_loop()
         with self._stopped_by_signals(self._worker_loop if signals else None):
             try:
@@ -293,6 +294,14 @@ class Duly:
     # -- within
 
     @property
+    def signals(self) -> Signals:
+        return self._signals
+
+    @property
+    def is_open(self) -> bool:
+        return self._opened > 0
+
+    @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop in which this Duly is open."""
         return self._loop if self._opened else None
@@ -331,9 +340,16 @@ class Duly:
         channels = {
             name: Route(channel, WEB_DEADLINE if isinstance(channel, Lazily) else DEADLINE)
             for name, channel in self._channels.items()
-            if name not in web or not isinstance(channel, Lazily)
+            if not isinstance(channel, Absent) and (name not in web or not isinstance(channel, Lazily))
         }
         return {**dict(self._handlers.routes()), **channels}
+
+    def _engines(self) -> dict[str, Channel]:
+        """Everybody may schedule for all of them; whoever has no address leaves the delivery to other workers."""
+        urls = {name: getattr(self.settings, f"{name}_url") for name in ENGINES}
+        return {
+            name: make_channel(name, url) if url and is_installed(name) else Absent(name) for name, url in urls.items()
+        }
 
     def _webhook(self) -> Channel:
         from duly.channels.sending import Sender
@@ -347,7 +363,7 @@ class Duly:
 
         return Http(Sender(self.settings.webhook_allow), self.directory, self.settings.secret_key)
 
-    def _new_worker(self, name: str | None) -> Worker:
+    def _new_worker(self, name: str | None, lanes: Collection[str] | None = None) -> Worker:
         if not self._logged:  # not before: what is logged depends on the application's set-up of logging
             self._logged = True
             observe_with_logs(self._signals)
@@ -359,7 +375,8 @@ class Duly:
             lease=self.settings.lease,
             grace=self.settings.shutdown_grace,
         )
-        return Worker(self.store, self.routes(), options, self._signals, name, self.directory)
+        routes = {lane: route for lane, route in self.routes().items() if lanes is None or lane in lanes}
+        return Worker(self.store, routes, options, self._signals, name, self.directory)
 
     async def orphans(self) -> list[Schedule]:
         """The schedules that this program once declared in code, and does not any more. They still fire."""

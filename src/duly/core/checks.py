@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from duly.core.broker_targets import WORDS, broker_problems
 from duly.core.model import Timer
 from duly.core.retry import Retry
 from duly.core.targets import HTTP, WEBHOOK, spec_problems
@@ -103,6 +104,8 @@ def target_problems(target: Any, channels: Collection[str]) -> Iterator[Problem]
         yield Problem("target", f"unknown channel {channel!r:.50}; known: {known}")
     elif channel in (WEBHOOK, HTTP):
         yield from spec_problems(channel, target[channel])
+    elif channel in WORDS:
+        yield from broker_problems(channel, target[channel])
 
 
 def retry_problems(retry: Any) -> Iterator[Problem]:

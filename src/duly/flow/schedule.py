@@ -1,6 +1,6 @@
 """Accept timers: check them whole, and store them in one transaction."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from duly.core.model import NewEvent, Timer
 from duly.core.planning import plan
@@ -31,6 +31,16 @@ async def add_timers(
             ids, created = await _add(own, events)
     signals.emit(Created(created))
     return ids
+
+
+async def put_timers(store: Store, timers: Sequence[Timer], channels: Collection[str], signals: Signals) -> None:
+    """Schedule timers that have keys, or move those that have them already, in one transaction. Where several have the
+    same key, the last one counts."""
+    last = {(timer.tenant, timer.key): timer for timer in timers}
+    events = plan(list(last.values()), channels, new_ids)
+    async with store.begin() as tx:
+        added = [one for start in range(0, len(events), CHUNK) for one in await tx.put(events[start : start + CHUNK])]
+    signals.emit(Created([one.event.id for one in added if one.change == "created"]))
 
 
 async def _add(tx: Statements, events: list[NewEvent]) -> tuple[list[str], list[str]]:

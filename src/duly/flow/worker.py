@@ -29,10 +29,11 @@ from duly.flow.outage import Outage
 from duly.flow.parking import look_after_parked
 from duly.flow.passes import Passes
 from duly.flow.pool import Pool
+from duly.flow.reach import Reach
 from duly.flow.room import Room
 from duly.flow.settle import Settler, give_back
 from duly.flow.turns import Turns
-from duly.ports import Horizon, Route, SlowToStart, Store, Transaction, Waker
+from duly.ports import Horizon, Reachable, Route, SlowToStart, Store, Transaction, Waker
 from duly.signals import Lost, PassEnded, Signals, WorkerStarted, WorkerStopped
 
 NOW, FOREVER = timedelta(), timedelta.max
@@ -84,7 +85,7 @@ class Worker:
     ) -> None:
         self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
         self._store, self._routes, self._options, self._signals = store, routes, options, signals
-        self._lanes = list(routes)
+        self._lanes = list(routes)  # that can be served now
         self._directory = directory or RecentDirectory(store)
         self._limits = limits  # instead of those that destinations have
         self._outage = Outage(signals)
@@ -111,8 +112,8 @@ class Worker:
 
     async def run(self) -> None:
         """Work until stopped; then drain within the grace and give back what was not started."""
-        async with self._store.listen(self._lanes) as self._waker, self._at_work():
-            self._signals.emit(WorkerStarted(self.name, self._lanes))
+        async with self._store.listen(list(self._routes)) as self._waker, self._at_work():
+            self._signals.emit(WorkerStarted(self.name, list(self._routes)))
             try:
                 while not self._stopping.is_set():
                     await self._cycle()
@@ -172,9 +173,14 @@ class Worker:
         helpers = [asyncio.create_task(work) for work in works]
         for helper in helpers:
             helper.add_done_callback(self._helper_ended)
+        channels = {lane: route.channel for lane, route in self._routes.items()}
+        brokers = {lane: channel for lane, channel in channels.items() if isinstance(channel, Reachable)}
+        reach = Reach(brokers, self._signals, lambda: self._reaches(list(filter(reach.is_up, channels))))
+        reach.begin()
         try:
             yield
         finally:
+            reach.end()
             for helper in helpers:
                 helper.cancel()
             await asyncio.gather(*helpers, return_exceptions=True)
@@ -183,6 +189,12 @@ class Worker:
                 await self._destinations.write_down()
         if self._broken is not None:
             raise self._broken
+
+    def _reaches(self, lanes: list[str]) -> None:
+        """These, and no others, until told again."""
+        self._lanes, self._busy = lanes, self._busy.intersection(lanes)
+        self._heads_at = 0.0
+        self._wake()
 
     def _helper_ended(self, helper: "asyncio.Task[None]") -> None:
         """A worker that no longer settles or beats must not go on claiming: a bug crashes."""

@@ -11,6 +11,10 @@ from duly.core.failure import first_line
 from duly.core.model import Event
 from duly.core.recurrence import instant_name
 from duly.signals import (
+    ChannelDown,
+    ChannelUp,
+    CommandRejected,
+    CommandsTaken,
     Completed,
     DeadLettered,
     DestinationOpened,
@@ -129,6 +133,10 @@ _TELL: dict[type, Callable[[Any], None]] = {
     DestinationOpened: lambda s: _tell(
         logging.WARNING, "target.opened", tenant=s.tenant, target=s.destination, after=_seconds(s.after)
     ),
+    CommandsTaken: lambda s: _tell(logging.DEBUG, "commands.taken", many=s.many, refused=s.refused),
+    CommandRejected: lambda s: _tell(logging.WARNING, "command.rejected", place=s.place, reason=first_line(s.reason)),
+    ChannelDown: lambda s: _tell(logging.ERROR, "channel.down", channel=s.channel, reason=s.reason),
+    ChannelUp: lambda s: _tell(logging.WARNING, "channel.up", channel=s.channel, after=_seconds(s.after)),
     StoreDown: lambda s: _tell(logging.ERROR, "store.unreachable", error=s.error),
     StoreUp: lambda s: _tell(logging.WARNING, "store.back", after=_seconds(s.after)),
     PassEnded: _pass_ended,

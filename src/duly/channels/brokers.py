@@ -1,0 +1,191 @@
+"""What all channels to brokers share: one connection, made when it is first needed, and made again when it is lost.
+
+An event that a broker which is down could not take is not at fault. It is given back, no attempt is spent, and nothing
+more is claimed until the broker is there again; then all goes on with the oldest.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, Protocol
+
+import msgspec
+
+from duly.core.failure import describe, first_line
+from duly.core.model import Delivered, Event, Failed, Outcome, Rejected, Unreachable
+
+ACKNOWLEDGED_WITHIN = 10.0
+"""Seconds that a broker has for saying that it has a message."""
+
+SHORTEST, LONGEST = 0.1, 5.0
+"""Seconds between tries to connect."""
+
+AT_ONCE = timedelta()
+DELIVERED = Delivered()
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """What is published: the id is the event's, the same on every retry and replay."""
+
+    id: str
+    body: bytes
+    headers: Mapping[str, str]
+
+
+class Down(Exception):
+    """The broker cannot be reached, or was lost before it said that it has the message."""
+
+
+class Refused(Exception):
+    """The broker will never take this."""
+
+
+class NotNow(Exception):
+    """The broker did not take this, and may the next time."""
+
+
+class Client(Protocol):
+    """A connection to a broker, for one life: when it is lost, another one is made."""
+
+    lost: Callable[[str], None]
+    """To be called, with the reason, when the connection is found to be lost; set by whoever opens it."""
+
+    async def open(self) -> None:
+        """Connect, or raise what the library raises."""
+
+    async def publish(self, where: Mapping[str, Any], message: Message) -> None:
+        """Return when the broker has it, on disk if it keeps things there. Raise `Down`, `Refused` or `NotNow`."""
+
+    async def close(self) -> None: ...
+
+
+class Link:
+    """Keeps a connection to a broker."""
+
+    def __init__(self, make: Callable[[], Client]) -> None:
+        self._make = make
+        self._client: Client | None = None
+        self._opening = asyncio.Lock()
+        self._mending: asyncio.Task[None] | None = None
+        self._watchers: list[Callable[[], None]] = []
+        self.down: str | None = None  # why it cannot be used now; None also before anybody has tried
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Be told when it goes down, and when it is up again."""
+        self._watchers.append(changed)
+
+    def unwatch(self, changed: Callable[[], None]) -> None:
+        with contextlib.suppress(ValueError):
+            self._watchers.remove(changed)
+
+    async def client(self) -> Client:
+        """The one there is, or a new one; `Down` if there can be none now."""
+        if self._client is not None:
+            return self._client
+        if self.down is not None:
+            raise Down(self.down)
+        async with self._opening:
+            return self._client or await self._opened()
+
+    async def close(self) -> None:
+        mending, self._mending = self._mending, None
+        if mending is not None:
+            mending.cancel()
+            await asyncio.gather(mending, return_exceptions=True)
+        client, self._client = self._client, None
+        self.down = None
+        if client is not None:
+            await client.close()
+
+    async def _opened(self) -> Client:
+        try:
+            return await self._open()
+        except Exception as error:
+            self._lost(describe(error))
+            raise Down(describe(error)) from error
+
+    async def _open(self) -> Client:
+        client = await asyncio.to_thread(self._make)  # which imports its library: others shall not be late for it
+        client.lost = lambda reason: self._lost(reason, client)
+        try:
+            async with asyncio.timeout(ACKNOWLEDGED_WITHIN):
+                await client.open()
+        except BaseException:
+            with contextlib.suppress(Exception):
+                await client.close()
+            raise
+        self._client = client
+        return client
+
+    def _lost(self, reason: str, client: Client | None = None) -> None:
+        if client is not None and client is not self._client:
+            return  # it has been replaced already
+        self._client = None
+        if self.down is None:
+            self.down = first_line(reason)
+            self._mending = asyncio.get_running_loop().create_task(self._mend(client))
+            self._tell()
+
+    async def _mend(self, lost: Client | None) -> None:
+        if lost is not None:
+            with contextlib.suppress(Exception):
+                await lost.close()
+        wait = SHORTEST
+        while True:
+            await asyncio.sleep(wait * random.uniform(0.5, 1))
+            try:
+                await self._open()
+            except Exception as error:
+                self.down = first_line(describe(error))
+                wait = min(2 * wait, LONGEST)
+            else:
+                self.down = None
+                self._tell()
+                return
+
+    def _tell(self) -> None:
+        for changed in list(self._watchers):
+            changed()
+
+
+class Brokered:
+    """A channel whose events become messages. Several can share a link."""
+
+    def __init__(
+        self, link: Link, write: Callable[[Event], Message], where: Callable[[Event], Mapping[str, Any]]
+    ) -> None:
+        self._link, self._write, self._where = link, write, where
+
+    @property
+    def down(self) -> str | None:
+        return self._link.down
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        self._link.watch(changed)
+
+    def unwatch(self, changed: Callable[[], None]) -> None:
+        self._link.unwatch(changed)
+
+    async def prepare(self) -> None:
+        await self._link.client()
+
+    async def deliver(self, event: Event) -> Outcome:
+        where = self._where(event)
+        try:
+            client = await self._link.client()
+            async with asyncio.timeout(ACKNOWLEDGED_WITHIN):
+                await client.publish(where, self._write(event))
+        except Down as error:
+            return Unreachable(str(error), AT_ONCE)
+        except Refused as error:
+            return Rejected(str(error))
+        except TimeoutError:
+            return Failed(f"not acknowledged within {ACKNOWLEDGED_WITHIN:g} s")
+        except NotNow as error:
+            return Failed(str(error))
+        return DELIVERED
+
+    async def close(self) -> None:
+        await self._link.close()

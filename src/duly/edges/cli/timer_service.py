@@ -1,0 +1,32 @@
+"""``duly timer-service``: timers over a broker."""
+
+import asyncio
+import logging
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from duly.config import read_settings
+from duly.edges.cli.invocation import Hidden
+from duly.edges.timer_service import TimerService, read_timer_settings
+from duly.observers.logs import configure_logging
+
+
+def register(commands: App) -> None:
+    commands.command(timer_service)
+
+
+def timer_service(
+    *,
+    verbose: Annotated[bool, Parameter(name=["--verbose", "-v"], help="Log every completion as well")] = False,
+    invocation: Hidden,
+) -> None:
+    """Take ScheduleTimer commands from a broker, and publish DueTimeReached when each is due.
+
+    TIMER_BROKER_URL, TIMER_DB_PATH, TIMER_POLLING_INTERVAL (milliseconds) and TIMER_BATCH_SIZE configure it; --db names
+    a database instead of a file. Any number of them may share a PostgreSQL and a broker.
+    """
+
+    settings = read_timer_settings(invocation.db)
+    configure_logging(read_settings().log_format, logging.DEBUG if verbose else logging.INFO)
+    asyncio.run(TimerService(settings).run())

@@ -1,0 +1,41 @@
+"""Which channels can be reached now. What a broker that is down could not take anyway is not claimed, and waits in its
+place."""
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+from duly.ports import Reachable
+from duly.signals import ChannelDown, ChannelUp, Signals
+
+
+class Reach:
+    """Tells once when a channel goes down, and once when it is up again."""
+
+    def __init__(self, channels: Mapping[str, Reachable], signals: Signals, changed: Callable[[], None]) -> None:
+        self._channels, self._signals, self._changed = channels, signals, changed
+        self._since: dict[str, float] = {}  # of those that are down
+
+    def is_up(self, name: str) -> bool:
+        return name not in self._since
+
+    def begin(self) -> None:
+        for channel in self._channels.values():
+            channel.watch(self._look)
+        self._look()
+
+    def end(self) -> None:
+        for channel in self._channels.values():
+            channel.unwatch(self._look)
+
+    def _look(self) -> None:
+        before = set(self._since)
+        for name, channel in self._channels.items():
+            if (reason := channel.down) is not None and name not in self._since:
+                self._since[name] = time.monotonic()
+                self._signals.emit(ChannelDown(name, reason))
+            elif reason is None and name in self._since:
+                after = time.monotonic() - self._since.pop(name)
+                self._signals.emit(ChannelUp(name, timedelta(seconds=after)))
+        if before != set(self._since):
+            self._changed()
