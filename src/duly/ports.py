@@ -78,6 +78,9 @@ class Command(Protocol):
 class Commands(Protocol):
     """Where commands come from. Raises when the broker cannot be reached."""
 
+    async def prepare(self) -> None:
+        """Make what it takes to send commands and to hear of them."""
+
     async def take(self, most: int, within: float) -> Sequence[Any]:
         """What there is, at most so many; none if nothing comes in so many seconds."""
 

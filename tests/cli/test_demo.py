@@ -46,6 +46,8 @@ def test_the_demo_ends_by_itself_and_shows_timers_a_schedule_birthdays_and_retri
     assert Counter(sent) == {"got": 4, "failed": 1, "fired": 3}
     assert demo.output.count("signature good") == 4
     assert demo.output.count("answered 503") == 1
+    assert Counter(line[1] for line in lines if line[2] == "DueTimeReached") == {"got": 2, "fired": 2}
+    assert demo.output.count(", over NATS") == 2
     assert (tmp_path / "duly-demo.db").exists()
 
 

@@ -74,6 +74,9 @@ class NatsCommands:
     def unwatch(self, changed: Callable[[], None]) -> None:
         self._link.unwatch(changed)
 
+    async def prepare(self) -> None:
+        await self._connected()
+
     async def take(self, most: int, within: float) -> Sequence[Taken]:
         """What there is, at most so many; none if nothing comes in so many seconds."""
         puller = await self._connected()

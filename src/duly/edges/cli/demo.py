@@ -21,6 +21,7 @@ from duly.core.rules import every
 from duly.core.secrets import Keys
 from duly.core.specs import InStatus, OneOf
 from duly.core.targets import webhook
+from duly.core.timer_messages import TIMER
 from duly.core.zones import to_wall
 from duly.edges.cli.demo_views import Lines, Screen, View
 from duly.edges.cli.invocation import Hidden
@@ -29,6 +30,7 @@ from duly.flow.admin import MOST
 from duly.wiring import Duly
 
 if TYPE_CHECKING:
+    from duly.edges.cli.demo_broker import Nats
     from duly.edges.cli.demo_receiver import Receiver
 
 TENANT = "demo"
@@ -84,10 +86,10 @@ def demo(
     quiet = logging.getLogger("duly")  # the view tells it all, and better
     quiet.addHandler(logging.NullHandler())
     quiet.propagate = False
-    asyncio.run(_run(_duly(url, view), view, span))
+    asyncio.run(_run(url, view, span))
 
 
-def _duly(url: str, view: View) -> Duly:
+def _duly(url: str, view: View, broker: "Nats | None") -> Duly:
     try:
         duly = Duly(
             url,
@@ -96,6 +98,7 @@ def _duly(url: str, view: View) -> Duly:
             shutdown_grace=timedelta(seconds=1),
             secret_key=read_settings(database_url=url).secret_key or KEY,
             webhook_allow="127.0.0.0/8",
+            channels={} if broker is None else {TIMER: broker.broker.channel},
         )
     except BadSetting as error:
         if error.name != "DULY_DATABASE_URL":
@@ -153,19 +156,21 @@ def _round(*, webhooks: bool) -> list[Timer]:
     ]
 
 
-async def _run(duly: Duly, view: View, span: timedelta | None) -> None:
-    async with duly, _receiving(view) as receiver:
+async def _run(url: str, view: View, span: timedelta | None) -> None:
+    async with _brokering(view) as broker, _duly(url, view, broker) as duly, _receiving(view) as receiver:
         counts, unfinished = await _counts(duly), await _unfinished(duly)
         now = await duly.store.now()
         with view:
-            view.welcome(counts, sum(event.due < now for event in unfinished), receiver.url if receiver else None)
+            overdue = sum(event.due < now for event in unfinished)
+            view.welcome(counts, overdue, receiver.url if receiver else None, broker.url if broker else None)
             duly.observe(view.hear)
             if receiver is not None:
                 await _introduce(duly, receiver)
             await duly.every("heartbeat", every("2s"), "heartbeat", "every 2 s", tenant=TENANT)
             await _invite(duly)
-            rounds = _plan_rounds(duly, span, webhooks=receiver is not None)
-            helpers = [asyncio.create_task(work) for work in (rounds, _watch(duly, view))]
+            rounds = _plan_rounds(duly, span, broker, webhooks=receiver is not None)
+            works = [rounds, _watch(duly, view), *([broker.take_in(duly), broker.listen()] if broker else [])]
+            helpers = [asyncio.create_task(work) for work in works]
             if span is not None:
                 asyncio.get_running_loop().call_later(span.total_seconds(), duly.stop)
             try:
@@ -189,6 +194,21 @@ async def _receiving(view: View) -> AsyncIterator["Receiver | None"]:
 
     async with Receiver(view.receive) as receiver:
         yield receiver
+
+
+@contextlib.asynccontextmanager
+async def _brokering(view: View) -> AsyncIterator["Nats | None"]:
+    """None, where NATS is not installed."""
+    if not (find_spec("aiohttp") and find_spec("nats")):
+        yield None
+        return
+    from duly.edges.cli.demo_broker import Nats, server
+
+    if (binary := server()) is None:
+        yield None
+        return
+    async with Nats(binary, TENANT, view.receive) as broker:
+        yield broker
 
 
 async def _introduce(duly: Duly, receiver: "Receiver") -> None:
@@ -223,12 +243,14 @@ async def _invite(duly: Duly) -> None:
         )
 
 
-async def _plan_rounds(duly: Duly, span: timedelta | None, *, webhooks: bool) -> None:
+async def _plan_rounds(duly: Duly, span: timedelta | None, broker: "Nats | None", *, webhooks: bool) -> None:
     """None is begun that could not end before the demo does."""
     left = span
     while left is None or left >= min(UNWATCHED, span or UNWATCHED):
         with contextlib.suppress(StoreUnavailable):
             await duly.add_many(_round(webhooks=webhooks))
+        if broker is not None:
+            await broker.ask()
         await asyncio.sleep(ROUND.total_seconds())
         left = None if left is None else left - ROUND
 

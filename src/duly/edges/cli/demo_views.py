@@ -84,6 +84,8 @@ def _fired(event: Event, executed: datetime) -> str:
 
 def _what(event: Event) -> str:
     payload = event.payload
+    if payload is None:
+        return event.key or ""
     return str(payload["message"] if isinstance(payload, dict) else payload)
 
 
@@ -102,12 +104,14 @@ class View:
     def __exit__(self, *_: object) -> None:
         """Nothing to put away."""
 
-    def welcome(self, counts: Mapping[Status, int], overdue: int, receiver: str | None) -> None:
+    def welcome(self, counts: Mapping[Status, int], overdue: int, receiver: str | None, broker: str | None) -> None:
         """What an earlier run left, and who listens."""
         self._counts.update(counts)
         self.say(self._greeting(overdue))
         if receiver is not None:
             self.say(f"Orders go as signed webhooks to a receiver on {receiver}")
+        if broker is not None:
+            self.say(f"Service calls are timers over NATS JetStream, on {broker}")
         self.say(self._invitation())
 
     def hear(self, signal: Any) -> None:
