@@ -22,7 +22,7 @@ from duly.errors import Invalid, Problem
 from duly.flow.ids import new_ids
 from tests.make import START
 
-CHANNELS = ("webhook", "nats")
+CHANNELS = ("webhook", "post")
 
 
 def nested(levels: int) -> Any:
@@ -175,9 +175,9 @@ def test_any_other_name_is_fine(name: str) -> None:
     ("target", "message"),
     [
         ({}, "expected an object with one channel"),
-        ({"webhook": "x", "nats": "y"}, "expected an object with one channel"),
+        ({"webhook": "x", "post": "y"}, "expected an object with one channel"),
         ("webhook", "expected an object with one channel"),
-        ({"pigeon": "post"}, "unknown channel 'pigeon'; known: nats, webhook"),
+        ({"pigeon": "post"}, "unknown channel 'pigeon'; known: post, webhook"),
         ({7: "x"}, "unknown channel 7"),
     ],
 )
@@ -194,7 +194,7 @@ def test_where_there_are_no_channels_the_problem_says_so() -> None:
 
 def test_a_target_that_is_not_json_is_a_problem() -> None:
     with pytest.raises(Invalid) as refused:
-        plan((Timer(START, "greet", target={"nats": object()}),), CHANNELS, new_ids)
+        plan((Timer(START, "greet", target={"post": object()}),), CHANNELS, new_ids)
     assert [problem.path for problem in refused.value.problems] == ["target"]
 
 
