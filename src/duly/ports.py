@@ -71,6 +71,10 @@ class Command(Protocol):
     def place(self) -> str:
         """By which the broker knows it."""
 
+    @property
+    def order(self) -> int:
+        """Larger than that of all that were asked for before, and the same when it comes again."""
+
     async def ack(self) -> None:
         """It is done with. Without this it comes again."""
 
@@ -81,11 +85,15 @@ class Commands(Protocol):
     async def prepare(self) -> None:
         """Make what it takes to send commands and to hear of them."""
 
-    async def take(self, most: int, within: float) -> Sequence[Any]:
+    async def take(self, most: int, within: float) -> Sequence[Command]:
         """What there is, at most so many; none if nothing comes in so many seconds."""
 
-    async def reject(self, command: Any, reason: bytes) -> None:
-        """Keep it, with the reason, where people look for what was refused."""
+    async def reject(self, command: Command, *rejections: bytes) -> str | None:
+        """Keep the first of these that the broker takes where people look for what was refused; or why it takes none
+        of them."""
+
+    async def release(self) -> None:
+        """Take no more, and give back at once what came and nobody has taken."""
 
     async def close(self) -> None: ...
 

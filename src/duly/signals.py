@@ -86,12 +86,20 @@ class CommandRejected(msgspec.Struct, frozen=True):
     reason: str
 
 
+class CommandStuck(msgspec.Struct, frozen=True):
+    """The same, and not even that could be kept: it is not acknowledged, and comes again."""
+
+    place: str
+    reason: str
+
+
 class GivenBack(msgspec.Struct, frozen=True):
     """A claim was returned unspent; for some time, where the means of delivery is not there."""
 
     event: Event
     reason: str
     wait: timedelta = timedelta()
+    told: bool = False  # ChannelDown has told of it
 
 
 class HeldBack(msgspec.Struct, frozen=True):

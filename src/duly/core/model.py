@@ -84,6 +84,7 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     gated: bool = False
     rule_json: str | None = None
     destination: str | None = None
+    asked: int | None = None  # larger is later: an older wish for the same key does not undo a newer one
 
 
 # A msgspec struct, not a dataclass: a frozen dataclass of this size takes 4 µs to make, this 0.1,
@@ -188,6 +189,7 @@ class Unreachable(msgspec.Struct, frozen=True):
 
     reason: str
     retry_after: timedelta = timedelta(seconds=5)
+    told: bool = False  # that it is down was told already, once for all that wait
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -209,6 +211,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     wait: timedelta | None = None  # PENDING again, this long after the store's now
     counts: bool = True  # whether it was an attempt
     held: str | None = None  # PENDING again, and held until this destination is open; the error is the reason
+    told: bool = False  # nobody needs to hear of this one
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False):

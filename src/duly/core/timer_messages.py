@@ -1,6 +1,6 @@
 """The messages of the timer module: ``ScheduleTimer`` comes in, ``DueTimeReached`` goes out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,8 +20,9 @@ SCHEDULE, REACHED = "ScheduleTimer", "DueTimeReached"
 RETRY = Retry(max_attempts=10, base=timedelta(seconds=1), factor=2, cap=timedelta(minutes=5))
 """When the broker is there and does not take it. An outage of the broker spends no attempt."""
 
-LARGEST = 64 * 1024
-"""Bytes of a command: what it says takes some hundred."""
+LARGEST, BRIEF = 64 * 1024, 1024
+"""Bytes of a command: what it says takes some hundred. And how many of a refused one are kept where the broker takes no
+more."""
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -72,47 +73,43 @@ def write_reached(event: Event) -> bytes:
     )
 
 
-def write_rejection(data: bytes, problems: list[Problem], at: datetime) -> bytes:
-    """A command that cannot be carried out, as it came, and why."""
+def write_rejection(data: bytes, problems: Sequence[Problem], at: datetime, most: int = LARGEST) -> bytes:
+    """A command that cannot be carried out, as it came (but for what is beyond *most* bytes), and why."""
     return _encode(
         {
             "type": "CommandRejected",
             "rejectedAt": instant_name(at),
             "reason": "; ".join(map(str, problems)),
             "errors": [{"path": path, "message": message} for path, message in problems],
-            "command": data[:LARGEST].decode(errors="backslashreplace"),
+            "bytes": len(data),
+            "command": data[:most].decode(errors="backslashreplace"),
         }
     )
 
 
 def _envelope_problems(envelope: dict[str, Any]) -> Iterator[Problem]:
     if (type := envelope.get("type")) != SCHEDULE:
-        yield Problem("type", f"expected {SCHEDULE}, not {type!r:.50}" if type is not None else "is missing")
-    if "tenantId" not in envelope:
-        yield Problem("tenantId", "is missing")
-    else:
-        yield from _renamed("tenantId", name_problems("tenant", envelope["tenantId"]))
+        yield Problem("type", "is missing" if type is None else f"expected {SCHEDULE}, not {type!r:.50}")
+    yield from _name_problems(envelope, "tenantId", "tenantId", "tenant")
     if envelope.get("correlationId") is not None:
-        yield from _renamed("correlationId", name_problems("correlation_id", envelope["correlationId"]))
+        yield from _name_problems(envelope, "correlationId", "correlationId", "correlation_id")
 
 
 def _payload_problems(envelope: dict[str, Any], payload: Any) -> Iterator[Problem]:
     if not isinstance(payload, dict):
         yield Problem("payload", "is missing" if payload is None else f"expected an object, not {_kind(payload)}")
         return
-    if "tenantId" in payload and "tenantId" in envelope and payload["tenantId"] != envelope["tenantId"]:
-        yield Problem("payload.tenantId", f"is {payload['tenantId']!r:.50}, and tenantId {envelope['tenantId']!r:.50}")
-    if "serviceCallId" not in payload:
-        yield Problem("payload.serviceCallId", "is missing")
-    else:
-        yield from _renamed("payload.serviceCallId", name_problems("key", payload["serviceCallId"]))
+    for name in ("type", "tenantId"):  # where it says these again
+        if name in payload and name in envelope and payload[name] != envelope[name]:
+            yield Problem(f"payload.{name}", f"is {payload[name]!r:.50}, and {name} is {envelope[name]!r:.50}")
+    yield from _name_problems(payload, "serviceCallId", "payload.serviceCallId", "key")
     if "dueAt" not in payload:
         yield Problem("payload.dueAt", "is missing")
     elif (due := _instant(payload["dueAt"])) is None:
         written = payload["dueAt"]
         yield Problem("payload.dueAt", f"expected an instant such as 2026-12-01T09:00:00Z, not {written!r:.50}")
     else:
-        yield from _renamed("payload.dueAt", due_problems(due))
+        yield from (Problem("payload.dueAt", problem.message) for problem in due_problems(due))
 
 
 def _instant(written: Any) -> datetime | None:
@@ -125,12 +122,16 @@ def _instant(written: Any) -> datetime | None:
         return None
 
 
-def _renamed(path: str, problems: tuple[Problem, ...]) -> Iterator[Problem]:
-    for problem in problems:
-        yield Problem(path, problem.message)
+def _name_problems(where: dict[str, Any], name: str, path: str, field: str) -> Iterator[Problem]:
+    if name not in where:
+        yield Problem(path, "is missing")
+    elif not isinstance(where[name], str):
+        yield Problem(path, f"expected text, not {_kind(where[name])}")
+    else:
+        yield from (Problem(path, problem.message) for problem in name_problems(field, where[name]))
 
 
 def _kind(value: Any) -> str:
-    return {"NoneType": "null", "str": "text", "list": "a list", "bool": "true or false"}.get(
-        type(value).__name__, "a number"
-    )
+    """As JSON calls it."""
+    kinds = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
+    return kinds.get(type(value), "a number")

@@ -2,20 +2,31 @@
 is not comes again, and changes nothing then."""
 
 import asyncio
-import logging
 from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
 
+from duly.core.failure import describe
 from duly.core.model import Timer
-from duly.core.timer_messages import read_command, write_rejection
-from duly.errors import DulyError, Invalid, Problem, StoreUnavailable
+from duly.core.timer_messages import BRIEF, LARGEST, read_command, write_rejection
+from duly.errors import Invalid, NotFound, Problem, StoreUnavailable
 from duly.flow.outage import Outage
-from duly.flow.schedule import put_timers
+from duly.flow.schedule import Wish, put_wishes
 from duly.ports import Command, Commands, Store
-from duly.signals import CommandRejected, CommandsTaken, Signals
+from duly.signals import CommandRejected, CommandsTaken, CommandStuck, Signals
 
-log = logging.getLogger("duly")
+RACES = 3
+"""How often somebody may cancel a timer in the very moment in which it is put."""
 
-Wanted = tuple[Command, Timer]
+
+class Wanted(NamedTuple):
+    command: Command
+    timer: Timer
+
+
+class Refused(NamedTuple):
+    command: Command
+    problems: Sequence[Problem]
 
 
 class Intake:
@@ -29,27 +40,40 @@ class Intake:
     async def round(self, within: float) -> int:
         """Take what there is, or wait so many seconds for some; how many there were."""
         taken = await self._commands.take(self._batch_size, within)
+        if taken:
+            await self._carry_out(taken)
+        return len(taken)
+
+    async def _carry_out(self, taken: Sequence[Command]) -> None:
         wanted: list[Wanted] = []
-        refused: list[tuple[Command, list[Problem]]] = []
+        refused: list[Refused] = []
         for command in taken:
             read = read_command(command.data)
             if isinstance(read, Timer):
-                wanted.append((command, read))
+                wanted.append(Wanted(command, read))
             else:
-                refused.append((command, read))
+                refused.append(Refused(command, read))
         if wanted:
             refused += await self._put_patiently(wanted)
         unwelcome = {id(command) for command, _ in refused}
-        for command, problems in refused:
-            await self._commands.reject(command, write_rejection(command.data, problems, await self._store.now()))
-            self._signals.emit(CommandRejected(command.place, "; ".join(map(str, problems))))
         for command in taken:
-            await command.ack()
-        if taken:
-            self._signals.emit(CommandsTaken(len(taken), len(unwelcome)))
-        return len(taken)
+            if id(command) not in unwelcome:
+                await command.ack()
+        for one in refused:  # after the others, which need not wait for it
+            await self._reject(one)
+        self._signals.emit(CommandsTaken(len(taken), len(refused)))
 
-    async def _put_patiently(self, wanted: Sequence[Wanted]) -> list[tuple[Command, list[Problem]]]:
+    async def _reject(self, refused: Refused) -> None:
+        command, problems = refused
+        reason, now = "; ".join(map(str, problems)), datetime.now(UTC)
+        rejections = [write_rejection(command.data, problems, now, most) for most in (LARGEST, BRIEF)]
+        if (stuck := await self._commands.reject(command, *rejections)) is None:
+            self._signals.emit(CommandRejected(command.place, reason))
+            await command.ack()
+        else:
+            self._signals.emit(CommandStuck(command.place, f"{stuck}; it was refused because of {reason}"))
+
+    async def _put_patiently(self, wanted: Sequence[Wanted]) -> list[Refused]:
         """Until the store takes them: nothing is acknowledged before that. Those that it will never take come back."""
         while True:
             try:
@@ -60,14 +84,41 @@ class Intake:
                 self._outage.over()
                 return refused
 
-    async def _put(self, wanted: Sequence[Wanted]) -> list[tuple[Command, list[Problem]]]:
-        try:
-            await put_timers(self._store, [timer for _, timer in wanted], self._channels, self._signals)
-        except StoreUnavailable:
-            raise
-        except DulyError as error:  # one of them must not take its neighbours along
-            if len(wanted) > 1:
-                return [refused for one in wanted for refused in await self._put([one])]
-            problems = list(error.problems) if isinstance(error, Invalid) else [Problem("message", str(error))]
-            return [(wanted[0][0], problems)]
-        return []
+    async def _put(self, wanted: Sequence[Wanted]) -> list[Refused]:
+        """One that cannot be stored must not take its neighbours along. But what befalls all of them is not theirs."""
+        error = await self._try_to_put(wanted)
+        if error is None:
+            return []
+        if len(wanted) == 1 and not isinstance(error, Invalid):
+            raise error
+        failed = await self._each_alone(wanted)
+        if len(failed) == len(wanted) and not all(isinstance(error, Invalid) for _, error in failed):
+            raise error
+        again = await self._each_alone([one for one, _ in failed])  # it may have befallen the first ones, and be over
+        return [Refused(one.command, _problems(error)) for one, error in again]
+
+    async def _each_alone(self, wanted: Sequence[Wanted]) -> list[tuple[Wanted, Exception]]:
+        """Those that fail, and why."""
+        tried = [(one, await self._try_to_put([one])) for one in wanted]
+        return [(one, error) for one, error in tried if error is not None]
+
+    async def _try_to_put(self, wanted: Sequence[Wanted]) -> Exception | None:
+        """Why that is not possible."""
+        wishes = [Wish(one.command.order, one.timer) for one in wanted]
+        failed: Exception | None = None
+        for _ in range(RACES):
+            try:
+                await put_wishes(self._store, wishes, self._channels, self._signals)
+            except StoreUnavailable:
+                raise
+            except NotFound as error:
+                failed = error
+            except Exception as error:
+                return error
+            else:
+                return None
+        return failed
+
+
+def _problems(error: Exception) -> Sequence[Problem]:
+    return error.problems if isinstance(error, Invalid) else [Problem("message", describe(error))]

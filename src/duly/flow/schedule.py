@@ -1,6 +1,10 @@
 """Accept timers: check them whole, and store them in one transaction."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
+from operator import attrgetter
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from duly.core.model import NewEvent, Timer
 from duly.core.planning import plan
@@ -33,11 +37,19 @@ async def add_timers(
     return ids
 
 
-async def put_timers(store: Store, timers: Sequence[Timer], channels: Collection[str], signals: Signals) -> None:
-    """Schedule timers that have keys, or move those that have them already, in one transaction. Where several have the
-    same key, the last one counts."""
-    last = {(timer.tenant, timer.key): timer for timer in timers}
-    events = plan(list(last.values()), channels, new_ids)
+class Wish(NamedTuple):
+    """A timer with a key, and its place in the order in which all of them were asked for: larger is later."""
+
+    asked: int
+    timer: Timer
+
+
+async def put_wishes(store: Store, wishes: Iterable[Wish], channels: Collection[str], signals: Signals) -> None:
+    """Schedule timers, or move those that have their keys already, in one transaction. Whatever the order in which they
+    come, the latest wish for a key counts, and each of them once."""
+    latest = {(wish.timer.tenant, wish.timer.key): wish for wish in sorted(wishes, key=attrgetter("asked"))}
+    planned = plan(tuple(wish.timer for wish in latest.values()), channels, new_ids)
+    events = [replace(event, asked=wish.asked) for event, wish in zip(planned, latest.values(), strict=True)]
     async with store.begin() as tx:
         added = [one for start in range(0, len(events), CHUNK) for one in await tx.put(events[start : start + CHUNK])]
     signals.emit(Created([one.event.id for one in added if one.change == "created"]))

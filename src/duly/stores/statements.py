@@ -24,6 +24,7 @@ from duly.stores.user_statements import UserStatements
 EVENT_COLUMNS = (
     "id tenant type lane due delay payload_json target_json retry_json key correlation_id destination".split()
 )
+PUT_COLUMNS = [*EVENT_COLUMNS, "asked"]
 
 
 class Statements(ScheduleStatements, UserStatements, TargetStatements, DeadLetterStatements, ABC):
@@ -98,7 +99,7 @@ class Statements(ScheduleStatements, UserStatements, TargetStatements, DeadLette
         # Sorted, so that two batches never wait for each other's keys; the last of one key wins.
         last = {(event.tenant, event.key or event.id): event for event in events}
         ordered = [last[key] for key in sorted(last)]
-        return self.statement("put", self._event_columns(ordered), soon=self.span(self.soon), by="caller")
+        return self.statement("put", self.batch(ordered, PUT_COLUMNS), soon=self.span(self.soon), by="caller")
 
     def keys_statement(self, events: Sequence[NewEvent]) -> tuple[Query, dict[str, Any]]:
         keys: Columns = {"tenant": [event.tenant for event in events], "key": [event.key for event in events]}

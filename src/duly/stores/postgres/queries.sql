@@ -66,36 +66,44 @@ FROM (SELECT DISTINCT lane FROM given WHERE at <= {now} + :soon::bigint * {us}) 
 SELECT count(pg_notify('duly', lane)::text) FROM unnest(:lanes::text[]) AS soon (lane)
 
 -- name: put
--- One that has started or ended is left alone, and so is one that would not change: no row comes back.
+-- One that has started or ended is left alone, and so is one that would not change: no row comes back. Of wishes that
+-- say when they were asked for, an older one changes nothing, and a newer one is remembered even if it says the same.
 WITH given AS MATERIALIZED (
     SELECT *, coalesce(due, {now} + delay * {us}) AS at
     FROM unnest(:id::uuid[], :tenant::text[], :type::text[], :lane::text[], :due::timestamptz[],
                 :delay::bigint[], :payload_json::text[], :target_json::text[], :retry_json::text[],
-                :key::text[], :correlation_id::text[], :destination::text[])
-      AS given (id, tenant, type, lane, due, delay, payload, target, retry, key, correlation_id, destination)
+                :key::text[], :correlation_id::text[], :destination::text[], :asked::bigint[])
+      AS given (id, tenant, type, lane, due, delay, payload, target, retry, key, correlation_id, destination, asked)
 ), before AS MATERIALIZED (
     -- Locked, so that what the history calls old is what was replaced, whoever else puts the same key.
-    SELECT e.id, e.due FROM given JOIN duly.events AS e
+    SELECT e.id, e.due,
+           (e.type, e.due, e.payload::text, e.target::text, e.retry::text, e.correlation_id)
+           IS DISTINCT FROM (given.type, given.at, given.payload, given.target, given.retry, given.correlation_id) AS changes
+    FROM given JOIN duly.events AS e
       ON e.tenant = given.tenant AND e.key = given.key AND e.key IS NOT NULL AND e.status <> 'CANCELLED'
     FOR UPDATE OF e
 ), e AS (
     INSERT INTO duly.events AS old (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, destination,
-                             created)
-    SELECT id, tenant, type, lane, at, at, payload::json, target::json, retry::json, key, correlation_id, destination, {now}
+                             asked, created)
+    SELECT id, tenant, type, lane, at, at, payload::json, target::json, retry::json, key, correlation_id, destination,
+           asked, {now}
     FROM given WHERE (SELECT count(*) FROM before) >= 0
     ON CONFLICT (tenant, key) WHERE key IS NOT NULL AND status <> 'CANCELLED' DO UPDATE
     SET type = excluded.type, lane = excluded.lane, due = excluded.due, ready = excluded.ready,
         payload = excluded.payload, target = excluded.target, retry = excluded.retry,
-        correlation_id = excluded.correlation_id, destination = excluded.destination, held = NULL
+        correlation_id = excluded.correlation_id, destination = excluded.destination, held = NULL,
+        asked = coalesce(excluded.asked, old.asked)
     WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0
-      AND (old.type, old.due, old.payload::text, old.target::text, old.retry::text, old.correlation_id)
-          IS DISTINCT FROM (excluded.type, excluded.due, excluded.payload::text, excluded.target::text,
-                            excluded.retry::text, excluded.correlation_id)
+      AND (excluded.asked <= old.asked) IS NOT TRUE
+      AND (excluded.asked IS NOT NULL
+           OR (old.type, old.due, old.payload::text, old.target::text, old.retry::text, old.correlation_id)
+              IS DISTINCT FROM (excluded.type, excluded.due, excluded.payload::text, excluded.target::text,
+                                excluded.retry::text, excluded.correlation_id))
     RETURNING old.*, old.xmax = 0 AS inserted
 ), audit AS (
     INSERT INTO duly.journal (subject, at, act, worker, version, detail)
     SELECT e.id, {now}, 'moved', :by, e.version, concat('due ', coalesce(to_char(before.due AT TIME ZONE 'UTC', {iso}), '?'), ' → ', to_char(e.due AT TIME ZONE 'UTC', {iso}))
-    FROM e LEFT JOIN before USING (id) WHERE NOT inserted
+    FROM e LEFT JOIN before USING (id) WHERE NOT inserted AND before.changes IS NOT FALSE
 )
 SELECT {event}, inserted,
        (SELECT count(pg_notify('duly', lane)::text)

@@ -38,29 +38,33 @@ FROM jsonb_each(:rows)
 SELECT 0
 
 -- name: put
--- One that has started or ended is left alone, and so is one that would not change: no row comes back.
+-- One that has started or ended is left alone, and so is one that would not change: no row comes back. Of wishes that
+-- say when they were asked for, an older one changes nothing, and a newer one is remembered even if it says the same.
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT old.id, :now, 'moved', :by, old.version,
        'due ' || iso(old.due) || ' → ' || iso(coalesce(value ->> 4, :now + (value ->> 5)))
 FROM jsonb_each(:rows) JOIN events AS old
   ON old.tenant = value ->> 1 AND old.key = value ->> 9 AND old.key IS NOT NULL AND old.status <> 'CANCELLED'
-WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0
+WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0 AND ((value ->> 12) <= old.asked) IS NOT TRUE
   AND (old.type, old.due, old.payload, coalesce(old.target, ''), coalesce(old.retry, ''), coalesce(old.correlation_id, ''))
       <> (value ->> 2, coalesce(value ->> 4, :now + (value ->> 5)), value ->> 6, coalesce(value ->> 7, ''),
           coalesce(value ->> 8, ''), coalesce(value ->> 10, ''));
-INSERT INTO events AS old (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, destination, created)
+INSERT INTO events AS old (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, destination,
+                           asked, created)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3,
        coalesce(value ->> 4, :now + (value ->> 5)), coalesce(value ->> 4, :now + (value ->> 5)),
-       value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, :now
+       value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, :now
 FROM jsonb_each(:rows) WHERE true
 ON CONFLICT (tenant, key) WHERE key IS NOT NULL AND status <> 'CANCELLED' DO UPDATE
 SET type = excluded.type, lane = excluded.lane, due = excluded.due, ready = excluded.ready,
     payload = excluded.payload, target = excluded.target, retry = excluded.retry,
-    correlation_id = excluded.correlation_id, destination = excluded.destination, held = NULL
-WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0
-  AND (old.type, old.due, old.payload, coalesce(old.target, ''), coalesce(old.retry, ''), coalesce(old.correlation_id, ''))
-      <> (excluded.type, excluded.due, excluded.payload, coalesce(excluded.target, ''), coalesce(excluded.retry, ''),
-          coalesce(excluded.correlation_id, ''))
+    correlation_id = excluded.correlation_id, destination = excluded.destination, held = NULL,
+    asked = coalesce(excluded.asked, old.asked)
+WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0 AND (excluded.asked <= old.asked) IS NOT TRUE
+  AND (excluded.asked IS NOT NULL
+       OR (old.type, old.due, old.payload, coalesce(old.target, ''), coalesce(old.retry, ''), coalesce(old.correlation_id, ''))
+          <> (excluded.type, excluded.due, excluded.payload, coalesce(excluded.target, ''), coalesce(excluded.retry, ''),
+              coalesce(excluded.correlation_id, '')))
 RETURNING {event}, id IN (SELECT value ->> 0 FROM json_each(:rows)) AS inserted
 
 -- name: by_keys (read)

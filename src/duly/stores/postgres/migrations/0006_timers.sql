@@ -1,8 +1,14 @@
--- Timers that came over a broker, in the words of those who send them.
+-- When somebody asked for it, in the order of the broker that brought the wish. Brokers bring some wishes again, later than
+-- newer ones for the same key.
+ALTER TABLE duly.events ADD COLUMN asked bigint;
+
+-- Timers that came over a broker, in the words of those who send them; one for each key. (Without the WITH, PostgreSQL would
+-- let those who may change events do so through this.)
 CREATE VIEW duly.timer_schedules AS
+WITH timers AS NOT MATERIALIZED (
+    SELECT * FROM duly.events WHERE lane = 'timer' AND key IS NOT NULL AND status <> 'CANCELLED'
+)
 SELECT tenant AS tenant_id, key AS service_call_id, due AS due_at,
-       CASE status WHEN 'PENDING' THEN 'Scheduled' WHEN 'PROCESSING' THEN 'Scheduled' WHEN 'COMPLETED' THEN 'Reached'
-                   WHEN 'FAILED' THEN 'Failed' ELSE 'Cancelled' END AS state,
+       CASE status WHEN 'COMPLETED' THEN 'Reached' WHEN 'FAILED' THEN 'Failed' ELSE 'Scheduled' END AS state,
        created AS registered_at, executed AS reached_at, correlation_id
-FROM duly.events
-WHERE lane = 'timer' AND key IS NOT NULL;
+FROM timers;

@@ -1,0 +1,140 @@
+"""The view that shows timers in the words of those who send them."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from duly.core.model import Event
+from duly.core.timer_messages import REACHED, TIMER, read_command
+from duly.flow.admin import Events
+from duly.flow.schedule import Wish, put_wishes
+from duly.signals import Signals
+from duly.testing import ManualClock
+from tests.make import HOUR, LEASE, MINUTE, START, completed, given_back, make_new, rejected
+from tests.stores.rows import spelled
+
+LATE = timedelta(milliseconds=12)
+
+
+async def add(store: Any, key: str, *, tenant: str = "acme", **fields: Any) -> Event:
+    new = make_new(type=REACHED, target={TIMER: {}}, key=key, tenant=tenant, **fields)
+    [(event, _)] = await store.put([new])
+    assert isinstance(event, Event)
+    return event
+
+
+async def seen(store: Any) -> dict[str, Any]:
+    """By their keys; SQLite's instants are text."""
+    columns = "tenant_id, service_call_id, due_at, state, registered_at, reached_at, correlation_id"
+    async with store.begin() as tx:
+        rows = await tx.fetch(spelled(store, f"SELECT {columns} FROM duly.timer_schedules"))
+    read = [[datetime.fromisoformat(one) if is_instant(one) else one for one in row] for row in rows]
+    return {row[1]: dict(zip(columns.split(", "), row, strict=True)) for row in read}
+
+
+def is_instant(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith("20")
+
+
+async def test_a_timer_is_scheduled_and_then_reached(store: Any, clock: ManualClock) -> None:
+    await add(store, "s1", due=START + HOUR, correlation_id="c1")
+    scheduled = {
+        "tenant_id": "acme",
+        "service_call_id": "s1",
+        "due_at": START + HOUR,
+        "state": "Scheduled",
+        "registered_at": START,
+        "reached_at": None,
+        "correlation_id": "c1",
+    }
+    assert await seen(store) == {"s1": scheduled}
+    clock.advance(HOUR + LATE)
+    [claimed] = await store.claim("w1", {TIMER: 10}, LEASE)
+    assert await seen(store) == {"s1": scheduled}, "while it is being published"
+    await store.settle([completed(claimed)], "w1")
+    assert await seen(store) == {"s1": scheduled | {"state": "Reached", "reached_at": START + HOUR + LATE}}
+
+
+async def test_one_that_a_broker_which_was_down_gave_back_is_scheduled(store: Any, clock: ManualClock) -> None:
+    await add(store, "s1")
+    [claimed] = await store.claim("w1", {TIMER: 10}, LEASE)
+    await store.settle([given_back(claimed)], "w1")
+    row = (await seen(store))["s1"]
+    assert (row["state"], row["reached_at"]) == ("Scheduled", None)
+
+
+async def test_one_that_is_moved_is_due_then_and_was_registered_before(store: Any, clock: ManualClock) -> None:
+    await add(store, "s1", due=START + HOUR)
+    clock.advance(MINUTE)
+    await add(store, "s1", due=START + 2 * HOUR)
+    row = (await seen(store))["s1"]
+    assert (row["due_at"], row["registered_at"]) == (START + 2 * HOUR, START)
+
+
+async def test_what_was_rejected_says_so(store: Any) -> None:
+    await add(store, "refused")
+    [claimed] = await store.claim("w1", {TIMER: 10}, LEASE)
+    await store.settle([rejected(claimed, "too large")], "w1")
+    assert (await seen(store))["refused"]["state"] == "Failed"
+
+
+async def test_of_one_key_there_is_one_row(store: Any) -> None:
+    """A timer that a person has cancelled frees its key."""
+    cancelled = await add(store, "s1", due=START + HOUR)
+    await Events(store).cancel(cancelled.id)
+    assert await seen(store) == {}
+    await add(store, "s1", due=START + 2 * HOUR)
+    async with store.begin() as tx:
+        assert await tx.fetchval(spelled(store, "SELECT count(*) FROM duly.timer_schedules")) == 1
+
+
+async def test_it_shows_timers_of_the_broker_alone(store: Any) -> None:
+    await store.put([make_new(key="mine")])
+    await store.add([make_new(type=REACHED, target={TIMER: {}})])
+    await add(store, "theirs")
+    assert list(await seen(store)) == ["theirs"]
+
+
+@pytest.mark.parametrize("due", ["2026-12-01T09:00:00.123Z", "1969-07-20T20:17:40Z", "9998-12-31T23:59:59.999Z"])
+async def test_instants_of_all_times_are_shown(store: Any, due: str) -> None:
+    instant = datetime.fromisoformat(due)
+    await add(store, "s1", due=instant)
+    async with store.begin() as tx:
+        shown = await tx.fetchval(spelled(store, "SELECT due_at FROM duly.timer_schedules"))
+    assert (datetime.fromisoformat(shown) if isinstance(shown, str) else shown) == instant
+
+
+@pytest.mark.parametrize(
+    "statement", ["UPDATE duly.timer_schedules SET due_at = reached_at", "DELETE FROM duly.timer_schedules"]
+)
+async def test_it_cannot_be_written(store: Any, statement: str) -> None:
+    await add(store, "s1")
+    before = await seen(store)
+    with pytest.raises(Exception, match=r"cannot (modify|update|delete from) .*view|because it is a view"):
+        async with store.begin() as tx:
+            await tx.execute(spelled(store, statement))
+    assert await seen(store) == before
+
+
+async def test_one_is_found_by_the_index_of_keys(store: Any) -> None:
+    explain = "EXPLAIN QUERY PLAN" if store.dialect == "sqlite" else "EXPLAIN"
+    query = f"{explain} SELECT * FROM duly.timer_schedules WHERE tenant_id = 'a' AND service_call_id = 's'"
+    async with store.begin() as tx:
+        plan = await tx.fetch(spelled(store, query))
+    assert "events_key" in str([tuple(row) for row in plan])
+
+
+async def test_wishes_of_one_batch_for_one_key_are_one_timer(store: Any) -> None:
+    def wish(asked: int, due: str) -> Wish:
+        timer = read_command(
+            b'{"type": "ScheduleTimer", "tenantId": "acme", "payload": {"serviceCallId": "s1", "dueAt": "%s"}}'
+            % due.encode()
+        )
+        assert not isinstance(timer, list)
+        return Wish(asked, timer)
+
+    wishes = [wish(2, "2030-01-01T00:00:00Z"), wish(3, "2031-01-01T00:00:00Z"), wish(1, "2032-01-01T00:00:00Z")]
+    await put_wishes(store, wishes, [TIMER], Signals())
+    [row] = (await seen(store)).values()
+    assert row["due_at"] == datetime.fromisoformat("2031-01-01T00:00:00Z")

@@ -1,0 +1,78 @@
+"""Wishes for one key, in the order in which they were asked for, whatever the order in which they come."""
+
+import asyncio
+import random
+from typing import Any
+
+from duly.core.model import Event
+from duly.testing import ManualClock
+from tests.conftest import OpenStore
+from tests.make import HOUR, LANE, LEASE, MINUTE, START, completed, make_new
+
+
+async def put(store: Any, asked: int | None, **fields: Any) -> Event:
+    [(event, _)] = await store.put([make_new(key="k", asked=asked, **fields)])
+    assert isinstance(event, Event)
+    return event
+
+
+async def acts(store: Any, event: Event) -> list[str]:
+    return [entry.act for entry in await store.history(event.id)]
+
+
+async def test_a_newer_wish_moves_a_timer_and_an_older_one_does_not(store: Any) -> None:
+    first = await put(store, 5, due=START + HOUR)
+    assert (await put(store, 7, due=START + 2 * HOUR)).due == START + 2 * HOUR
+    for older in (6, 5, 1):
+        assert (await put(store, older, due=START + MINUTE)).due == START + 2 * HOUR
+    assert await acts(store, first) == ["moved"]
+
+
+async def test_a_wish_that_comes_again_changes_nothing_whoever_has_changed_it_since(store: Any) -> None:
+    await put(store, 5, due=START + HOUR)
+    moved = await put(store, None, due=START + 2 * HOUR)
+    assert moved.due == START + 2 * HOUR
+    assert await put(store, 5, due=START + HOUR) == moved
+    assert (await put(store, 6, due=START + 3 * HOUR)).due == START + 3 * HOUR
+
+
+async def test_a_newer_wish_counts_even_if_it_says_what_is_so_already(store: Any) -> None:
+    """To move a timer away and back again: the middle one, late, must not undo the last."""
+    first = await put(store, 1, due=START + HOUR)
+    assert await put(store, 3, due=START + HOUR) == first
+    assert await put(store, 2, due=START + MINUTE) == first
+    assert await acts(store, first) == [], "nothing was moved"
+
+
+async def test_all_but_the_due_time_of_an_older_wish_is_ignored_as_well(store: Any) -> None:
+    newer = await put(store, 2, due=START + HOUR, correlation_id="new", payload=2)
+    assert await put(store, 1, due=START + HOUR, correlation_id="old", payload=1) == newer
+
+
+async def test_what_was_never_asked_for_in_order_is_moved_by_whoever_asks(store: Any) -> None:
+    await put(store, None, due=START + HOUR)
+    assert (await put(store, 5, due=START + 2 * HOUR)).due == START + 2 * HOUR
+    assert (await put(store, 4, due=START + MINUTE)).due == START + 2 * HOUR
+
+
+async def test_what_has_started_or_ended_is_left_alone_by_a_newer_wish(store: Any, clock: ManualClock) -> None:
+    await put(store, 1)
+    [claimed] = await store.claim("w1", {LANE: 10}, LEASE)
+    assert (await put(store, 2, due=START + HOUR)).due == START
+    await store.settle([completed(claimed)], "w1")
+    assert (await put(store, 3, due=START + HOUR)).due == START
+    assert await acts(store, claimed) == ["delivered"]
+
+
+async def test_many_wishes_in_any_order_from_several_processes_end_with_the_newest(opened: OpenStore) -> None:
+    stores = [await opened() for _ in range(3)]
+    orders = list(range(1, 61))
+    random.shuffle(orders)
+
+    async def put_some(store: Any, some: list[int]) -> None:
+        for asked in some:
+            await put(store, asked, due=START + asked * MINUTE)
+
+    await asyncio.gather(*(put_some(store, orders[number::3]) for number, store in enumerate(stores)))
+    event = await stores[0].by_key("default", "k")
+    assert event.due == START + 60 * MINUTE
