@@ -1,14 +1,14 @@
 """Real brokers for tests and benchmarks, each in a temporary folder and on a free port of its own.
 
-    with NatsServer() as server:
-        server.url
-        server.kill()     # an outage
-        server.start()    # its end: the same data, the same url
+with NatsServer() as server:
+    server.url
+    server.kill()     # an outage
+    server.start()    # its end: the same data, the same url
 """
 
 import contextlib
 import json
-import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -17,6 +17,8 @@ import time
 from pathlib import Path
 from typing import Self
 
+from tests.servers import _free_port, _watch
+
 CONFIGURATION = """
 listen: 127.0.0.1:{port}
 jetstream {{ store_dir: {folder}, sync_interval: {sync} }}
@@ -24,10 +26,12 @@ jetstream {{ store_dir: {folder}, sync_interval: {sync} }}
 
 
 class NatsServer:
-    """With JetStream. *durable*: what it has acknowledged survives the loss of the machine as well."""
+    """With JetStream. *durable*: what it has acknowledged survives the loss of the machine as well. A watcher ends it
+    when the process that made it dies, even by SIGKILL."""
 
     def __init__(self, *, durable: bool = False, jetstream: bool = True, more: str = "") -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="nats-"))
+        self._watcher = _watch(self._folder)
         self._process: subprocess.Popen[bytes] | None = None
         self.port = _free_port()
         self.url = f"nats://127.0.0.1:{self.port}"
@@ -62,6 +66,7 @@ class NatsServer:
                 stderr=log,
                 start_new_session=True,
             )
+        self._tell_watcher(str(self._process.pid))
         deadline = time.monotonic() + 30
         while not _answers(self.port):
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -73,16 +78,25 @@ class NatsServer:
             self._process.kill()
             self._process.wait(30)
             self._process = None
+            self._tell_watcher("")
+
+    def freeze(self) -> None:
+        """It answers nobody any more, and keeps its connections."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         self.kill()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._watcher.communicate()  # closes the pipe: the watcher removes the folder
 
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    def _tell_watcher(self, pid: str) -> None:
+        assert self._watcher.stdin
+        self._watcher.stdin.write(f"{pid}\n")
+        self._watcher.stdin.flush()
 
 
 def _answers(port: int) -> bool:

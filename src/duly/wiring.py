@@ -182,12 +182,13 @@ class Duly:
 
     async def run(self, *, signals: bool = True, name: str | None = None, lanes: Collection[str] | None = None) -> None:
         """Work until stopped: by ``stop()``, or by SIGTERM or SIGINT unless *signals* is False. A database that
-        cannot be reached is waited for. With *lanes*, only what belongs to those."""
+        cannot be reached is waited for. With *lanes*, only timers of those: nothing is asked about schedules, users
+        and targets."""
         self._worker = worker = self._new_worker(name, lanes)
         self._worker_loop = asyncio.get_running_loop()
         with self._stopped_by_signals(self._worker_loop if signals else None):
             try:
-                if await self._open_patiently(worker):
+                if await self._open_patiently(worker, declared=lanes is None):
                     try:
                         await worker.run()
                     finally:
@@ -195,13 +196,14 @@ class Duly:
             finally:
                 self._worker = None
 
-    async def _open_patiently(self, worker: Worker) -> bool:
+    async def _open_patiently(self, worker: Worker, *, declared: bool) -> bool:
         """False when the worker was stopped before the store could be reached."""
         outage = Outage(self._signals)
         while True:
             try:
                 async with self:
-                    await self._put_declared()
+                    if declared:
+                        await self._put_declared()
                     await self.__aenter__()
             except StoreUnavailable as error:
                 if await worker.pause(outage.failed(error)):
@@ -298,10 +300,6 @@ class Duly:
         return self._signals
 
     @property
-    def is_open(self) -> bool:
-        return self._opened > 0
-
-    @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop in which this Duly is open."""
         return self._loop if self._opened else None
@@ -374,6 +372,7 @@ class Duly:
             concurrency=self.settings.concurrency,
             lease=self.settings.lease,
             grace=self.settings.shutdown_grace,
+            events_alone=lanes is not None,
         )
         routes = {lane: route for lane, route in self.routes().items() if lanes is None or lane in lanes}
         return Worker(self.store, routes, options, self._signals, name, self.directory)

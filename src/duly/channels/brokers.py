@@ -20,7 +20,7 @@ ACKNOWLEDGED_WITHIN = 10.0
 """Seconds that a broker has for saying that it has a message."""
 
 SHORTEST, LONGEST = 0.1, 5.0
-"""Seconds between tries to connect."""
+"""Seconds between tries to connect, for as long as nothing gets through."""
 
 AT_ONCE = timedelta()
 DELIVERED = Delivered()
@@ -70,6 +70,8 @@ class Link:
         self._opening = asyncio.Lock()
         self._mending: asyncio.Task[None] | None = None
         self._watchers: list[Callable[[], None]] = []
+        self._wait = SHORTEST
+        self._why: Exception | None = None  # it could not be opened
         self.down: str | None = None  # why it cannot be used now; None also before anybody has tried
 
     def watch(self, changed: Callable[[], None]) -> None:
@@ -85,9 +87,13 @@ class Link:
         if self._client is not None:
             return self._client
         if self.down is not None:
-            raise Down(self.down)
+            raise Down(self.down) from self._why
         async with self._opening:
             return self._client or await self._opened()
+
+    def worked(self) -> None:
+        """Something got through: if it is lost again, that is another outage."""
+        self._wait = SHORTEST
 
     async def close(self) -> None:
         mending, self._mending = self._mending, None
@@ -103,6 +109,7 @@ class Link:
         try:
             return await self._open()
         except Exception as error:
+            self._why = error
             self._lost(describe(error))
             raise Down(describe(error)) from error
 
@@ -116,7 +123,7 @@ class Link:
             with contextlib.suppress(Exception):
                 await client.close()
             raise
-        self._client = client
+        self._client, self._why = client, None
         return client
 
     def _lost(self, reason: str, client: Client | None = None) -> None:
@@ -132,14 +139,13 @@ class Link:
         if lost is not None:
             with contextlib.suppress(Exception):
                 await lost.close()
-        wait = SHORTEST
         while True:
-            await asyncio.sleep(wait * random.uniform(0.5, 1))
+            await asyncio.sleep(self._wait * random.uniform(0.5, 1))
+            self._wait = min(2 * self._wait, LONGEST)
             try:
                 await self._open()
             except Exception as error:
-                self.down = first_line(describe(error))
-                wait = min(2 * wait, LONGEST)
+                self.down, self._why = first_line(describe(error)), error
             else:
                 self.down = None
                 self._tell()
@@ -178,13 +184,14 @@ class Brokered:
             async with asyncio.timeout(ACKNOWLEDGED_WITHIN):
                 await client.publish(where, self._write(event))
         except Down as error:
-            return Unreachable(str(error), AT_ONCE)
+            return Unreachable(str(error), AT_ONCE, told=True)
         except Refused as error:
             return Rejected(str(error))
         except TimeoutError:
             return Failed(f"not acknowledged within {ACKNOWLEDGED_WITHIN:g} s")
         except NotNow as error:
             return Failed(str(error))
+        self._link.worked()
         return DELIVERED
 
     async def close(self) -> None:

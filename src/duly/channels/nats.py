@@ -2,27 +2,54 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
 from nats.aio.client import Client as Connection
+from nats.aio.msg import Msg
 from nats.errors import (
-    AuthorizationError,
+    BadHeaderError,
+    BadSubjectError,
     ConnectionClosedError,
     ConnectionReconnectingError,
-    MaxPayloadError,
+    NoServersError,
     OutboundBufferLimitError,
 )
 from nats.js import JetStreamContext
-from nats.js.api import PubAck
-from nats.js.errors import APIError, NoStreamResponseError
 
 from duly.channels.brokers import Down, Message, NotNow, Refused
+from duly.core.failure import describe
 from duly.errors import Misuse
 
-ID = "Nats-Msg-Id"
+ID, STATUS, NO_STREAM = "Nats-Msg-Id", "Status", "503"
 
-TRY_AGAIN = frozenset({10008, 10009, 10023, 10047, 10077, 503})
-"""JetStream's errors that pass: no leader, not ready, no resources, the stream is full for now."""
+UNWELCOME = ("authorization", "authentication")
+"""In what the server says when it does not let somebody in."""
+
+FORBIDDEN = "permissions violation for publish to"
+LOST = "NATS: the connection is lost"
+
+LOOK_EVERY, ANSWERED_WITHIN = 1.0, 5.0
+"""Seconds between looks at whether it is, and that JetStream has for answering a question about its streams."""
+
+
+class Problem(msgspec.Struct):
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+class Answer(msgspec.Struct):
+    error: Problem | None = None
+
+
+class UnderWay(NamedTuple):
+    answered: "asyncio.Future[Msg]"
+    since: float
+    subject: str
+
+
+_decode = msgspec.json.Decoder(Answer).decode
 
 
 class Nats:
@@ -34,60 +61,117 @@ class Nats:
         self._servers, self._name = [server.strip() for server in url.split(",")], name
         self.connection = Connection()
         self.stream: JetStreamContext
-        self._under_way: set[asyncio.Future[PubAck]] = set()
+        self.said: Exception | None = None  # by the server or the library, beside the calls
+        self.under_way: dict[str, UnderWay] = {}  # the oldest first
+        self._published = 0
+        self._inbox = ""
+        self._looking: asyncio.TimerHandle | None = None
 
     async def open(self) -> None:
         try:
             await self._connect()
-        except AuthorizationError as error:
-            raise Misuse(f"NATS refuses the credentials in its URL: {error}") from error
-        self.stream = self.connection.jetstream()
+        except Exception as error:
+            reason = self.said if isinstance(error, NoServersError) and self.said else error
+            if any(word in str(reason).lower() for word in UNWELCOME):
+                raise Misuse(f"NATS does not let us in, check the credentials in its URL: {reason}") from error
+            raise reason from None
+        self.stream = self.connection.jetstream(timeout=ANSWERED_WITHIN)
+        self._inbox = self.connection.new_inbox()
+        await self.connection.subscribe(f"{self._inbox}.*", cb=self._answered)
+        self._look()
 
     async def _connect(self) -> None:
         await self.connection.connect(
             servers=list(self._servers),
             name=self._name,
             allow_reconnect=False,
+            max_reconnect_attempts=1,  # before it says that there is no server
+            reconnect_time_wait=0,
             connect_timeout=5,
             ping_interval=10,
             max_outstanding_pings=2,
-            error_cb=_ignored,
+            error_cb=self._told,
             closed_cb=self._closed,
         )
 
     async def publish(self, where: Mapping[str, Any], message: Message) -> None:
+        # Not by the library's own means: those keep to themselves why JetStream does not take a message.
         subject, headers = where["subject"], {ID: message.id, **message.headers}
+        self._refuse_too_large(message, headers)
+        loop = asyncio.get_running_loop()
+        self._published += 1
+        token = str(self._published)
+        answered: asyncio.Future[Msg] = loop.create_future()
+        self.under_way[token] = UnderWay(answered, loop.time(), subject)
         try:
-            acknowledged = await self.stream.publish_async(subject, message.body, headers=headers)
-            self._under_way.add(acknowledged)
-            try:
-                await acknowledged
-            finally:
-                self._under_way.discard(acknowledged)
-        except NoStreamResponseError:
-            raise NotNow(f"no stream takes {subject!r}: add one that has this subject") from None
-        except MaxPayloadError:
-            raise Refused(f"is larger than what the server takes ({self.connection.max_payload:,} bytes)") from None
+            await self.connection.publish(subject, message.body, f"{self._inbox}.{token}", headers)
+            answer = await answered
         except (ConnectionClosedError, ConnectionReconnectingError, OutboundBufferLimitError) as error:
+            self.give_up(LOST)
             raise Down(str(error)) from error
-        except APIError as error:
-            told = f"JetStream: {error.description} ({error.err_code})"
-            if error.err_code in TRY_AGAIN or (error.code or 0) >= 500:
-                raise NotNow(told) from error
-            raise Refused(told) from error
+        except (BadSubjectError, BadHeaderError) as error:
+            raise Refused(str(error)) from error
+        finally:
+            self.under_way.pop(token, None)
+        _read_answer(subject, answer)
+
+    def _refuse_too_large(self, message: Message, headers: Mapping[str, str]) -> None:
+        """The server would hang up, on others as well."""
+        most = self.connection.max_payload
+        size = len(message.body) + sum(len(name) + len(value.encode()) + 4 for name, value in headers.items()) + 12
+        if size > most:
+            raise Refused(f"has {size:,} bytes with its headers, and this server takes {most:,}")
+
+    async def ping(self) -> None:
+        await self.connection.flush()
 
     async def close(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
         if not self.connection.is_closed:
             await self.connection.close()
 
+    # -- what comes back
+
+    async def _answered(self, answer: Msg) -> None:
+        found = self.under_way.get(answer.subject.rpartition(".")[2])
+        if found is not None and not found.answered.done():
+            found.answered.set_result(answer)
+
+    async def _told(self, error: Exception) -> None:
+        self.said = error
+        if FORBIDDEN in str(error).lower():
+            for one in self.under_way.values():
+                if one.subject.lower() in str(error).lower() and not one.answered.done():
+                    one.answered.set_exception(Refused(f"NATS: {error}"))
+
     async def _closed(self) -> None:
-        error = self.connection.last_error
-        reason = f"NATS: the connection is lost{f' ({error})' if error else ''}"
-        for acknowledged in list(self._under_way):
-            if not acknowledged.done():
-                acknowledged.set_exception(Down(reason))
+        self.give_up(LOST)
+
+    def _look(self) -> None:
+        """The library does not always tell: not if it fails to send what is left when the connection ends."""
+        if (lost := self.look()) is not None:
+            self.give_up(lost)
+        else:
+            self._looking = asyncio.get_running_loop().call_later(LOOK_EVERY, self._look)
+
+    def look(self) -> str | None:
+        """Why nothing more comes over this connection, if that is so."""
+        return LOST if self.connection.is_closed else None
+
+    def give_up(self, what: str) -> None:
+        """Nothing more comes over this connection."""
+        error = self.said or self.connection.last_error
+        reason = f"{what} ({describe(error)})" if error else what
+        for one in self.under_way.values():
+            if not one.answered.done():
+                one.answered.set_exception(Down(reason))
         self.lost(reason)
 
 
-async def _ignored(_: Exception) -> None:
-    """The library would write it to standard error; what matters comes back from the calls."""
+def _read_answer(subject: str, answer: Msg) -> None:
+    if answer.headers and answer.headers.get(STATUS) == NO_STREAM:
+        raise NotNow(f"no stream takes {subject!r}: add one that has this subject")
+    error = _decode(answer.data).error if b'"error"' in answer.data else None
+    if error is not None:
+        raise (NotNow if error.code >= 500 else Refused)(f"JetStream: {error.description} ({error.err_code})")

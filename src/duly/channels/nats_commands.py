@@ -1,50 +1,57 @@
 """Takes commands from a durable consumer of NATS JetStream, many at a time and each as soon as it is there."""
 
 import asyncio
+import contextlib
 import json
 from collections import deque
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from nats.aio.msg import Msg
-from nats.errors import ConnectionClosedError, NoRespondersError
-from nats.js.api import AckPolicy, ConsumerConfig, RetentionPolicy, StreamConfig
-from nats.js.errors import APIError, NotFoundError, ServiceUnavailableError
+from nats.aio.subscription import Subscription
+from nats.errors import ConnectionClosedError, Error
+from nats.js.api import AckPolicy, ConsumerConfig, StreamInfo
 
-from duly.channels.brokers import Down, Link, Message
-from duly.channels.nats import Nats
+from duly.channels.brokers import Down, Link, Message, NotNow, Refused
+from duly.channels.nats import STATUS, Nats
+from duly.channels.nats_streams import (
+    COMMANDS,
+    FOR_COMMANDS,
+    FOR_EVENTS,
+    FOR_REJECTED,
+    REJECTED,
+    SILENT,
+    sorted_refusals,
+    stream_for,
+)
 from duly.errors import Misuse
 
-COMMANDS, REJECTED, EVENTS = "timer.commands", "timer.commands.rejected", "timer.events"
 DURABLE = "duly-timer-service"
 
-KEPT, REJECTED_KEPT = timedelta(days=7), timedelta(days=30)
-DUPLICATES = timedelta(hours=2)
-"""For how long JetStream knows the ids of events, well past the last attempt to publish one."""
-
-ACKNOWLEDGED_WITHIN = timedelta(seconds=60)
-"""After which a command that was taken and not acknowledged is given to somebody else."""
+ACKNOWLEDGED_WITHIN = timedelta(seconds=10)
+"""After which a command that was taken and not acknowledged comes again: so much later it is stored if its service
+vanishes. To store what was stored already changes nothing, so this need not be long."""
 
 ASKED_FOR = timedelta(seconds=30)
 """How long one request for commands is good."""
 
-STREAMS = (
-    StreamConfig(name="TIMER_COMMANDS", subjects=[COMMANDS], retention=RetentionPolicy.WORK_QUEUE),
-    StreamConfig(name="TIMER_REJECTED", subjects=[REJECTED], max_age=REJECTED_KEPT.total_seconds()),
-    StreamConfig(
-        name="TIMER_EVENTS",
-        subjects=[EVENTS],
-        max_age=KEPT.total_seconds(),
-        duplicate_window=DUPLICATES.total_seconds(),
-    ),
-)
+MOST_PENDING = 100_000
+"""Commands that were delivered and not acknowledged, by all services together."""
+
+NOTHING_THERE = ("404", "408")
+"""What ends a request for commands in good order."""
+
+EARLIEST = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 class Taken:
     """A command that was delivered, and is this service's to acknowledge."""
 
-    def __init__(self, message: Msg) -> None:
-        self._message = message
+    __slots__ = ("_message", "_stream", "data")
+
+    def __init__(self, message: Msg, stream: int) -> None:
+        self._message, self._stream = message, stream
         self.data: bytes = message.data
 
     @property
@@ -52,8 +59,22 @@ class Taken:
         """Where it stands in the stream."""
         return str(self._message.metadata.sequence.stream)
 
+    @property
+    def order(self) -> int:
+        """By the age of the stream first: one that is made anew counts from 1 again."""
+        # $JS.ACK.<stream>.<consumer>.<delivered>.<its place in the stream>.…, or with domain and account before these
+        words = self._message.reply.split(".")
+        return (self._stream << 22) + int(words[5 if len(words) < 11 else 7])
+
+    @property
+    def id(self) -> str:
+        return f"rejected-{self.order}"
+
     async def ack(self) -> None:
-        await self._message.ack()
+        try:
+            await self._message.ack()
+        except ConnectionClosedError as error:
+            raise Down(str(error)) from error
 
 
 class NatsCommands:
@@ -62,7 +83,8 @@ class NatsCommands:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._puller: Puller | None = None
-        self._served = False
+        self._served = self._released = False
+        link.watch(self._changed)
 
     @property
     def down(self) -> str | None:
@@ -74,66 +96,127 @@ class NatsCommands:
     def unwatch(self, changed: Callable[[], None]) -> None:
         self._link.unwatch(changed)
 
+    def _changed(self) -> None:
+        if self._puller is not None:
+            self._puller.look()
+
     async def prepare(self) -> None:
         await self._connected()
 
-    async def take(self, most: int, within: float) -> Sequence[Taken]:
-        """What there is, at most so many; none if nothing comes in so many seconds."""
-        puller = await self._connected()
-        try:
-            return [Taken(message) for message in await puller.take(most, within)]
-        except ConnectionClosedError as error:
-            raise Down(str(error)) from error
 
-    async def reject(self, taken: Taken, reason: bytes) -> None:
-        client = await self._link.client()
-        await client.publish({"subject": REJECTED}, Message(f"rejected-{taken.place}", reason, {}))
+    async def take(self, most: int, within: float) -> Sequence[Taken]:
+        puller = await self._connected()
+        if self._released:
+            await puller.release()
+        try:
+            messages = await puller.take(most, within)
+        except (Error, Down) as error:
+            self._puller = None
+            await puller.close()
+            raise Down(str(error)) from error
+        self._link.worked()
+        return [Taken(message, puller.stream) for message in messages]
+
+    async def reject(self, command: Any, *rejections: bytes) -> str | None:
+        client, reason = await self._link.client(), None
+        for written in rejections:
+            try:
+                async with asyncio.timeout(SILENT):
+                    await client.publish({"subject": REJECTED}, Message(command.id, written, {}))
+            except (Refused, NotNow) as error:
+                reason = str(error)
+            except TimeoutError:
+                reason = f"no acknowledgement within {SILENT:g} s"
+            else:
+                return None
+        return reason
 
     async def _connected(self) -> "Puller":
-        client = await self._link.client()
-        assert isinstance(client, Nats)
-        if self._puller is None or self._puller.client is not client:
-            try:
-                self._puller = await _puller(client)
-            except Misuse as error:
-                if self._served:  # it has worked before, so somebody is at it: wait
-                    raise Down(str(error)) from None
-                raise
-            self._served = True
+        try:
+            client = await self._link.client()
+            assert isinstance(client, Nats)
+            if self._puller is None or self._puller.client is not client:
+                async with sorted_refusals(client):
+                    self._puller = await _puller(client)
+                self._served = True
+        except (Down, Misuse) as error:
+            critical = error if isinstance(error, Misuse) else error.__cause__
+            if isinstance(critical, Misuse) and not self._served:
+                raise critical from None
+            raise Down(str(error)) from error  # it has worked before, so somebody is at it: wait
         return self._puller
+
+    async def release(self) -> None:
+        self._released = True
+        if self._puller is not None:
+            await self._puller.release()
 
     async def close(self) -> None:
         self._puller = None
+        self._link.unwatch(self._changed)
         await self._link.close()
 
 
 class Puller:
     """Keeps a request for more commands at the server, so that each comes without being asked for."""
 
-    def __init__(self, client: Nats, stream: str) -> None:
+    def __init__(self, client: Nats, stream: StreamInfo) -> None:
         self.client = client
-        self._ask_at = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{DURABLE}"
+        self.stream = ((stream.created or EARLIEST) - EARLIEST) // timedelta(milliseconds=1)
+        self._ask_at = f"$JS.API.CONSUMER.MSG.NEXT.{stream.config.name}.{DURABLE}"
         self._inbox = client.connection.new_inbox()
+        self._subscription: Subscription
         self._arrived: deque[Msg] = deque()
-        self._some = asyncio.Event()
+        self._news = asyncio.Event()
         self._asked = 0  # how many may still come
         self._until = 0.0
+        self._broken: str | None = None
+        self._released = False
 
     async def open(self) -> None:
-        await self.client.connection.subscribe(self._inbox, cb=self._take_in, pending_msgs_limit=-1)
+        self._subscription = await self.client.connection.subscribe(
+            self._inbox, cb=self._take_in, pending_msgs_limit=-1
+        )
 
     async def take(self, most: int, within: float) -> list[Msg]:
-        await self._ask_for(most)
-        if not self._arrived:
-            self._some.clear()
+        until = asyncio.get_running_loop().time() + within
+        while not self._arrived and not self._released:
+            self._raise_if_broken()
+            self._news.clear()
+            await self._ask_for(most)
             try:
-                async with asyncio.timeout(within):
-                    await self._some.wait()
+                async with asyncio.timeout_at(until):
+                    await self._news.wait()
             except TimeoutError:
-                if self.client.connection.is_closed:
-                    raise ConnectionClosedError from None
-                return []
+                break
+        if self._arrived:
+            await self._ask_for(most)  # so that the next ones come while these are stored
         return [self._arrived.popleft() for _ in range(min(most, len(self._arrived)))]
+
+    def look(self) -> None:
+        """The connection may be lost."""
+        self._news.set()
+
+    async def release(self) -> None:
+        """Take no more, and give back what came."""
+        if self._released:
+            return
+        self._released = True
+        with contextlib.suppress(Error):
+            await self._subscription.unsubscribe()
+            while self._arrived:
+                await self._arrived.popleft().nak()
+        self._news.set()
+
+    async def close(self) -> None:
+        with contextlib.suppress(Error):
+            await self._subscription.unsubscribe()
+
+    def _raise_if_broken(self) -> None:
+        if self.client.connection.is_closed:
+            raise ConnectionClosedError
+        if self._broken is not None:
+            raise Down(self._broken)
 
     async def _ask_for(self, most: int) -> None:
         now = asyncio.get_running_loop().time()
@@ -147,44 +230,30 @@ class Puller:
             self._until = now + ASKED_FOR.total_seconds()
 
     async def _take_in(self, message: Msg) -> None:
-        if message.headers and "Status" in message.headers and not message.data:
-            self._asked = 0  # it has expired, or the consumer is gone: ask again
-        else:
+        if message.reply:
             self._asked = max(0, self._asked - 1)
             self._arrived.append(message)
-        self._some.set()
+        else:  # the end of a request
+            headers = message.headers or {}
+            self._asked = 0
+            if headers.get(STATUS) not in NOTHING_THERE:
+                self._broken = f"JetStream: {headers.get('Description') or 'the consumer is gone'}"
+        self._news.set()
 
 
 async def _puller(client: Nats) -> Puller:
     """With the streams and the consumer, which are made if they are not there."""
-    try:
-        streams = [await _stream(client, config) for config in STREAMS]
-        config = ConsumerConfig(
-            durable_name=DURABLE,
-            filter_subject=COMMANDS,
-            ack_policy=AckPolicy.EXPLICIT,
-            ack_wait=ACKNOWLEDGED_WITHIN.total_seconds(),
-            max_ack_pending=100_000,
-        )
-        await client.stream.add_consumer(streams[0], config)
-        puller = Puller(client, streams[0])
-        await puller.open()
-    except (ServiceUnavailableError, NoRespondersError) as error:
-        raise Misuse(
-            "this NATS server has no JetStream: start it with -js, or let TIMER_BROKER_URL name one"
-        ) from error
-    except APIError as error:
-        raise Misuse(f"JetStream refuses the timers' streams: {error.description} ({error.err_code})") from error
-    except ConnectionClosedError as error:
-        raise Down(str(error)) from error
+    stream = await stream_for(client, FOR_COMMANDS)
+    await stream_for(client, FOR_REJECTED)
+    await stream_for(client, FOR_EVENTS)  # so that others can wait for the first one
+    config = ConsumerConfig(
+        durable_name=DURABLE,
+        filter_subject=COMMANDS,
+        ack_policy=AckPolicy.EXPLICIT,
+        ack_wait=ACKNOWLEDGED_WITHIN.total_seconds(),
+        max_ack_pending=MOST_PENDING,
+    )
+    await client.stream.add_consumer(str(stream.config.name), config)
+    puller = Puller(client, stream)
+    await puller.open()
     return puller
-
-
-async def _stream(client: Nats, config: StreamConfig) -> str:
-    """The name of the stream that has the subject."""
-    [subject] = config.subjects or []
-    try:
-        return await client.stream.find_stream_name_by_subject(subject)
-    except NotFoundError:
-        made = await client.stream.add_stream(config)
-        return str(made.config.name)

@@ -60,7 +60,7 @@ def judge(outcome: Outcome, event: Event, jitter: float) -> Verdict:
         reason = f"{waits_for(outcome.destination)}{storable(outcome.reason)}"
         return Verdict(PENDING, "held", error=reason, counts=False, held=outcome.destination)
     wait = _bounded(outcome.retry_after)
-    return Verdict(PENDING, "given back", error=storable(outcome.reason), wait=wait, counts=False)
+    return Verdict(PENDING, "given back", error=storable(outcome.reason), wait=wait, counts=False, told=outcome.told)
 
 
 def _bounded(span: object) -> timedelta:

@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -20,10 +21,11 @@ from duly.channels.requests import JSON
 from duly.config import read_settings, redacted
 from duly.core.model import Event
 from duly.core.timer_messages import TIMER, write_reached
-from duly.errors import BadSetting, DulyError, Misuse
+from duly.errors import BadSetting, Misuse
 from duly.flow.intake import Intake
 from duly.flow.reach import Reach
-from duly.ports import Channel, Commands, Reachable
+from duly.ports import Channel, Commands, Reachable, SlowToStart
+from duly.signals import WorkerStarted
 from duly.wiring import Duly
 
 log = logging.getLogger("duly")
@@ -35,9 +37,15 @@ WAIT = 5.0
 SHORTEST, LONGEST = 0.05, 5.0
 """Seconds between tries to take commands in."""
 
+LAST_ROUND = 10.0
+"""Seconds that a service which is told to stop has for storing what it has taken."""
+
+MOST_AT_ONCE = 1000
+"""Commands that are stored in one transaction: a burst is taken in by few of them."""
+
 
 class TimerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Each is read from ``TIMER_`` and its name in capitals."""
+    """Each is read from ``TIMER_`` and its name in capitals, but for the database, which is a path there."""
 
     polling_interval: timedelta = timedelta(seconds=5)
     batch_size: int = 100
@@ -60,21 +68,40 @@ def read_timer_settings(db: str | None = None, environment: Mapping[str, str] | 
         )
     if written := given.get("TIMER_BATCH_SIZE"):
         values["batch_size"] = _number("TIMER_BATCH_SIZE", written, 1, 1000, "timers")
-    if db is not None:
-        values["database_url"] = db
-    elif path := given.get("TIMER_DB_PATH"):
-        values["database_url"] = f"sqlite:///{path}"
-    elif url := given.get("DULY_DATABASE_URL"):
+    if url := db or _database(given.get("TIMER_DB_PATH")) or given.get("DULY_DATABASE_URL"):
         values["database_url"] = url
-    if url := given.get("TIMER_BROKER_URL") or given.get("DULY_NATS_URL"):
-        values["broker_url"] = url
+    for variable in ("TIMER_BROKER_URL", "DULY_NATS_URL"):
+        if url := given.get(variable):
+            _check_broker(variable, url)
+            values["broker_url"] = url
+            break
     return msgspec.convert(values, TimerSettings)
 
 
 def _number(variable: str, written: str, least: int, most: int, what: str) -> int:
-    if not written.isascii() or not written.strip().isdigit() or not least <= int(written) <= most:
+    digits = written.strip()
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 9 or not least <= int(digits) <= most:
         raise BadSetting(variable, written, f"a whole number of {what} from {least} to {most:,}")
-    return int(written)
+    return int(digits)
+
+
+def _database(path: str | None) -> str | None:
+    if path and "://" in path:
+        expected = "the path of a SQLite file; DULY_DATABASE_URL and --db take a URL"
+        raise BadSetting("TIMER_DB_PATH", redacted(path), expected)
+    return f"sqlite:///{path}" if path else None
+
+
+def _check_broker(variable: str, urls: str) -> None:
+    for url in urls.split(","):
+        try:
+            found = urlsplit(url.strip())
+            sound = found.scheme in BROKERS and bool(found.hostname) and (found.port or 1) > 0
+        except ValueError:
+            sound = False
+        if not sound:
+            expected = "nats://host:4222, or several of them with commas between"
+            raise BadSetting(variable, redacted(urls), expected)
 
 
 # -- brokers, by the scheme of their URL
@@ -82,12 +109,12 @@ def _number(variable: str, written: str, least: int, most: int, what: str) -> in
 
 def _nats(url: str) -> Broker:
     from duly.channels.nats import Nats
-    from duly.channels.nats_commands import EVENTS, NatsCommands
+    from duly.channels.nats_commands import NatsCommands
+    from duly.channels.nats_streams import EVENTS, EventStream
 
-    def link() -> Link:
-        return Link(lambda: Nats(url, "duly timer-service"))
-
-    return Broker(NatsCommands(link()), Brokered(link(), _reached, lambda _: {"subject": EVENTS}))
+    commands = Link(lambda: Nats(url, "duly timer-service, commands"))
+    events = Link(lambda: EventStream(url, "duly timer-service, events"))
+    return Broker(NatsCommands(commands), Brokered(events, _reached, lambda _: {"subject": EVENTS}))
 
 
 def _reached(event: Event) -> Message:
@@ -98,11 +125,8 @@ BROKERS: dict[str, Callable[[str], Broker]] = {"nats": _nats, "tls": _nats}
 
 
 def open_broker(url: str) -> Broker:
-    scheme = url.partition("://")[0]
-    if scheme not in BROKERS:
-        raise BadSetting("TIMER_BROKER_URL", redacted(url), "nats://host:4222, or several of them with commas between")
     try:
-        return BROKERS[scheme](url)
+        return BROKERS[urlsplit(url).scheme](url)
     except ModuleNotFoundError as error:
         raise Misuse(f"{error.name} is not installed: pip install 'duly[nats]'") from error
 
@@ -121,56 +145,76 @@ class TimerService:
             ),
             channels={TIMER: self._broker.channel},
         )
-        self._batch_size = max(settings.batch_size, 1000)
-        self._up = asyncio.Event()
+        self._started = asyncio.Event()  # firing, for which the store has been opened, or waited for
+        self.duly.observe(lambda _: self._started.set(), WorkerStarted)
+        self._stopping = False
+        self._changed = asyncio.Event()
 
     async def run(self, *, signals: bool = True) -> None:
         """Until stopped, or until something is wrong that no waiting mends."""
-        working = asyncio.create_task(self.duly.run(signals=signals, lanes=[TIMER]))
+        firing = asyncio.create_task(self._fire(signals))
         taking = asyncio.create_task(self._take_in())
         try:
-            await asyncio.wait([working, taking], return_when=asyncio.FIRST_COMPLETED)
-            if taking.done() and not working.done():  # it only ends by what is critical
-                self.duly.stop()
-            await working
+            await asyncio.wait([firing, taking], return_when=asyncio.FIRST_COMPLETED)
+            self.stop()  # taking in only ends before that by what is critical
+            await asyncio.wait([firing])
+            await self._finish(taking)
         finally:
-            taking.cancel()
-            [ended] = await asyncio.gather(taking, return_exceptions=True)
+            for task in (firing, taking):
+                task.cancel()
+            ends = await asyncio.gather(taking, firing, return_exceptions=True)
             await self._broker.commands.close()
-        if isinstance(ended, Exception):
-            raise ended
+        for end in ends:
+            if isinstance(end, Exception):
+                raise end
 
     def stop(self) -> None:
+        self._stopping = True
         self.duly.stop()
 
+    async def _fire(self, signals: bool) -> None:
+        if isinstance(self._broker.channel, SlowToStart):
+            with contextlib.suppress(Down):  # which is told by who fires
+                await self._broker.channel.prepare()  # or what is due already would crowd in front of a closed door
+        if not self._stopping:
+            await self.duly.run(signals=signals, lanes=[TIMER])
+
+    async def _finish(self, taking: "asyncio.Task[None]") -> None:
+        """Store what is taken, and take no more."""
+        self._started.set()
+        self._changed.set()
+        await self._broker.commands.release()
+        await asyncio.wait([taking], timeout=LAST_ROUND)
+
     async def _take_in(self) -> None:
-        """For ever. The store is opened, and waited for, by whoever fires."""
+        await self._started.wait()
+        if self._stopping:
+            return
         commands, signals = self._broker.commands, self.duly.signals
-        reach = Reach({COMMANDS: commands} if isinstance(commands, Reachable) else {}, signals, self._up.set)
-        intake = Intake(commands, self.duly.store, [TIMER], signals, self._batch_size)
-        reach.begin()
-        try:
-            wait = SHORTEST
-            while True:
-                ready = self.duly.is_open and await self._one_round(intake)
-                wait = SHORTEST if ready else await self._pause(wait)
-        finally:
-            reach.end()
+        reach = Reach({COMMANDS: commands} if isinstance(commands, Reachable) else {}, signals, self._changed.set)
+        intake = Intake(commands, self.duly.store, [TIMER], signals, MOST_AT_ONCE)
+        async with self.duly:  # open, until the last command is stored
+            reach.begin()
+            try:
+                wait = SHORTEST
+                while not self._stopping:
+                    wait = SHORTEST if await self._one_round(intake) else await self._pause(wait)
+            finally:
+                reach.end()
 
     async def _one_round(self, intake: Intake) -> bool:
         """Whether it went well."""
+        self._changed.clear()
         try:
             await intake.round(WAIT)
-        except Down as error:
-            if isinstance(error.__cause__, DulyError):
-                raise error.__cause__ from None
-            self._up.clear()
-            return False
         except Misuse:
             raise
+        except Down as error:
+            if getattr(self._broker.commands, "down", None) is None:  # or that is told already
+                log.warning("intake.failed error=%s", error)
+            return False
         except Exception:
             log.exception("intake.failed")
-            self._up.clear()
             return False
         return True
 
@@ -178,5 +222,5 @@ class TimerService:
         """Until the broker is back, or for so long; how long to wait the next time."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait * random.uniform(0.5, 1)):
-                await self._up.wait()
+                await self._changed.wait()
         return min(2 * wait, LONGEST)

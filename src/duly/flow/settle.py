@@ -39,9 +39,9 @@ async def settle(store: Store, settlements: Sequence[Settlement], worker: str, s
         elif verdict.counts:
             signals.emit(Retried(event, verdict.error or "", verdict.wait or NOW))
         else:
-            error = verdict.error or ""
-            told = GivenBack(event, error, verdict.wait or NOW) if verdict.held is None else HeldBack(event, error)
-            signals.emit(told)
+            error, wait = verdict.error or "", verdict.wait or NOW
+            back = GivenBack(event, error, wait, verdict.told) if verdict.held is None else HeldBack(event, error)
+            signals.emit(back)
     return tally
 
 

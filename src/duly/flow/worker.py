@@ -24,7 +24,7 @@ from duly.flow.destinations import Destinations
 from duly.flow.directory import RecentDirectory
 from duly.flow.gates import look_after_held
 from duly.flow.heads import Claimant
-from duly.flow.limits import Limits
+from duly.flow.limits import Limits, Unlimited
 from duly.flow.outage import Outage
 from duly.flow.parking import look_after_parked
 from duly.flow.passes import Passes
@@ -68,6 +68,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int = 100
     lease: timedelta = timedelta(seconds=30)
     grace: timedelta = timedelta(seconds=25)
+    events_alone: bool = False  # neither schedules nor destinations: its lanes have nothing to do with them
 
 
 class Worker:
@@ -87,6 +88,8 @@ class Worker:
         self._store, self._routes, self._options, self._signals = store, routes, options, signals
         self._lanes = list(routes)  # that can be served now
         self._directory = directory or RecentDirectory(store)
+        if options.events_alone:
+            limits = Unlimited(options.concurrency)
         self._limits = limits  # instead of those that destinations have
         self._outage = Outage(signals)
         self._passes = Passes(self.name, signals)
@@ -166,9 +169,8 @@ class Worker:
             self._beat(),
             self._sweep(),
             self._soon.run(),
-            self._look_after(),
-            self._destinations.run(),
             self._prepare(),
+            *(() if self._options.events_alone else (self._look_after(), self._destinations.run())),
         )
         helpers = [asyncio.create_task(work) for work in works]
         for helper in helpers:
@@ -296,7 +298,7 @@ class Worker:
         # Heads have half of the room, and all else what is left, so that neither keeps the other waiting.
         half = {lane: (free + 1) // 2 for lane, free in room.items()}
         left = self._pool.turns.startable > 0
-        heads = await self._claim_heads(half) if time.monotonic() >= self._heads_at else []
+        heads = await self._claim_heads(half) if self._may_have_heads else []
         await self._learn_and_start(heads)
         taken = Counter(event.lane for event in heads)
         full = {lane for lane, count in taken.items() if count >= half[lane]}
@@ -313,6 +315,10 @@ class Worker:
         if events:
             self._room.claimed(len(events), backlog=bool(self._busy), left=left)
         return events
+
+    @property
+    def _may_have_heads(self) -> bool:
+        return time.monotonic() >= self._heads_at and not self._options.events_alone
 
     async def _claim_heads(self, room: Mapping[str, int]) -> list[Event]:
         succeeded = await self._claims.take_heads(room)

@@ -15,6 +15,7 @@ from duly.signals import (
     ChannelUp,
     CommandRejected,
     CommandsTaken,
+    CommandStuck,
     Completed,
     DeadLettered,
     DestinationOpened,
@@ -77,6 +78,12 @@ def _pass_ended(signal: PassEnded) -> None:
     )
 
 
+def _given_back(signal: GivenBack) -> None:
+    """Not each of the thousands that wait for one broker."""
+    level = logging.DEBUG if signal.told else logging.WARNING if signal.wait else logging.INFO
+    _tell(level, "event.given_back", signal.event, wait=_seconds(signal.wait), reason=signal.reason)
+
+
 def _tell(level: int, act: str, event: Event | None = None, **facts: Any) -> None:
     if event is not None:
         user = {} if event.user_id is None else {"user": event.user_id}
@@ -111,9 +118,7 @@ _TELL: dict[type, Callable[[Any], None]] = {
     DeadLettered: lambda s: _tell(
         logging.ERROR, "event.failed", s.event, attempt=s.event.attempt, error=first_line(s.error)
     ),
-    GivenBack: lambda s: _tell(
-        logging.WARNING if s.wait else logging.INFO, "event.given_back", s.event, wait=_seconds(s.wait), reason=s.reason
-    ),
+    GivenBack: _given_back,
     Interrupted: lambda s: _tell(logging.WARNING, "event.interrupted", s.event, interruptions=s.event.interruptions),
     Lost: lambda s: _tell(logging.WARNING, "event.lost", s.event, version=s.event.version, verdict=s.act),
     Skipped: lambda s: _tell(logging.INFO, "event.skipped", s.event, occurrences=s.event.stands_for, reason=s.reason),
@@ -135,6 +140,7 @@ _TELL: dict[type, Callable[[Any], None]] = {
     ),
     CommandsTaken: lambda s: _tell(logging.DEBUG, "commands.taken", many=s.many, refused=s.refused),
     CommandRejected: lambda s: _tell(logging.WARNING, "command.rejected", place=s.place, reason=first_line(s.reason)),
+    CommandStuck: lambda s: _tell(logging.ERROR, "command.stuck", place=s.place, reason=first_line(s.reason)),
     ChannelDown: lambda s: _tell(logging.ERROR, "channel.down", channel=s.channel, reason=s.reason),
     ChannelUp: lambda s: _tell(logging.WARNING, "channel.up", channel=s.channel, after=_seconds(s.after)),
     StoreDown: lambda s: _tell(logging.ERROR, "store.unreachable", error=s.error),

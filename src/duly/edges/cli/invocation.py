@@ -68,11 +68,16 @@ class Invocation:
     def _use_db(self) -> None:
         """--db decides as if it were the setting, so that an app that leaves it to the setting follows."""
         if self.db is not None:
-            try:
-                read_settings(database_url=self.db)
-            except BadSetting as error:
-                raise Misuse(f"--db {self.db!r} cannot be used: expected {error.allowed}") from None
+            self.check_db()
             os.environ["DULY_DATABASE_URL"] = self.db
+
+    def check_db(self) -> None:
+        try:
+            read_settings(database_url=self.db)
+        except BadSetting as error:
+            if self.db is None or error.name != "DULY_DATABASE_URL":
+                raise
+            raise Misuse(f"--db {self.db!r} cannot be used: expected {error.allowed}") from None
 
 
 Hidden = Annotated[Invocation, Parameter(parse=False)]

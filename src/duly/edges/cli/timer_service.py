@@ -24,9 +24,10 @@ def timer_service(
     """Take ScheduleTimer commands from a broker, and publish DueTimeReached when each is due.
 
     TIMER_BROKER_URL, TIMER_DB_PATH, TIMER_POLLING_INTERVAL (milliseconds) and TIMER_BATCH_SIZE configure it; --db names
-    a database instead of a file. Any number of them may share a PostgreSQL and a broker.
+    a database instead of a file. Any number of them may share a PostgreSQL and a broker. SIGTERM and Ctrl-C let it
+    finish what is under way.
     """
-
+    invocation.check_db()
     settings = read_timer_settings(invocation.db)
     configure_logging(read_settings().log_format, logging.DEBUG if verbose else logging.INFO)
     asyncio.run(TimerService(settings).run())

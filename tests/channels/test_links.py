@@ -1,0 +1,144 @@
+"""A connection to a broker is made when it is needed, and made again when it is lost. With a real server."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from duly import Misuse
+from duly.channels import brokers
+from duly.channels.brokers import Down, Link
+from duly.channels.nats import Nats
+from tests.brokers import NatsServer
+from tests.worker.watching import until
+
+
+@pytest.fixture
+def server() -> Iterator[NatsServer]:
+    with NatsServer() as server:
+        yield server
+
+
+class Watched:
+    """A link, how many clients it has made, and what it has said."""
+
+    def __init__(self, url: str) -> None:
+        self.made: list[Nats] = []
+        self.made_at: list[float] = []
+        self.said: list[str | None] = []
+        self._url = url
+        self.link = Link(self._make)
+        self.link.watch(lambda: self.said.append(self.link.down))
+
+    def _make(self) -> Nats:
+        self.made.append(Nats(self._url))
+        self.made_at.append(time.monotonic())
+        return self.made[-1]
+
+    async def lose(self) -> float:
+        """Lose a connection that works; after how many seconds the next one is tried."""
+        client: Any = await self.link.client()
+        client.give_up("the broker takes nothing")
+        lost = time.monotonic()
+        await until(lambda: self.link.down is None, "there is another one")
+        return self.made_at[-1] - lost
+
+
+@pytest.fixture
+async def watched(server: NatsServer) -> AsyncIterator[Watched]:
+    watched = Watched(server.url)
+    yield watched
+    await watched.link.close()
+
+
+async def test_nothing_is_opened_before_it_is_needed_and_then_once(watched: Watched) -> None:
+    assert not watched.made
+    clients = await asyncio.gather(*(watched.link.client() for _ in range(20)))
+    assert len(watched.made) == 1
+    assert set(map(id, clients)) == {id(watched.made[0])}
+    assert watched.link.down is None
+    assert not watched.said
+
+
+async def test_what_is_lost_is_told_once_and_made_again(server: NatsServer, watched: Watched) -> None:
+    before = await watched.link.client()
+    await asyncio.to_thread(server.kill)
+    await until(lambda: watched.link.down, "it is known to be lost")
+    with pytest.raises(Down, match="the connection is lost"):
+        await watched.link.client()
+    await asyncio.sleep(1)
+    await asyncio.to_thread(server.start)
+    await until(lambda: watched.link.down is None, "it is there again")
+    after = await watched.link.client()
+    assert after is not before
+    assert [said is None for said in watched.said] == [False, True]
+
+
+async def test_a_server_that_is_not_there_is_down_at_once_and_found_when_it_comes(
+    server: NatsServer, watched: Watched
+) -> None:
+    await asyncio.to_thread(server.kill)
+    async with asyncio.timeout(2):
+        with pytest.raises(Down, match="Connect call failed"):
+            await watched.link.client()
+    with pytest.raises(Down, match="Connect call failed"):
+        await watched.link.client()
+    await asyncio.to_thread(server.start)
+    await until(lambda: watched.link.down is None, "it is there")
+    assert await watched.link.client()
+
+
+async def test_tries_get_rarer_and_are_frequent_again_after_something_has_worked(
+    server: NatsServer, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that takes nothing is not tried ten times a second, even if one can always connect to it."""
+    monkeypatch.setattr(brokers, "LONGEST", 1.0)
+    monkeypatch.setattr(brokers.random, "uniform", lambda low, high: high)
+    await asyncio.to_thread(server.kill)
+    with pytest.raises(Down):
+        await watched.link.client()
+    await until(lambda: len(watched.made) == 6, "it was tried some times")
+    gaps = [later - earlier for earlier, later in pairwise(watched.made_at)]
+    assert all(gap >= wait for gap, wait in zip(gaps, [0.1, 0.2, 0.4, 0.8, 1.0], strict=True))
+    await asyncio.to_thread(server.start)
+    await until(lambda: watched.link.down is None, "it is there")
+    assert await watched.lose() >= 1.0
+    watched.link.worked()
+    assert await watched.lose() < 0.9
+
+
+async def test_why_it_cannot_be_opened_is_known_to_who_asks(server: NatsServer) -> None:
+    with NatsServer(more="authorization { token: secret }") as closed:
+        watched = Watched(closed.url)
+        for _ in range(2):
+            with pytest.raises(Down) as raised:
+                await watched.link.client()
+            assert isinstance(raised.value.__cause__, Misuse)
+        await watched.link.close()
+
+
+async def test_a_link_that_is_closed_tries_no_more_and_can_be_used_again(server: NatsServer, watched: Watched) -> None:
+    await asyncio.to_thread(server.kill)
+    with pytest.raises(Down):
+        await watched.link.client()
+    await watched.link.close()
+    many = len(watched.made)
+    await asyncio.to_thread(server.start)
+    await asyncio.sleep(0.5)
+    assert len(watched.made) == many
+    assert watched.link.down is None
+    assert await watched.link.client()
+
+
+async def test_a_connection_that_is_replaced_already_can_be_lost_again_and_nobody_cares(
+    server: NatsServer, watched: Watched
+) -> None:
+    first: Any = await watched.link.client()
+    first.give_up("gone")
+    await until(lambda: watched.link.down is None and len(watched.made) == 2, "it is replaced")
+    first.give_up("gone again")
+    assert watched.link.down is None
+    assert len(watched.said) == 2

@@ -1,0 +1,169 @@
+"""Publishing to JetStream: what it takes, what it does not, and what it will never."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from nats.js.api import DiscardPolicy, StreamConfig
+
+from duly import Misuse
+from duly.channels import nats as module
+from duly.channels.brokers import Down, Message, NotNow, Refused
+from duly.channels.nats import Nats
+from tests.brokers import NatsServer
+from tests.worker.watching import until
+
+
+@asynccontextmanager
+async def opened(server: NatsServer, *credentials: str) -> AsyncIterator[Nats]:
+    client = Nats(server.url.replace("://", f"://{':'.join(credentials)}@") if credentials else server.url)
+    client.lost = lambda reason: None
+    try:
+        await client.open()
+        yield client
+    finally:
+        await client.close()
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[Nats]:
+    with NatsServer(more="max_payload: 4KB") as server:
+        async with opened(server) as client:
+            await client.stream.add_stream(StreamConfig(name="ORDERS", subjects=["orders.*"], max_msg_size=1000))
+            yield client
+
+
+async def publish(
+    client: Nats, subject: str = "orders.due", body: bytes = b"{}", id: str = "1", **headers: str
+) -> None:
+    async with asyncio.timeout(5):
+        await client.publish({"subject": subject}, Message(id, body, headers))
+
+
+async def messages(client: Nats, stream: str = "ORDERS") -> int:
+    return (await client.stream.stream_info(stream)).state.messages
+
+
+async def test_what_is_published_is_there_under_its_id_and_with_its_headers(client: Nats) -> None:
+    await publish(client, body=b"hello", id="event-1", Colour="green")
+    stored = await client.stream.get_msg("ORDERS", 1)
+    assert stored.data == b"hello"
+    assert stored.headers == {"Nats-Msg-Id": "event-1", "Colour": "green"}
+
+
+async def test_the_same_id_is_kept_once(client: Nats) -> None:
+    for _ in range(3):
+        await publish(client, id="event-1")
+    await publish(client, id="event-2")
+    assert await messages(client) == 2
+
+
+async def test_many_are_under_way_at_once_and_stay_in_order(client: Nats) -> None:
+    await asyncio.gather(*(publish(client, body=str(number).encode(), id=str(number)) for number in range(500)))
+    stored = [(await client.stream.get_msg("ORDERS", number)).data for number in range(1, 501)]
+    assert stored == [str(number).encode() for number in range(500)]
+    assert not client.under_way
+
+
+async def test_a_subject_that_no_stream_has_is_worth_another_try(client: Nats) -> None:
+    with pytest.raises(NotNow, match=r"no stream takes 'invoices\.due': add one that has this subject"):
+        await publish(client, "invoices.due")
+
+
+async def test_what_is_larger_than_the_stream_takes_is_refused(client: Nats) -> None:
+    with pytest.raises(Refused, match="message size exceeds maximum allowed"):
+        await publish(client, body=b"x" * 2000)
+
+
+@pytest.mark.parametrize(("body", "header"), [(5000, 1), (4060, 100), (1, 5000)])
+async def test_what_is_larger_than_the_server_takes_is_refused_and_others_are_not_cut_off(
+    client: Nats, body: int, header: int
+) -> None:
+    with pytest.raises(Refused, match="and this server takes 4,096"):
+        await publish(client, body=b"x" * body, Note="x" * header)
+    await publish(client)
+    assert await messages(client) == 1
+
+
+async def test_the_largest_that_the_server_takes_is_no_problem_for_the_connection(client: Nats) -> None:
+    """It is too large for the stream, and the server says so."""
+    with pytest.raises(Refused, match="message size exceeds maximum allowed"):
+        await publish(client, body=b"x" * (4096 - len("NATS/1.0\r\nNats-Msg-Id: 1\r\n\r\n")))
+    await publish(client)
+
+
+async def test_a_stream_that_is_full_is_worth_another_try(client: Nats) -> None:
+    full = StreamConfig(name="FULL", subjects=["full"], max_msgs=1, discard=DiscardPolicy.NEW)
+    await client.stream.add_stream(full)
+    await publish(client, "full")
+    with pytest.raises(NotNow, match="maximum messages exceeded"):
+        await publish(client, "full", id="2")
+
+
+@pytest.mark.parametrize("subject", ["orders due", "orders..due", ""])
+async def test_what_is_no_subject_is_refused(client: Nats, subject: str) -> None:
+    with pytest.raises((Refused, NotNow)):
+        await publish(client, subject)
+    await publish(client)
+
+
+async def test_a_subject_that_is_not_permitted_is_refused_and_others_are_taken() -> None:
+    permissions = 'permissions: { publish: { deny: ["secret.*"] } }'
+    with NatsServer(more=f"authorization {{ users: [{{ user: ada, password: x, {permissions} }}] }}") as server:
+        async with opened(server, "ada", "x") as client:
+            await client.stream.add_stream(StreamConfig(name="ORDERS", subjects=["orders.*", "secret.*"]))
+            one = asyncio.create_task(publish(client, "secret.plans"))
+            await publish(client, "orders.due")
+            with pytest.raises(Refused, match="secret"):
+                await one
+
+
+async def test_what_is_under_way_when_the_server_goes_is_known_to_be_lost() -> None:
+    with NatsServer() as server:
+        async with opened(server) as client:
+            await client.stream.add_stream(StreamConfig(name="ORDERS", subjects=["orders.*"]))
+            reasons: list[str] = []
+            client.lost = reasons.append
+            server.freeze()
+            under_way = [asyncio.create_task(publish(client, id=str(number))) for number in range(10)]
+            await until(lambda: len(client.under_way) == 10, "all are under way")
+            await asyncio.to_thread(server.kill)
+            for ended in await asyncio.gather(*under_way, return_exceptions=True):
+                assert isinstance(ended, Down)
+            with pytest.raises(Down):
+                await publish(client)
+            assert reasons
+
+
+async def test_a_connection_whose_end_the_library_keeps_to_itself_is_found_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It does so if the server goes while something is being sent."""
+    monkeypatch.setattr(module, "LOOK_EVERY", 0.05)
+    with NatsServer() as server:
+        async with opened(server) as client:
+            reasons: list[str] = []
+            client.lost = reasons.append
+            client.connection._closed_cb = None  # as if it had failed before it came to that
+            await asyncio.to_thread(server.kill)
+            await until(lambda: reasons, "it is found lost")
+
+
+@pytest.mark.parametrize("credentials", [(), ("ada", "wrong"), ("token",)])
+async def test_who_is_not_let_in_is_told_to_check_the_credentials(credentials: tuple[str, ...]) -> None:
+    with NatsServer(more="authorization { user: ada, password: right }") as server:
+        client = opened(server, *credentials)
+        with pytest.raises(Misuse, match="check the credentials in its URL"):
+            await client.__aenter__()
+
+
+async def test_of_several_servers_one_that_is_there_is_used() -> None:
+    with NatsServer() as away, NatsServer() as server:
+        await asyncio.to_thread(away.kill)
+        for _ in range(5):
+            client = Nats(f"{away.url}, {server.url}")
+            client.lost = lambda reason: None
+            await client.open()
+            assert client.connection.is_connected
+            await client.close()

@@ -1,0 +1,364 @@
+"""Commands in: stored before they are acknowledged, once, and never lost to a bad neighbour."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import nats
+import pytest
+from nats.js.api import AckPolicy, ConsumerConfig, StreamConfig
+
+from duly import Event, Status
+from duly.channels import nats_commands
+from duly.channels.nats_commands import Taken
+from duly.channels.nats_streams import COMMANDS, FOR_EVENTS, FOR_REJECTED, REJECTED
+from duly.flow import intake
+from duly.signals import CommandRejected, CommandsTaken, CommandStuck
+from tests.brokers import NatsServer
+from tests.timers.conftest import Serve, Served, consuming
+from tests.timers.desk import TENANT, Desk, command, encode, in_seconds
+from tests.worker.watching import until
+
+LATER = 3600
+
+
+@pytest.fixture
+def soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not acknowledged comes again after half a second, as it usually does after ten."""
+    monkeypatch.setattr(nats_commands, "ACKNOWLEDGED_WITHIN", nats_commands.ACKNOWLEDGED_WITHIN / 20)
+
+
+class Unheard:
+    """Acknowledgements that never arrive, for as long as that is so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.on = True
+        self.many = 0
+        really = Taken.ack
+
+        async def ack(taken: Taken) -> None:
+            if self.on:
+                self.many += 1
+            else:
+                await really(taken)
+
+        monkeypatch.setattr(Taken, "ack", ack)
+
+
+async def timer(served: Served, key: str, tenant: str = TENANT) -> Event | None:
+    return await served.duly.store.by_key(tenant, key)
+
+
+async def acts(served: Served, event: Event) -> list[str]:
+    return [entry.act for entry in await served.duly.events.history(event.id)]
+
+
+async def stored(served: Served, key: str, tenant: str = TENANT) -> Event:
+    async def found() -> Event | None:
+        return await timer(served, key, tenant) if served.has_started else None
+
+    event: Event = await until(found, f"{key} is stored")
+    return event
+
+
+async def test_a_command_becomes_a_row_and_then_an_event(desk: Desk, serve: Serve) -> None:
+    async with serve() as served:
+        due = in_seconds(0.5)
+        await desk.send(command("s1", due, correlationId="trace-7"))
+        row = await stored(served, "s1")
+        assert (row.due, row.tenant, row.correlation_id, row.status) == (due, TENANT, "trace-7", Status.PENDING)
+        [event] = await desk.events(1)
+        assert event["type"] == "DueTimeReached"
+        assert (event["id"], event["tenantId"], event["correlationId"]) == (row.id, TENANT, "trace-7")
+        assert event["payload"]["serviceCallId"] == "s1"
+        assert event["payload"]["reachedAt"] >= due.isoformat()[:23]
+        [message] = await desk.stored(FOR_EVENTS)
+        assert (message.headers or {})["Nats-Msg-Id"] == row.id
+        await until(desk.nothing_is_left, "the command is acknowledged")
+
+
+async def test_nothing_is_acknowledged_before_it_is_committed(desk: Desk, serve: Serve) -> None:
+    may_commit = asyncio.Event()
+
+    class Slow:
+        """The store, whose transactions commit when they may."""
+
+        def __init__(self, served: Served) -> None:
+            self._store: Any = served.duly.store
+            served.duly.store = self  # type: ignore[assignment]
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._store, name)
+
+        @asynccontextmanager
+        async def begin(self) -> Any:
+            async with self._store.begin() as tx:
+                yield tx
+                await may_commit.wait()
+
+    async with serve(Slow) as served:
+        await desk.send(command("s1", in_seconds(LATER)))
+        await until(desk.unacknowledged, "the command is delivered")
+        await asyncio.sleep(0.1)  # there is no condition for what does not happen
+        assert await desk.unacknowledged() == 1
+        may_commit.set()
+        await until(desk.nothing_is_left, "it is acknowledged")
+        assert await timer(served, "s1")
+
+
+async def test_a_redelivered_command_changes_nothing(
+    desk: Desk, serve: Serve, soon_again: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unheard = Unheard(monkeypatch)
+    async with serve() as served:
+        await desk.send(command("s1", in_seconds(LATER)))
+        row = await stored(served, "s1")
+        await until(lambda: unheard.many == 3, "it has come three times")
+        unheard.on = False
+        await until(desk.nothing_is_left, "it is acknowledged")
+        assert await timer(served, "s1") == row
+        assert await acts(served, row) == []
+
+
+async def test_duplicates_change_nothing(desk: Desk, serve: Serve) -> None:
+    again = command("s1", in_seconds(LATER))
+    async with serve() as served:
+        await desk.send(again)
+        row = await stored(served, "s1")
+        await desk.send(*[again] * 5)
+        await until(desk.nothing_is_left, "all are acknowledged")
+        assert await timer(served, "s1") == row
+        assert await acts(served, row) == []
+
+
+async def test_a_new_due_time_moves_a_timer_that_is_pending(desk: Desk, serve: Serve) -> None:
+    async with serve() as served:
+        await desk.send(command("s1", in_seconds(LATER)))
+        row = await stored(served, "s1")
+        sooner = in_seconds(0.3)
+        await desk.send(command("s1", sooner))
+        [event] = await desk.events(1)
+        assert event["id"] == row.id
+        await until(lambda: completed(served, "s1"), "it is settled")
+        assert await acts(served, row) == ["moved", "delivered"]
+        moved = await timer(served, "s1")
+        assert moved is not None
+        assert moved.due == sooner
+
+
+async def test_a_command_that_comes_again_does_not_undo_a_newer_one(
+    desk: Desk, serve: Serve, soon_again: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a crash between the commit and the acknowledgement: what is new comes first."""
+    unheard = Unheard(monkeypatch)
+    async with serve() as served:
+        await desk.send(command("s1", in_seconds(LATER)))
+        await until(lambda: unheard.many == 1, "the first one is stored")
+        newer = in_seconds(2 * LATER)
+        await desk.send(command("s1", newer))
+        await until(lambda: unheard.many >= 4, "both have come again")
+        unheard.on = False
+        await until(desk.nothing_is_left, "they are acknowledged")
+        row = await timer(served, "s1")
+        assert row is not None
+        assert row.due == newer
+        assert await acts(served, row) == ["moved"]
+
+
+async def test_after_it_fired_a_command_for_it_does_nothing(desk: Desk, serve: Serve) -> None:
+    async with serve() as served:
+        await desk.send(command("s1"))
+        await desk.events(1)
+        await until(lambda: completed(served, "s1"), "it is settled")
+        row = await timer(served, "s1")
+        await desk.send(command("s1", in_seconds(0)), command("s1", in_seconds(LATER), correlationId="late"))
+        await until(desk.nothing_is_left, "they are acknowledged")
+        assert await timer(served, "s1") == row
+        assert len(await desk.events()) == 1
+
+
+async def completed(served: Served, key: str) -> bool:
+    row = await timer(served, key)
+    return row is not None and row.status is Status.COMPLETED
+
+
+async def test_one_tenant_cannot_touch_the_timer_of_another(desk: Desk, serve: Serve) -> None:
+    async with serve() as served:
+        due, other = in_seconds(LATER), in_seconds(2 * LATER)
+        await desk.send(command("s1", due, tenant="a"), command("s1", other, tenant="b"))
+        assert (await stored(served, "s1", "a")).due == due
+        assert (await stored(served, "s1", "b")).due == other
+
+
+# -- what cannot be carried out
+
+BAD: Sequence[tuple[Any, str]] = (
+    ({"type": "ScheduleTimer", "payload": {"serviceCallId": "x", "dueAt": "2026-12-01T09:00:00Z"}}, "tenantId"),
+    (command("x", "next week"), "payload.dueAt"),
+    (command("x") | {"type": "CancelTimer"}, "type"),
+    (command("x") | {"tenantId": "somebody else"}, "payload.tenantId"),
+    (b"\xff\xfe not JSON", "message"),
+    (b"[]", "message"),
+    (b"", "message"),
+    (b"x" * 70_000, "message"),
+)
+
+
+async def test_what_cannot_be_carried_out_is_kept_with_the_reason_and_hurts_nobody(desk: Desk, serve: Serve) -> None:
+    """The good ones come before, between and after the bad ones, in one batch."""
+    later = in_seconds(LATER)
+    mixed = [command("first", later)]
+    for number, (bad, _) in enumerate(BAD):
+        mixed += [bad, command(f"after-{number}", later)]
+    await desk.send(*mixed)
+    async with serve() as served:
+        rejections = await desk.rejected(len(BAD))
+        await until(desk.nothing_is_left, "all are acknowledged")
+        for name in ["first", *(f"after-{number}" for number in range(len(BAD)))]:
+            assert await timer(served, name), name
+        assert await timer(served, "x") is None
+        assert len(await desk.rejected()) == len(BAD), "none came twice"
+        for (bad, path), told in zip(BAD, rejections, strict=True):
+            assert path in [error["path"] for error in told["errors"]]
+            assert told["reason"].startswith(told["errors"][0]["path"])
+            assert told["command"] == encode(bad)[:65_536].decode(errors="backslashreplace")
+        reasons = [signal.reason for signal in served.told.of(CommandRejected)]
+        assert reasons == [told["reason"] for told in rejections]
+        taken = served.told.of(CommandsTaken)
+        assert sum(signal.many for signal in taken) == len(mixed)
+        assert sum(signal.refused for signal in taken) == len(BAD)
+
+
+async def test_an_empty_command_that_looks_like_a_status_is_a_command(desk: Desk, serve: Serve) -> None:
+    await desk.stream.publish(COMMANDS, b"", headers={"Status": "408", "Description": "Request Timeout"})
+    async with serve():
+        [told] = await desk.rejected(1)
+        assert told["command"] == ""
+        await until(desk.nothing_is_left, "it is acknowledged")
+
+
+async def test_a_command_whose_rejection_cannot_be_kept_stays_and_keeps_nobody_waiting(
+    desk: Desk, serve: Serve, soon_again: None
+) -> None:
+    async with serve() as served:
+        await consuming(desk)
+        await desk.stream.delete_stream(str(FOR_REJECTED.name))
+        await desk.send(b"bad", command("good", in_seconds(LATER)))
+        await stored(served, "good")
+        await until(lambda: served.told.of(CommandStuck), "it is told")
+        assert not await desk.nothing_is_left()
+        assert not served.told.of(CommandRejected)
+        await desk.stream.add_stream(FOR_REJECTED)
+        [told] = await desk.rejected(1)
+        assert told["command"] == "bad"
+        await until(desk.nothing_is_left, "it is acknowledged")
+        assert f"no stream takes '{REJECTED}'" in served.told.of(CommandStuck)[0].reason
+
+
+async def test_a_rejection_that_is_too_large_for_the_server_is_brief(serve: Serve) -> None:
+    with NatsServer(more="max_payload: 8KB") as narrow:
+        async with Desk(narrow.url) as desk, serve(broker_url=narrow.url):
+            await desk.send(b"\xff" * 7000)
+            [told] = await desk.rejected(1)
+            await until(desk.nothing_is_left, "it is acknowledged")
+            assert (told["bytes"], told["command"]) == (7000, "\\xff" * 1024)
+
+
+async def test_a_command_that_the_store_alone_refuses_is_rejected_alone(
+    desk: Desk, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No such command is known. If there is one, it must not keep all others from being stored."""
+    really = intake.put_wishes
+
+    async def put_wishes(store: Any, wishes: Any, *args: Any) -> None:
+        if any(wish.timer.key == "cursed" for wish in wishes):
+            raise ValueError("the driver cannot write it")
+        await really(store, wishes, *args)
+
+    monkeypatch.setattr(intake, "put_wishes", put_wishes)
+    later = in_seconds(LATER)
+    await desk.send(command("one", later), command("cursed", later), command("two", later))
+    async with serve() as served:
+        [told] = await desk.rejected(1)
+        assert told["reason"] == "message: ValueError: the driver cannot write it"
+        await until(desk.nothing_is_left, "all are acknowledged")
+        assert await timer(served, "one")
+        assert await timer(served, "two")
+
+
+async def test_what_befalls_all_commands_rejects_none_of_them(
+    desk: Desk, serve: Serve, soon_again: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really, failures = intake.put_wishes, 0
+
+    async def put_wishes(*args: Any) -> None:
+        nonlocal failures
+        if failures < 5:
+            failures += 1
+            raise ValueError("no such table: events")
+        await really(*args)
+
+    monkeypatch.setattr(intake, "put_wishes", put_wishes)
+    await desk.send(command("one", in_seconds(LATER)), command("two", in_seconds(LATER)))
+    async with serve() as served:
+        await until(desk.nothing_is_left, "they are stored in the end")
+        assert await timer(served, "one")
+        assert await timer(served, "two")
+        assert await desk.rejected() == []
+
+
+# -- bursts
+
+
+@pytest.mark.timeout(120)
+async def test_a_burst_of_ten_thousand_is_absorbed(desk: Desk, serve: Serve) -> None:
+    later = in_seconds(LATER)
+    many = 10_000
+    await desk.send(*(command(f"s{number}", later) for number in range(many)))
+    async with serve() as served:
+        await until(desk.nothing_is_left, "all are acknowledged")
+        taken = served.told.of(CommandsTaken)
+        assert sum(signal.many for signal in taken) == many
+        assert len(taken) <= many // 250, "they are stored many at a time"
+        [(_, status, count, _)] = await served.duly.store.overview()
+        assert (status, count) == (Status.PENDING, many)
+
+
+async def test_the_consumer_that_is_there_already_is_told_how_long_to_wait(desk: Desk, serve: Serve) -> None:
+    """Such as one that an older version has made."""
+    await desk.stream.add_consumer(
+        "TIMER_COMMANDS",
+        ConsumerConfig(
+            durable_name=nats_commands.DURABLE,
+            filter_subject=COMMANDS,
+            ack_policy=AckPolicy.EXPLICIT,
+            ack_wait=60,
+        ),
+    )
+    async with serve() as served:
+        await desk.send(command("s1", in_seconds(LATER)))
+        await stored(served, "s1")
+        info = await desk.stream.consumer_info("TIMER_COMMANDS", nats_commands.DURABLE)
+        assert info.config.ack_wait == nats_commands.ACKNOWLEDGED_WITHIN.total_seconds()
+
+
+async def test_a_stream_that_somebody_else_has_made_for_all_of_it_is_used(server: NatsServer, serve: Serve) -> None:
+    connection = await nats.connect(server.url)
+    try:
+        stream = connection.jetstream()
+        await stream.add_stream(StreamConfig(name="EVERYTHING", subjects=["timer.>"]))
+        await stream.publish(COMMANDS, encode(command("s1")))
+        await stream.publish(COMMANDS, b"bad")
+        async with serve():
+
+            async def subjects() -> bool:
+                info = await stream.stream_info("EVERYTHING", subjects_filter=">")
+                return info.state.subjects == {COMMANDS: 2, REJECTED: 1, "timer.events": 1}
+
+            await until(subjects, "the event and the rejection are there")
+        assert [one.config.name for one in await stream.streams_info()] == ["EVERYTHING"]
+        assert json.loads((await stream.get_last_msg("EVERYTHING", REJECTED)).data or b"")["command"] == "bad"
+    finally:
+        await connection.close()

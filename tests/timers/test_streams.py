@@ -1,0 +1,202 @@
+"""The streams that the service makes, and what it makes of those that are there; and what ends it."""
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Any
+
+import nats
+import pytest
+from nats.js.api import StreamConfig
+
+from duly import Misuse
+from duly.channels.nats_streams import COMMANDS, DUPLICATES, EVENTS, REJECTED
+from duly.core.timer_messages import RETRY
+from duly.edges.timer_service import TimerService, TimerSettings
+from duly.errors import StoreError
+from tests.brokers import NatsServer
+from tests.timers.conftest import Serve, consuming
+from tests.timers.desk import Desk, command
+from tests.worker.watching import until
+
+WINDOW = DUPLICATES.total_seconds()
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """The store does not matter here."""
+    return f"sqlite:///{tmp_path}/timers.db"
+
+
+async def test_streams_are_made_for_commands_events_and_what_is_rejected(server: NatsServer, serve: Serve) -> None:
+    async with Desk(server.url) as desk:
+        await desk.stream.delete_stream("TIMER_COMMANDS")
+        async with serve():
+            await until(lambda: three(desk), "they are made")
+            made = {one.config.name: one.config for one in await desk.stream.streams_info()}
+    assert {name: config.subjects for name, config in made.items()} == {
+        "TIMER_COMMANDS": [COMMANDS],
+        "TIMER_EVENTS": [EVENTS],
+        "TIMER_REJECTED": [REJECTED],
+    }
+    assert made["TIMER_COMMANDS"].retention == "workqueue"
+    assert made["TIMER_EVENTS"].duplicate_window == WINDOW
+    assert all(config.storage == "file" for config in made.values())
+
+
+async def three(desk: Desk) -> bool:
+    return len(await desk.stream.streams_info()) == 3
+
+
+def test_ids_are_known_for_longer_than_an_event_is_tried() -> None:
+    longest = sum((RETRY.wait(attempt, 1) for attempt in range(1, RETRY.max_attempts)), start=DUPLICATES * 0)
+    assert longest < DUPLICATES / 2
+
+
+async def published(desk: Desk) -> None:
+    await desk.send(command("s1"))
+    await until(lambda: has_events(desk), "an event is published")
+
+
+async def has_events(desk: Desk) -> bool:
+    name = await desk.stream.find_stream_name_by_subject(EVENTS)
+    return bool((await desk.stream.stream_info(name)).state.messages)
+
+
+async def test_our_own_stream_with_a_short_memory_is_given_a_longer_one_and_nothing_else(
+    desk: Desk, serve: Serve
+) -> None:
+    before = StreamConfig(
+        name="TIMER_EVENTS", subjects=[EVENTS, "timer.more"], max_msgs=1000, description="ours", duplicate_window=120
+    )
+    await desk.stream.add_stream(before)
+    async with serve():
+        await published(desk)
+    after = (await desk.stream.stream_info("TIMER_EVENTS")).config
+    assert after.duplicate_window == WINDOW
+    assert (after.subjects, after.max_msgs, after.description) == ([EVENTS, "timer.more"], 1000, "ours")
+
+
+async def test_a_memory_is_not_longer_than_messages_are_kept(
+    desk: Desk, serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    await desk.stream.add_stream(
+        StreamConfig(name="TIMER_EVENTS", subjects=[EVENTS], max_age=600, duplicate_window=120)
+    )
+    async with serve():
+        await published(desk)
+    assert (await desk.stream.stream_info("TIMER_EVENTS")).config.duplicate_window == 600
+    assert "stream.forgetful" not in caplog.text
+
+
+async def test_of_somebody_elses_stream_people_are_told(
+    desk: Desk, serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    await desk.stream.add_stream(StreamConfig(name="THEIRS", subjects=[EVENTS, "more"], duplicate_window=120))
+    async with serve():
+        await published(desk)
+    assert (await desk.stream.stream_info("THEIRS")).config.duplicate_window == 120
+    [record] = [record for record in caplog.records if record.getMessage().startswith("stream.forgetful")]
+    assert record.levelno == logging.WARNING
+    assert "stream=THEIRS duplicate_window=120s wanted=7200s" in record.getMessage()
+
+
+async def test_a_longer_memory_is_left_alone(desk: Desk, serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    await desk.stream.add_stream(StreamConfig(name="TIMER_EVENTS", subjects=[EVENTS], duplicate_window=2 * WINDOW))
+    async with serve():
+        await published(desk)
+    assert (await desk.stream.stream_info("TIMER_EVENTS")).config.duplicate_window == 2 * WINDOW
+    assert "stream.forgetful" not in caplog.text
+
+
+# -- what is critical
+
+PASSWORD = "authorization { user: ada, password: lovelace }"
+
+
+async def end_of(url: str, broker: str) -> BaseException:
+    service = TimerService(TimerSettings(database_url=url, broker_url=broker))
+    with pytest.raises(Exception) as raised:  # noqa: PT011  (the test looks at it)
+        await asyncio.wait_for(service.run(signals=False), 30)
+    return raised.value
+
+
+async def test_a_server_without_jetstream_ends_the_service_with_advice(url: str) -> None:
+    with NatsServer(jetstream=False) as server:
+        error = await end_of(url, server.url)
+    assert isinstance(error, Misuse)
+    assert str(error) == (
+        "this NATS server has no JetStream: start it with -js, or let TIMER_BROKER_URL name one that has"
+    )
+
+
+async def test_wrong_credentials_end_the_service_with_advice(url: str) -> None:
+    with NatsServer(more=PASSWORD) as server:
+        error = await end_of(url, server.url.replace("://", "://ada:byron@"))
+    assert isinstance(error, Misuse)
+    assert "check the credentials in its URL" in str(error)
+    assert "byron" not in str(error)
+
+
+async def test_credentials_that_turn_out_wrong_when_the_server_comes_end_it_too(url: str) -> None:
+    with NatsServer(more=PASSWORD) as server:
+        await asyncio.to_thread(server.kill)
+        service = TimerService(TimerSettings(database_url=url, broker_url=server.url))
+        running = asyncio.create_task(service.run(signals=False))
+        await asyncio.sleep(0.5)
+        await asyncio.to_thread(server.start)
+        with pytest.raises(Misuse, match="check the credentials"):
+            await asyncio.wait_for(running, 30)
+
+
+async def test_right_credentials_are_let_in(url: str, serve: Serve) -> None:
+    with NatsServer(more=PASSWORD) as server:
+        allowed = server.url.replace("://", "://ada:lovelace@")
+        async with serve(broker_url=allowed):
+            connection = await nats.connect(server.url, user="ada", password="lovelace")
+            await until(lambda: is_made(connection), "the service works")
+            await connection.close()
+
+
+async def is_made(connection: Any) -> bool:
+    return len(await connection.jetstream().streams_info()) == 3
+
+
+async def test_a_user_who_may_not_make_streams_ends_the_service_with_what_is_missing(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duly.channels.nats.ANSWERED_WITHIN", 0.5)
+    permissions = 'permissions: { publish: { deny: "$JS.API.STREAM.>" } }'
+    denied = f"authorization {{ users: [{{ user: ada, password: x, {permissions} }}] }}"
+    with NatsServer(more=denied) as server:
+        error = await end_of(url, server.url.replace("://", "://ada:x@"))
+    assert isinstance(error, Misuse)
+    assert "permissions violation" in str(error).lower()
+
+
+async def test_a_stream_in_the_way_ends_the_service_with_the_reason(desk: Desk, server: NatsServer, url: str) -> None:
+    await desk.stream.delete_stream("TIMER_COMMANDS")
+    await desk.stream.add_stream(StreamConfig(name="TIMER_COMMANDS", subjects=["other"]))
+    error = await end_of(url, server.url)
+    assert isinstance(error, Misuse)
+    assert "stream name already in use with a different configuration" in str(error)
+
+
+async def test_a_database_that_cannot_be_opened_for_good_ends_the_service(server: NatsServer, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("this is no database\n" * 1000)
+    error = await end_of(f"sqlite:///{tmp_path}/notes.txt", server.url)
+    assert isinstance(error, StoreError)
+    assert "is not a Duly database" in str(error)
+
+
+async def test_a_server_that_turns_strange_later_is_waited_for(server: NatsServer, desk: Desk, serve: Serve) -> None:
+    """It has worked before: somebody is at it."""
+    async with serve() as served:
+        await consuming(desk)
+        await desk.stream.delete_stream("TIMER_COMMANDS")
+        await desk.stream.add_stream(StreamConfig(name="TIMER_COMMANDS", subjects=["other"]))
+        await asyncio.sleep(1)
+        assert served.running
+        assert not served.running.done()
+        await desk.stream.delete_stream("TIMER_COMMANDS")
+        await until(desk.is_consumed, "it is consumed again")

@@ -1,0 +1,91 @@
+"""Which channels can be reached: told once when that changes, whoever says so."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from duly.flow.reach import Reach
+from duly.signals import ChannelDown, ChannelUp, Signals
+
+
+class Lamp:
+    """Something with a server that may be down."""
+
+    def __init__(self, down: str | None = None) -> None:
+        self.down = down
+        self.watchers: list[Callable[[], None]] = []
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        self.watchers.append(changed)
+
+    def unwatch(self, changed: Callable[[], None]) -> None:
+        self.watchers.remove(changed)
+
+    def turn(self, down: str | None) -> None:
+        self.down = down
+        for changed in self.watchers:
+            changed()
+
+
+class Seen:
+    def __init__(self, **lamps: Lamp) -> None:
+        self.told: list[Any] = []
+        self.changes = 0
+        signals = Signals()
+        signals.observe(self.told.append)
+        self.reach = Reach(lamps, signals, self.changed)
+        self.reach.begin()
+
+    def changed(self) -> None:
+        self.changes += 1
+
+    def names(self) -> list[tuple[str, str]]:
+        return [(type(signal).__name__, signal.channel) for signal in self.told]
+
+
+def test_what_goes_down_is_told_once_and_so_is_its_return() -> None:
+    lamp = Lamp()
+    seen = Seen(nats=lamp)
+    assert seen.reach.is_up("nats")
+    for reason in ("refused", "refused", "no such host"):
+        lamp.turn(reason)
+        assert not seen.reach.is_up("nats")
+    assert seen.told == [ChannelDown("nats", "refused")]
+    lamp.turn(None)
+    lamp.turn(None)
+    assert seen.names() == [("ChannelDown", "nats"), ("ChannelUp", "nats")]
+    assert isinstance(seen.told[1], ChannelUp)
+    assert seen.told[1].after.total_seconds() >= 0
+    assert seen.changes == 2
+
+
+def test_what_is_down_already_when_the_watch_begins_is_told() -> None:
+    seen = Seen(nats=Lamp("refused"), redis=Lamp())
+    assert seen.names() == [("ChannelDown", "nats")]
+    assert (seen.reach.is_up("nats"), seen.reach.is_up("redis")) == (False, True)
+    assert seen.changes == 1
+
+
+def test_channels_go_down_apart() -> None:
+    one, two = Lamp(), Lamp()
+    seen = Seen(one=one, two=two)
+    one.turn("refused")
+    two.turn("refused")
+    one.turn(None)
+    assert seen.names() == [("ChannelDown", "one"), ("ChannelDown", "two"), ("ChannelUp", "one")]
+    assert not seen.reach.is_up("two")
+
+
+def test_after_its_end_nobody_is_told() -> None:
+    lamp = Lamp()
+    seen = Seen(nats=lamp)
+    seen.reach.end()
+    lamp.turn("refused")
+    assert not seen.told
+    assert not lamp.watchers
+
+
+@pytest.mark.parametrize("name", ["webhook", "handler:greet"])
+def test_what_nobody_watches_is_up(name: str) -> None:
+    assert Seen(nats=Lamp("refused")).reach.is_up(name)
