@@ -103,7 +103,6 @@ class NatsCommands:
     async def prepare(self) -> None:
         await self._connected()
 
-
     async def take(self, most: int, within: float) -> Sequence[Taken]:
         puller = await self._connected()
         if self._released:
