@@ -52,7 +52,7 @@ class Postgres:
     """
 
     def __init__(self, *, durable: bool = False, settings: Mapping[str, str] | None = None) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
         self._account = _account()
         self._folder = _make_folder(self._account)
@@ -225,7 +225,7 @@ def _watch(folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """Below the ports that systems hand out by themselves, so that nobody takes it during an outage."""
     while True:
         port = random.randrange(20_000, 32_000)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import time, timedelta
 from ipaddress import ip_network
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -49,6 +50,13 @@ _SPANS = {  # the least and the most of each
 _NUMBERS = {"batch_size": (1, 1000), "concurrency": (1, 10_000)}
 _CHOICES = {"log_format": ("text", "json")}
 _SCHEMES = ("sqlite://", "postgresql://", "postgres://")
+_BROKERS = {  # the schemes of each, and how it is written
+    "nats_url": ("nats tls", "nats://host:4222, or several of them with commas between; tls://… to be encrypted"),
+    "redis_url": ("redis rediss unix", "redis://host:6379/0, or rediss://… to be encrypted"),
+    "rabbitmq_url": ("amqp amqps", "amqp://user:password@host:5672/vhost, or amqps://… to be encrypted"),
+    "kafka_url": ("kafka kafka+ssl", "kafka://host:9092,host:9092, or kafka+ssl://… to be encrypted"),
+    "celery_url": ("", "what Celery calls its broker_url, such as redis://host:6379/0 or amqp://user:password@host//"),
+}
 
 
 def read_settings(environment: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
@@ -72,6 +80,10 @@ def _parse(name: str, variable: str, written: Any) -> Any:
         return _number(variable, written, *_NUMBERS[name])
     if name in _READERS:
         return _READERS[name](variable, written)
+    if name in _BROKERS and not (
+        isinstance(written, str) and all(_leads_to(name, url) for url in _each(name, written))
+    ):
+        raise BadSetting(variable, without_login(written), _BROKERS[name][1])
     if name in _CHOICES and written not in _CHOICES[name]:
         raise BadSetting(variable, written, " or ".join(_CHOICES[name]))
     if name == "database_url" and not str(written).startswith(_SCHEMES):
@@ -82,6 +94,44 @@ def _parse(name: str, variable: str, written: Any) -> Any:
 def redacted(url: object) -> str:
     """A database URL without its password, for messages."""
     return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", str(url))
+
+
+def without_login(text: object) -> str:
+    """Without what stands before the @ of URLs, even of those that are none, and without passwords behind a ?.
+
+    >>> without_login("cannot reach nats://token@one:4222,nats://ada:se@cret@two")
+    'cannot reach nats://***@one:4222,nats://***@two'
+    """
+    shown = re.sub(r"((?:\w+://)?)(?:(?![,;]\w+://)[^\s'\"])*@", r"\1***@", str(text))
+    return re.sub(r"(?i)([?&]\w*password=)[^\s&]*", r"\1***", shown)
+
+
+def _broker(name: str, variable: str, written: Any) -> str:
+    if not isinstance(written, str) or not all(_leads_to(name, url) for url in _each(name, written)):
+        raise BadSetting(variable, without_login(written), _BROKERS[name][1])
+    return written
+
+
+def _each(name: str, url: str) -> list[str]:
+    """The servers that a setting names, as URLs."""
+    if name == "kafka_url":
+        scheme, between, rest = url.partition("://")
+        return [f"{scheme}{between}{server}" for server in re.split(r"[/?]", rest)[0].rpartition("@")[2].split(",")]
+    return url.split({"nats_url": ",", "celery_url": ";"}.get(name, "\n"))
+
+
+def _leads_to(name: str, url: str) -> bool:
+    schemes = _BROKERS[name][0].split()
+    try:
+        parts = urlsplit(url.strip())
+        parts.port  # noqa: B018 - asking is what finds a bad one
+    except ValueError:
+        return False
+    if not url.isprintable() or "://" not in url:
+        return False
+    if not schemes:  # what Celery takes is Celery's to say; but in its memory, no worker would ever find a task
+        return parts.scheme not in ("", "memory")
+    return parts.scheme in schemes and (bool(parts.hostname) or parts.scheme == "unix")
 
 
 def _span(variable: str, written: Any, least: timedelta, most: timedelta) -> timedelta:

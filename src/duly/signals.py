@@ -72,6 +72,13 @@ class ChannelUp(msgspec.Struct, frozen=True):
     after: timedelta
 
 
+class ChannelNotServed(msgspec.Struct, frozen=True):
+    """Events wait for a channel that this worker cannot reach; others may."""
+
+    channel: str
+    advice: str
+
+
 class CommandsTaken(msgspec.Struct, frozen=True):
     """Commands that came over a broker: they are stored, or were refused."""
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from duly.channels.engines import ENGINES, Absent, is_installed, make_channel
+from duly.channels.engines import ENGINES, Absent, make_channel
 from duly.channels.handler import DEADLINE, Handlers
 from duly.channels.lazily import Lazily
 from duly.config import Settings, read_settings, redacted
@@ -31,7 +31,7 @@ from duly.flow.users import Users
 from duly.flow.worker import Options, Worker
 from duly.observers.logs import observe_with_logs
 from duly.ports import Added, Channel, Clock, Route, Transaction
-from duly.signals import Created, Observer, PassEnded, Signals
+from duly.signals import ChannelNotServed, Created, Observer, PassEnded, Signals
 from duly.stores.sqlite.store import SqliteStore
 from duly.stores.statements import Statements
 
@@ -190,6 +190,8 @@ class Duly:
             try:
                 if await self._open_patiently(worker, declared=lanes is None):
                     try:
+                        if lanes is None:
+                            await self._tell_what_is_not_served()
                         await worker.run()
                     finally:
                         await self.__aexit__()
@@ -211,6 +213,19 @@ class Duly:
             else:
                 outage.over()
                 return True
+
+    async def _tell_what_is_not_served(self) -> None:
+        """Where events wait for it, and this may be the only worker."""
+        absent = self.absent()
+        with contextlib.suppress(StoreUnavailable):
+            if absent and await self._waits_for([channel.name for channel in absent]):
+                for channel in absent:
+                    if await self._waits_for([channel.name]):
+                        self._signals.emit(ChannelNotServed(channel.name, channel.advice))
+
+    async def _waits_for(self, lanes: list[str]) -> bool:
+        horizon, _ = await self.store.horizon(lanes)
+        return any(span is not None for span in horizon)
 
     @contextlib.contextmanager
     def _stopped_by_signals(self, loop: asyncio.AbstractEventLoop | None) -> Iterator[None]:
@@ -342,12 +357,13 @@ class Duly:
         }
         return {**dict(self._handlers.routes()), **channels}
 
+    def absent(self) -> list[Absent]:
+        """The brokers and task queues that cannot be reached from here."""
+        return [channel for channel in self._channels.values() if isinstance(channel, Absent)]
+
     def _engines(self) -> dict[str, Channel]:
         """Everybody may schedule for all of them; whoever has no address leaves the delivery to other workers."""
-        urls = {name: getattr(self.settings, f"{name}_url") for name in ENGINES}
-        return {
-            name: make_channel(name, url) if url and is_installed(name) else Absent(name) for name, url in urls.items()
-        }
+        return {name: make_channel(name, getattr(self.settings, f"{name}_url")) for name in ENGINES}
 
     def _webhook(self) -> Channel:
         from duly.channels.sending import Sender

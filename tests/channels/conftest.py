@@ -1,15 +1,32 @@
+import os
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from duly import Duly
 from duly.channels.sending import Sender
 from duly.channels.webhook import Webhook
 from duly.core.addresses import read_networks
 from duly.core.model import Outcome
 from duly.core.secrets import Keys
 from duly.core.targets import webhook
+from duly.testing import ManualClock
+from tests.brokers import RabbitServer, Server
+from tests.channels.stations import (
+    LARGEST,
+    CeleryOverRabbit,
+    CeleryOverRedis,
+    KafkaStation,
+    NatsStation,
+    RabbitStation,
+    RedisStation,
+    Station,
+)
+from tests.conftest import OpenDuly
 from tests.make import make_event
 from tests.receivers.conftest import healthy, healthy_process, hostile, hostile_process
 from tests.receivers.hostile import Hostile
@@ -42,3 +59,95 @@ def deliver(hostile: Hostile, sender: Sender) -> Deliver:
         return await channel.deliver(make_event(target=target, **fields))
 
     return deliver
+
+
+# -- brokers: each server is started when it is first needed, and shared by the tests of a process
+
+KAFKA = "DULY_TEST_KAFKA_URL"
+
+NO_KAFKA = pytest.mark.skipif(
+    not os.environ.get(KAFKA), reason=f"no package has Kafka: set {KAFKA}=kafka://host:9092 to test with your own"
+)
+BROKERS = ("nats", "redis", "rabbitmq", pytest.param("kafka", marks=NO_KAFKA))
+OURS = ("nats", "redis", "rabbitmq", "celery over redis", "celery over rabbitmq")
+"""Those whose servers the tests may kill."""
+
+
+@pytest.fixture(scope="session")
+def nats_station() -> Iterator[NatsStation]:
+    station = NatsStation()
+    with station.server:
+        yield station
+
+
+@pytest.fixture(scope="session")
+def redis_station() -> Iterator[RedisStation]:
+    station = RedisStation()
+    with station.server:
+        yield station
+
+
+@pytest.fixture(scope="session")
+def rabbit_server() -> Iterator[RabbitServer]:
+    with RabbitServer(f"max_message_size = {LARGEST}") as server:
+        yield server
+
+
+@pytest.fixture
+def rabbit_station(rabbit_server: RabbitServer) -> RabbitStation:
+    _running(rabbit_server)
+    return RabbitStation(rabbit_server)
+
+
+def _station(name: str, request: pytest.FixtureRequest) -> Station:
+    if name == "kafka":
+        return KafkaStation(os.environ[KAFKA])
+    if name == "rabbitmq":
+        return RabbitStation(request.getfixturevalue("rabbit_server"))
+    if name == "celery over rabbitmq":
+        return CeleryOverRabbit(request.getfixturevalue("rabbit_server"))
+    if name == "celery over redis":
+        return CeleryOverRedis(request.getfixturevalue("redis_station").server)
+    station: Station = request.getfixturevalue(f"{name}_station")
+    return station
+
+
+def _running(server: Server | None) -> None:
+    """Whatever the test before has done to it."""
+    if server is not None and not server.is_running:
+        server.start()
+
+
+@pytest.fixture(params=BROKERS)
+def broker(request: pytest.FixtureRequest) -> Station:
+    """Where messages have bodies and headers of ours."""
+    station = _station(request.param, request)
+    _running(station.server)
+    return station
+
+
+@pytest.fixture(params=[*OURS, pytest.param("kafka", marks=NO_KAFKA)])
+def station(request: pytest.FixtureRequest) -> Station:
+    station = _station(request.param, request)
+    _running(station.server)
+    return station
+
+
+@pytest.fixture(params=OURS)
+def doomed(request: pytest.FixtureRequest) -> Station:
+    """One whose server the test may kill."""
+    station = _station(request.param, request)
+    _running(station.server)
+    return station
+
+
+@pytest.fixture
+async def open_app(tmp_path: Path, clock: ManualClock) -> AsyncIterator[OpenDuly]:
+    """Opens `Duly` objects on one SQLite file, which is store enough for what channels do."""
+    async with AsyncExitStack() as stack:
+
+        async def opened(**options: Any) -> Duly:
+            app = Duly(**({"database_url": f"sqlite:///{tmp_path}/duly.db", "clock": clock} | options))
+            return await stack.enter_async_context(app)
+
+        yield opened

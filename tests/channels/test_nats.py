@@ -125,7 +125,7 @@ async def test_what_is_under_way_when_the_server_goes_is_known_to_be_lost() -> N
             await client.stream.add_stream(StreamConfig(name="ORDERS", subjects=["orders.*"]))
             reasons: list[str] = []
             client.lost = reasons.append
-            server.freeze()
+            server.pause()
             under_way = [asyncio.create_task(publish(client, id=str(number))) for number in range(10)]
             await until(lambda: len(client.under_way) == 10, "all are under way")
             await asyncio.to_thread(server.kill)

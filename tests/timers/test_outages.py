@@ -82,7 +82,7 @@ async def test_an_event_under_way_when_the_broker_is_lost_is_given_back_and_come
     async with serve() as served:
         await desk.send(*(command(f"s{number}", in_seconds(1)) for number in range(many)))
         await stored(served, many)
-        server.freeze()
+        server.pause()
         await until(lambda: in_processing(served, many), "all are under way")
         async with outage(server):
             await until(lambda: len(served.told.of(GivenBack)) == many, "all are given back")
@@ -105,11 +105,11 @@ async def test_a_broker_that_says_nothing_is_taken_for_lost(
         await desk.send(command("first"), command("s1", in_seconds(1.5)))
         await desk.events(1)
         await stored(served, 2)
-        server.freeze()
+        server.pause()
         try:
             down = await until(lambda: served.told.of(ChannelDown), "it is taken for lost")
         finally:
-            server.thaw()
+            server.resume()
         assert "no acknowledgement within 1 s" in down[0].reason
         await desk.events(2)
         await until(lambda: len(served.told.of(Completed)) == 2, "both are settled")

@@ -13,11 +13,16 @@ from typing import Any, Protocol
 
 import msgspec
 
+from duly.config import without_login
 from duly.core.failure import describe, first_line
 from duly.core.model import Delivered, Event, Failed, Outcome, Rejected, Unreachable
+from duly.errors import DulyError
 
 ACKNOWLEDGED_WITHIN = 10.0
 """Seconds that a broker has for saying that it has a message."""
+
+ANSWERS_WITHIN, CLOSED_WITHIN = 3.0, 2.0
+"""Seconds that it then has for saying anything at all, and that a connection has for ending in good order."""
 
 SHORTEST, LONGEST = 0.1, 5.0
 """Seconds between tries to connect, for as long as nothing gets through."""
@@ -53,12 +58,16 @@ class Client(Protocol):
     """To be called, with the reason, when the connection is found to be lost; set by whoever opens it."""
 
     async def open(self) -> None:
-        """Connect, or raise what the library raises."""
+        """Connect, or raise what the library raises; `Misuse` where no waiting helps, such as with a bad password."""
 
     async def publish(self, where: Mapping[str, Any], message: Message) -> None:
         """Return when the broker has it, on disk if it keeps things there. Raise `Down`, `Refused` or `NotNow`."""
 
-    async def close(self) -> None: ...
+    async def ping(self) -> None:
+        """Return when the broker answers; otherwise raise, or do not return."""
+
+    async def close(self) -> None:
+        """End the connection, or what is left of it."""
 
 
 class Link:
@@ -67,7 +76,7 @@ class Link:
     def __init__(self, make: Callable[[], Client]) -> None:
         self._make = make
         self._client: Client | None = None
-        self._opening = asyncio.Lock()
+        self._opening: asyncio.Task[Client] | None = None
         self._mending: asyncio.Task[None] | None = None
         self._watchers: list[Callable[[], None]] = []
         self._wait = SHORTEST
@@ -88,30 +97,68 @@ class Link:
             return self._client
         if self.down is not None:
             raise Down(self.down) from self._why
-        async with self._opening:
-            return self._client or await self._opened()
+        if self._opening is None:  # one for all
+            self._opening = asyncio.create_task(self._opened())
+            self._opening.add_done_callback(self._no_longer_opening)
+        return await asyncio.shield(self._opening)
+
+    async def publish(self, where: Mapping[str, Any], message: Message) -> None:
+        """As a client does. One that says `Down` is given up."""
+        client = await self.client()
+        try:
+            async with asyncio.timeout(ACKNOWLEDGED_WITHIN):
+                await client.publish(where, message)
+        except asyncio.CancelledError:
+            if _is_cancelled():
+                raise
+            self._lost("the connection is lost", client)  # and the library has cancelled what waited for it
+            raise Down("the connection is lost") from None
+        except Down as error:
+            self._lost(str(error), client)
+            raise
+        except TimeoutError:
+            if not await self._answers(client):
+                raise Down(self.down or "the connection is lost") from None
+            raise NotNow(f"not acknowledged within {ACKNOWLEDGED_WITHIN:g} s") from None
+
+    async def _answers(self, client: Client) -> bool:
+        """Whether a broker that keeps silent about a message is there at all. If it is not, it is not this message's
+        fault."""
+        try:
+            async with asyncio.timeout(ANSWERS_WITHIN):
+                await client.ping()
+        except Exception as error:
+            self._lost(_told(error), client)
+            return False
+        return True
 
     def worked(self) -> None:
         """Something got through: if it is lost again, that is another outage."""
         self._wait = SHORTEST
 
     async def close(self) -> None:
-        mending, self._mending = self._mending, None
-        if mending is not None:
-            mending.cancel()
-            await asyncio.gather(mending, return_exceptions=True)
+        trying = [task for task in (self._opening, self._mending) if task is not None]
+        self._opening = self._mending = None
+        for task in trying:
+            task.cancel()
+        await asyncio.gather(*trying, return_exceptions=True)
         client, self._client = self._client, None
         self.down = None
         if client is not None:
-            await client.close()
+            await _close(client)
 
     async def _opened(self) -> Client:
         try:
             return await self._open()
         except Exception as error:
             self._why = error
-            self._lost(describe(error))
-            raise Down(describe(error)) from error
+            self._lost(_told(error))
+            raise Down(_told(error)) from error
+
+    def _no_longer_opening(self, opening: "asyncio.Task[Client]") -> None:
+        self._opening = None
+        if not opening.cancelled():
+            opening.exception()  # there may be nobody left who wants to know
 
     async def _open(self) -> Client:
         client = await asyncio.to_thread(self._make)  # which imports its library: others shall not be late for it
@@ -120,8 +167,7 @@ class Link:
             async with asyncio.timeout(ACKNOWLEDGED_WITHIN):
                 await client.open()
         except BaseException:
-            with contextlib.suppress(Exception):
-                await client.close()
+            await _close(client)
             raise
         self._client, self._why = client, None
         return client
@@ -131,21 +177,20 @@ class Link:
             return  # it has been replaced already
         self._client = None
         if self.down is None:
-            self.down = first_line(reason)
+            self.down = without_login(first_line(reason))
             self._mending = asyncio.get_running_loop().create_task(self._mend(client))
             self._tell()
 
     async def _mend(self, lost: Client | None) -> None:
         if lost is not None:
-            with contextlib.suppress(Exception):
-                await lost.close()
+            await _close(lost)
         while True:
             await asyncio.sleep(self._wait * random.uniform(0.5, 1))
             self._wait = min(2 * self._wait, LONGEST)
             try:
                 await self._open()
             except Exception as error:
-                self.down, self._why = first_line(describe(error)), error
+                self.down, self._why = _told(error), error
             else:
                 self.down = None
                 self._tell()
@@ -154,6 +199,26 @@ class Link:
     def _tell(self) -> None:
         for changed in list(self._watchers):
             changed()
+
+
+async def _close(client: Client) -> None:
+    """Whatever it takes: nobody uses it any more."""
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(CLOSED_WITHIN):
+            await client.close()
+
+
+def _is_cancelled() -> bool:
+    """Whether it was this task that somebody has cancelled, and not only what it waits for."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _told(error: Exception) -> str:
+    """Why, in one line, and without the password that a URL may have."""
+    if isinstance(error, TimeoutError) and not str(error):
+        return "it does not answer in time"
+    return without_login(first_line(str(error) if isinstance(error, DulyError | Down) else describe(error)))
 
 
 class Brokered:
@@ -178,17 +243,13 @@ class Brokered:
         await self._link.client()
 
     async def deliver(self, event: Event) -> Outcome:
-        where = self._where(event)
+        where, message = self._where(event), self._write(event)
         try:
-            client = await self._link.client()
-            async with asyncio.timeout(ACKNOWLEDGED_WITHIN):
-                await client.publish(where, self._write(event))
+            await self._link.publish(where, message)
         except Down as error:
             return Unreachable(str(error), AT_ONCE, told=True)
         except Refused as error:
             return Rejected(str(error))
-        except TimeoutError:
-            return Failed(f"not acknowledged within {ACKNOWLEDGED_WITHIN:g} s")
         except NotNow as error:
             return Failed(str(error))
         self._link.worked()

@@ -6,45 +6,47 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from duly.channels.brokers import Brokered, Client, Link, Message
-from duly.channels.requests import CLOUD, JSON, cloud_body, standard_body
+from duly.channels.requests import CLOUD, JSON, cloud_body, facts_of, standard_body
 from duly.core.broker_targets import CELERY, KAFKA, NATS, RABBITMQ, REDIS, spelled_out
 from duly.core.model import Event, Outcome, Unreachable
 
 
 class Engine(NamedTuple):
+    title: str
     library: str  # to be imported
     module: str  # of this package
     client: str  # the class in it; it takes the URL
-    extra: str  # what to install
 
 
-ENGINES = {
-    NATS: Engine("nats", "nats", "Nats", "nats"),
-    REDIS: Engine("redis", "redis", "Redis", "redis"),
-    RABBITMQ: Engine("aio_pika", "rabbitmq", "RabbitMq", "rabbitmq"),
-    KAFKA: Engine("aiokafka", "kafka", "Kafka", "kafka"),
-    CELERY: Engine("celery", "celery", "Celery", "celery"),
+ENGINES = {  # each is called as what is to be installed: duly[nats]
+    NATS: Engine("NATS", "nats", "nats", "Nats"),
+    REDIS: Engine("Redis", "redis", "redis", "Redis"),
+    RABBITMQ: Engine("RabbitMQ", "aio_pika", "rabbitmq", "RabbitMq"),
+    KAFKA: Engine("Kafka", "aiokafka", "kafka", "Kafka"),
+    CELERY: Engine("Celery", "celery", "celery", "Celery"),
 }
 
 FORMS = {"standard": (JSON, standard_body), "cloudevents": (CLOUD, cloud_body)}
 
 
 class Absent:
-    """A channel that is for other workers to serve: here, nobody said where its server is."""
+    """A channel that is for other workers to serve: here, nobody said where its server is, or its library is not
+    installed."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, url: str | None) -> None:
         self.name = name
+        self.lacks = f"{name}_url" if url is None else ENGINES[name].library
+        self.advice = f"set DULY_{name.upper()}_URL" if url is None else f"pip install 'duly[{name}]'"
 
     async def deliver(self, event: Event) -> Outcome:
-        return Unreachable(f"this worker has no {self.name}: set DULY_{self.name.upper()}_URL")
+        return Unreachable(f"this worker cannot reach {ENGINES[self.name].title}: {self.advice}")
 
 
-def is_installed(name: str) -> bool:
-    return find_spec(ENGINES[name].library) is not None
-
-
-def make_channel(name: str, url: str) -> Brokered:
-    return Brokered(Link(_opener(name, url)), write_message, lambda event: where_to(name, event))
+def make_channel(name: str, url: str | None) -> Brokered | Absent:
+    if url is None or find_spec(ENGINES[name].library) is None:
+        return Absent(name, url)
+    write = write_task if name == CELERY else write_message
+    return Brokered(Link(_opener(name, url)), write, lambda event: where_to(name, event))
 
 
 def where_to(name: str, event: Event) -> Mapping[str, Any]:
@@ -58,6 +60,21 @@ def write_message(event: Event) -> Message:
     said = spec if isinstance(spec, dict) else {}
     content_type, write = FORMS[said.get("format", "standard")]
     return Message(event.id, write(event), {"Content-Type": content_type, **said.get("headers", {})})
+
+
+def write_task(event: Event) -> Message:
+    """The payload, for a task's arguments; what else there is to know is in its request."""
+    facts = facts_of(event)
+    said = {
+        "type": event.type,
+        "tenant": event.tenant,
+        "due_at": facts.due_at,
+        "fired_at": facts.fired_at,
+        "attempt": str(facts.attempt),
+        "correlation_id": event.correlation_id,
+    }
+    headers = {f"duly_{name}": value for name, value in said.items() if value is not None}
+    return Message(event.id, event.payload_json.encode(), headers)
 
 
 def _opener(name: str, url: str) -> Callable[[], Client]:

@@ -17,19 +17,48 @@ class Words(NamedTuple):
     more: tuple[str, ...]  # what else can be said
     pattern: str
     expected: str
+    own: frozenset[str] = frozenset()  # headers that the message has anyway
 
 
 _MESSAGE = ("format", "headers")
+_TYPE = "content-type"
 
 WORDS = {
-    NATS: Words("subject", _MESSAGE, r"[^\s.*>]+(\.[^\s.*>]+)*", "a subject such as orders.due, without wildcards"),
-    REDIS: Words("stream", ("max_length", *_MESSAGE), r".+", "the key of a stream"),
-    RABBITMQ: Words("routing_key", ("exchange", *_MESSAGE), r".*", "a queue, or the routing key of an exchange"),
-    KAFKA: Words("topic", ("key", *_MESSAGE), r"[A-Za-z0-9._-]{1,249}", "a topic: letters, digits, dots, dashes"),
-    CELERY: Words("task", ("queue",), r"[^\s]+", "the name of a task such as shop.tasks.remind"),
+    NATS: Words(
+        "subject",
+        _MESSAGE,
+        r"(?!\$|_INBOX\.)[^\s.*>]+(\.[^\s.*>]+)*",  # with $ begin those by which the server itself is told what to do
+        "a subject such as orders.due, without wildcards, and none of the server's own",
+        frozenset({_TYPE, "nats-msg-id"}),
+    ),
+    REDIS: Words("stream", ("max_length", *_MESSAGE), r".+", "the key of a stream", frozenset({_TYPE, "id", "body"})),
+    RABBITMQ: Words(
+        "routing_key",
+        ("exchange", *_MESSAGE),
+        r".*",
+        "a queue, or the routing key of an exchange",
+        frozenset({_TYPE}),
+    ),
+    KAFKA: Words(
+        "topic",
+        ("key", *_MESSAGE),
+        r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}",
+        "a topic: letters, digits, dots, dashes, underscores",
+        frozenset({_TYPE, "idempotency-key"}),
+    ),
+    CELERY: Words("task", ("queue",), r"\S+", "the name of a task such as shop.tasks.remind"),
+}
+
+_BESIDE = {
+    "exchange": (r".*", "the name of an exchange"),
+    "key": (r".*", "text"),
+    "queue": (r".+", "the name of a queue"),
 }
 
 LONGEST = 255
+MOST_IN_HEADERS = 32_768
+"""Characters; with several times as many, some brokers hang up."""
+
 MOST_KEPT = 1_000_000_000
 
 
@@ -52,7 +81,11 @@ def redis(
     format: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Add to a Redis stream, of which about *max_length* entries are kept."""
+    """Add to a Redis stream, of which about *max_length* entries are kept.
+
+    >>> redis("orders", max_length=10_000)
+    {'redis': {'stream': 'orders', 'max_length': 10000}}
+    """
     return _target(REDIS, stream, max_length=max_length, format=format, headers=headers)
 
 
@@ -80,7 +113,7 @@ def kafka(
 
 def celery(task: str, *, queue: str | None = None) -> dict[str, Any]:
     """Send a task under the event's id. An object as payload becomes its keyword arguments, a list its arguments,
-    and anything else its only argument."""
+    and anything else its only argument; without a payload it has none."""
     return _target(CELERY, task, queue=queue)
 
 
@@ -112,18 +145,31 @@ def broker_problems(channel: str, spec: Any) -> Iterator[Problem]:
         yield Problem(path, f"needs {words.where}: {words.expected}")
     else:
         yield from _word_problems(f"{path}.{words.where}", said[words.where], words.pattern, words.expected)
-    for name in set(said) & {"exchange", "key", "queue"}:
-        yield from _word_problems(f"{path}.{name}", said[name], r".*", "text")
-    if "format" in said and said["format"] not in FORMATS:
-        yield Problem(f"{path}.format", f"expected one of {', '.join(FORMATS)}, not {said['format']!r:.50}")
-    if "headers" in said:
-        yield from header_problems(f"{path}.headers", said["headers"])
-    if "max_length" in said and (type(said["max_length"]) is not int or not 1 <= said["max_length"] <= MOST_KEPT):
-        yield Problem(f"{path}.max_length", f"expected a whole number from 1, not {said['max_length']!r:.50}")
+    if channel == RABBITMQ and said.get("routing_key") == "" and not said.get("exchange"):
+        yield Problem(f"{path}.routing_key", "is empty, which names no queue: it takes one, or an exchange")
+    for name in (name for name in words.more if name in said):
+        yield from _more_problems(f"{path}.{name}", name, said[name], words)
+
+
+def _more_problems(path: str, name: str, written: Any, words: Words) -> Iterator[Problem]:
+    if name in _BESIDE:
+        yield from _word_problems(path, written, *_BESIDE[name])
+    elif name == "format":
+        if written not in FORMATS:
+            yield Problem(path, f"expected one of {', '.join(FORMATS)}, not {written!r:.50}")
+    elif name == "max_length":
+        if type(written) is not int or not 1 <= written <= MOST_KEPT:
+            yield Problem(path, f"expected a whole number from 1 to {MOST_KEPT:,}, not {written!r:.50}")
+    else:
+        yield from header_problems(path, written)
+        for own in (
+            str(one) for one in (written if isinstance(written, dict) else ()) if str(one).lower() in words.own
+        ):
+            yield Problem(f"{path}.{own:.50}", "is said by every message, and cannot be given")
 
 
 def _word_problems(path: str, written: Any, pattern: str, expected: str) -> Iterator[Problem]:
-    if not isinstance(written, str) or len(written.encode()) > LONGEST or not written.isprintable():
+    if not isinstance(written, str) or not written.isprintable() or len(written.encode()) > LONGEST:
         yield Problem(path, f"expected {expected}, of at most {LONGEST} bytes, not {written!r:.50}")
     elif not re.fullmatch(pattern, written):
         yield Problem(path, f"expected {expected}, not {written!r:.50}")

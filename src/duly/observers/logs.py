@@ -12,6 +12,7 @@ from duly.core.model import Event
 from duly.core.recurrence import instant_name
 from duly.signals import (
     ChannelDown,
+    ChannelNotServed,
     ChannelUp,
     CommandRejected,
     CommandsTaken,
@@ -143,6 +144,7 @@ _TELL: dict[type, Callable[[Any], None]] = {
     CommandStuck: lambda s: _tell(logging.ERROR, "command.stuck", place=s.place, reason=first_line(s.reason)),
     ChannelDown: lambda s: _tell(logging.ERROR, "channel.down", channel=s.channel, reason=s.reason),
     ChannelUp: lambda s: _tell(logging.WARNING, "channel.up", channel=s.channel, after=_seconds(s.after)),
+    ChannelNotServed: lambda s: _tell(logging.WARNING, "channel.not_served", channel=s.channel, advice=s.advice),
     StoreDown: lambda s: _tell(logging.ERROR, "store.unreachable", error=s.error),
     StoreUp: lambda s: _tell(logging.WARNING, "store.back", after=_seconds(s.after)),
     PassEnded: _pass_ended,

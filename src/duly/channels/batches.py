@@ -1,0 +1,83 @@
+"""Sends what there is together, in the order in which it came: one after another would keep all others waiting."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from duly.channels.brokers import Down
+
+T = TypeVar("T")
+
+Send = Callable[[list[T]], Awaitable[Sequence[Exception | None]]]
+"""Sends so many, and tells of each what went wrong. `Down`, told or raised, is the end of it all."""
+
+
+class Waiting(NamedTuple, Generic[T]):
+    item: T
+    size: int
+    sent: "asyncio.Future[None]"
+
+
+class Batches(Generic[T]):
+    def __init__(self, send: Send[T], lost: Callable[[str], None], most: int, large: int) -> None:
+        self._send, self._lost = send, lost
+        self._most, self._large = most, large  # how many go together, and from how many bytes on one goes alone
+        self._waiting: deque[Waiting[T]] = deque()
+        self._under_way: list[Waiting[T]] = []
+        self._sending: asyncio.Task[None] | None = None
+        self._ended: Down | None = None
+
+    async def add(self, item: T, size: int) -> None:
+        """Return when it is sent, or raise why it is not."""
+        if self._ended is not None:
+            raise self._ended
+        sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(Waiting(item, size, sent))
+        if self._sending is None:
+            self._sending = asyncio.create_task(self._work())
+        await sent
+
+    def end(self, reason: Down) -> None:
+        self._ended = self._ended or reason
+        for one in [*self._under_way, *self._waiting]:
+            _settle(one.sent, reason)
+        self._waiting.clear()
+        if self._sending is not None:
+            self._sending.cancel()
+
+    async def _work(self) -> None:
+        while batch := self._next():
+            self._under_way = batch
+            try:
+                answers = await self._send([one.item for one in batch])
+            except Down as error:
+                answers = [error] * len(batch)
+            for one, answer in zip(batch, answers, strict=True):
+                _settle(one.sent, answer)
+            for answer in answers:
+                if isinstance(answer, Down):
+                    self._sending = None
+                    self.end(answer)
+                    self._lost(str(answer))
+                    return
+        self._under_way, self._sending = [], None
+
+    def _next(self) -> list[Waiting[T]]:
+        batch: list[Waiting[T]] = []
+        size = 0
+        while self._waiting and len(batch) < self._most:
+            size += self._waiting[0].size
+            if batch and size >= self._large:
+                break
+            batch.append(self._waiting.popleft())
+        return batch
+
+
+def _settle(sent: "asyncio.Future[None]", answer: Exception | None) -> None:
+    if sent.done():  # nobody waits for it any more
+        return
+    if answer is None:
+        sent.set_result(None)
+    else:
+        sent.set_exception(answer)

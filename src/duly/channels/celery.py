@@ -1,0 +1,172 @@
+"""Sends tasks to Celery workers, as a Celery application would. The library is not for event loops, so a thread has
+the connection."""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from amqp.exceptions import AccessRefused, MessageNacked, NotAllowed, NotFound, PreconditionFailed
+from celery import Celery as Application
+from kombu import Connection, Producer
+from kombu.exceptions import OperationalError
+
+from duly.channels.batches import Batches
+from duly.channels.brokers import Down, Message, NotNow, Refused
+from duly.channels.threads import Threads
+from duly.core.failure import describe
+from duly.errors import Misuse
+
+for library in ("amqp", "kombu", "celery"):  # what matters comes back from the calls
+    logging.getLogger(library).addHandler(logging.NullHandler())
+
+MOST, LARGE = 50, 256 * 1024
+"""How many tasks the thread gets at a time, and from how many bytes on it gets one alone."""
+
+SILENCE = 8
+"""Seconds for which a broker may say nothing; less than what a message has in all."""
+
+SURROUNDINGS = {
+    "amqp": {"confirm_publish": True, "read_timeout": SILENCE, "write_timeout": SILENCE},
+    "redis": {"socket_timeout": SILENCE, "socket_connect_timeout": SILENCE},
+}
+"""What each transport is told. A broker that can confirm shall: what it has not confirmed is not delivered."""
+
+NO_ROUTE = 312
+NEVER = (AccessRefused, NotAllowed, NotFound, PreconditionFailed)
+
+
+class Task(NamedTuple):
+    where: Mapping[str, Any]
+    message: Message
+
+
+class Celery:
+    """One connection, and one thread that has it."""
+
+    lost: Callable[[str], None]
+
+    def __init__(self, url: str) -> None:
+        self._application = Application("duly", set_as_current=False, broker=url)
+        self._application.conf.update(task_publish_retry=False, task_ignore_result=True)
+        self._connection = Connection(url, connect_timeout=5, transport_options={})
+        self._connection.transport_options.update(SURROUNDINGS.get(self._connection.transport.driver_type, {}))
+        self._producer: Producer
+        self._threads = Threads()
+        self._batches = Batches(self._send, lambda reason: self.lost(reason), MOST, LARGE)
+
+    async def open(self) -> None:
+        await self._in_thread(self._open)
+
+    async def publish(self, where: Mapping[str, Any], message: Message) -> None:
+        await self._batches.add(Task(where, message), len(message.body))
+
+    async def ping(self) -> None:
+        """Over a connection of its own: the thread may be waiting for an answer on the other one."""
+        await self._in_thread(self._connect_once)
+
+    async def close(self) -> None:
+        self._batches.end(Down("Celery: the connection is closed"))
+        await self._in_thread(self._connection.close)
+
+    async def _in_thread(self, function: Callable[[], None]) -> None:
+        def called() -> Exception | None:
+            try:
+                function()
+            except Exception as error:
+                return error
+            return None
+
+        if (error := await self._threads.call(called)) is not None:
+            raise error
+
+    async def _send(self, tasks: list[Task]) -> list[Exception | None]:
+        return await self._threads.call(self._send_all, tasks)
+
+    # -- in the thread
+
+    def _open(self) -> None:
+        try:
+            _connect(self._connection)
+            self._producer = self._application.amqp.Producer(self._connection, auto_declare=False)
+        except (AccessRefused, NotAllowed) as error:
+            raise Misuse(f"Celery's broker refuses the credentials in its URL: {error}") from error
+        except Exception as error:
+            if type(error).__name__ == "AuthenticationError":  # of Redis, which need not be installed
+                raise Misuse(f"Celery's broker refuses the credentials in its URL: {error}") from error
+            raise
+
+    def _connect_once(self) -> None:
+        with self._connection.clone() as connection:
+            _connect(connection)
+
+    def _send_all(self, tasks: list[Task]) -> list[Exception | None]:
+        answers: list[Exception | None] = []
+        for task in tasks:
+            answers.append(self._send_one(task))
+            if isinstance(answers[-1], Down):
+                break
+        return answers + answers[-1:] * (len(tasks) - len(answers))
+
+    def _send_one(self, task: Task) -> Exception | None:
+        try:
+            try:
+                self._publish(task, declare=[], mandatory=True)
+            except self._connection.channel_errors as error:
+                if getattr(error, "reply_code", None) != NO_ROUTE:
+                    raise
+                # There is no such queue yet: as for any other application, it is made. On a new channel, for this
+                # one is still to hear that the broker has dealt with the message it sent back.
+                self._renew()
+                self._publish(task)
+        except Exception as error:
+            return self._meaning(error)
+        return None
+
+    def _publish(self, task: Task, **options: Any) -> None:
+        args, kwargs = arguments_of(msgspec.json.decode(task.message.body))
+        self._application.send_task(
+            task.where["task"],
+            args,
+            kwargs,
+            task_id=task.message.id,
+            queue=task.where.get("queue"),
+            producer=self._producer,
+            headers=dict(task.message.headers),
+            retry=False,
+            add_to_parent=False,
+            **options,
+        )
+
+    def _renew(self) -> None:
+        self._producer.revive(self._connection.channel())
+
+    def _meaning(self, error: Exception) -> Exception:
+        told = f"Celery: {describe(error)}"
+        if isinstance(error, MessageNacked):
+            return NotNow("Celery: the queue did not take the task: is it full?")
+        if isinstance(error, self._connection.channel_errors):
+            try:
+                self._renew()
+            except Exception:
+                return Down(told)
+            return Refused(told) if isinstance(error, NEVER) else NotNow(told)
+        gone = (*self._connection.connection_errors, OperationalError, OSError, AttributeError)
+        return Down(told) if isinstance(error, gone) else NotNow(told)  # AttributeError: as it ends, of a connection
+
+
+def _connect(connection: Connection) -> None:
+    connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0, reraise_as_library_errors=False)
+
+
+def arguments_of(payload: Any) -> tuple[list[Any], dict[str, Any]]:
+    """How a task is called with a payload.
+
+    >>> arguments_of({"user": 7}), arguments_of([1, 2]), arguments_of("x"), arguments_of(None)
+    (([], {'user': 7}), ([1, 2], {}), (['x'], {}), ([], {}))
+    """
+    if payload is None:
+        return [], {}
+    if isinstance(payload, dict):
+        return [], payload
+    return (payload if isinstance(payload, list) else [payload]), {}

@@ -1,0 +1,132 @@
+"""Sends to Kafka with an idempotent producer, which waits until all replicas that are in sync have a message."""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import (
+    InvalidTopicError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    MessageSizeTooLargeError,
+    OutOfOrderSequenceNumber,
+    ProducerClosed,
+    ProducerFenced,
+    RecordListTooLargeError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
+
+from duly.channels.brokers import Down, Message, NotNow, Refused
+from duly.core.failure import describe
+
+logging.getLogger("aiokafka").addHandler(logging.NullHandler())  # what matters comes back from the calls
+
+ID = "Idempotency-Key"
+
+LARGEST = 8 * 1024 * 1024
+"""More than any message here has: what is too large is the brokers' to say."""
+
+PATIENCE, LOOK = 5.0, 1.0
+"""Seconds that a topic has for being found, and between looks at whether the cluster is there while it says nothing."""
+
+NEVER = (InvalidTopicError, MessageSizeTooLargeError, RecordListTooLargeError, TopicAuthorizationFailedError)
+ENDED = (KafkaConnectionError, KafkaTimeoutError, OutOfOrderSequenceNumber, ProducerClosed, ProducerFenced)
+"""After these, it takes another producer: this one has lost its place in the sequence, or its cluster."""
+
+
+class Kafka:
+    lost: Callable[[str], None]
+
+    def __init__(self, url: str) -> None:
+        self._options = options_of(url)
+        self._producer: AIOKafkaProducer | None = None
+        self._under_way: set[asyncio.Future[Any]] = set()
+
+    async def open(self) -> None:
+        # The library wants a running loop for making one.
+        self._producer = producer = AIOKafkaProducer(
+            client_id="duly",
+            acks="all",
+            enable_idempotence=True,
+            max_request_size=LARGEST,
+            request_timeout_ms=int(PATIENCE * 1000),
+            **self._options,
+        )
+        try:
+            await producer.start()
+        except KafkaConnectionError as error:  # of a wrong password, the library says no more than this
+            said = " or none takes the credentials in its URL" if "sasl_mechanism" in self._options else ""
+            raise Down(f"Kafka: no broker can be reached{said} ({error})") from error
+
+    async def publish(self, where: Mapping[str, Any], message: Message) -> None:
+        assert self._producer is not None
+        topic, key = where["topic"], where.get("key")
+        headers = [(name, value.encode()) for name, value in {ID: message.id, **message.headers}.items()]
+        try:
+            sent = await self._producer.send(
+                topic, message.body, key=None if key is None else key.encode(), headers=headers
+            )
+            await self._acknowledged(sent)
+        except UnknownTopicOrPartitionError as error:
+            if not await self._is_there():
+                raise Down("Kafka: no broker answers") from error
+            raise NotNow(f"Kafka: there is no topic {topic!r}: create it") from error
+        except NEVER as error:
+            raise Refused(f"Kafka: {describe(error)}") from error
+        except ENDED as error:
+            raise Down(f"Kafka: {describe(error)}") from error
+        except KafkaError as error:
+            raise NotNow(f"Kafka: {describe(error)}") from error
+
+    async def ping(self) -> None:
+        if not await self._is_there():
+            raise Down("Kafka: no broker answers")
+
+    async def close(self) -> None:
+        if self._producer is None:
+            return
+        if self._under_way:  # for which it would wait for ever
+            self._producer._message_accumulator.fail_all(ProducerClosed())
+        try:
+            await self._producer.stop()
+        finally:
+            await self._producer.client.close()
+
+    async def _acknowledged(self, sent: "asyncio.Future[Any]") -> None:
+        """The producer goes on trying for ever. Where no broker answers, that is no use to anybody."""
+        self._under_way.add(sent)
+        try:
+            while not (await asyncio.wait([sent], timeout=LOOK))[0]:
+                if not await self._is_there():
+                    raise Down("Kafka: no broker answers")
+            sent.result()
+        finally:
+            self._under_way.discard(sent)
+
+    async def _is_there(self) -> bool:
+        assert self._producer is not None
+        return bool(await self._producer.client.force_metadata_update())
+
+
+def options_of(url: str) -> dict[str, Any]:
+    """What the library wants to know, from ``kafka+ssl://user:password@host:9092,host:9092?mechanism=PLAIN``."""
+    parts = urlsplit(url)
+    login, _, servers = parts.netloc.rpartition("@")
+    encrypted = parts.scheme == "kafka+ssl"
+    said: dict[str, Any] = {
+        "bootstrap_servers": servers.split(","),
+        "security_protocol": f"{'SASL_' if login else ''}{'SSL' if encrypted else 'PLAINTEXT'}",
+    }
+    if encrypted:
+        said["ssl_context"] = ssl.create_default_context()
+    if login:
+        user, _, password = login.partition(":")
+        said["sasl_plain_username"], said["sasl_plain_password"] = unquote(user), unquote(password)
+        said["sasl_mechanism"] = parse_qs(parts.query).get("mechanism", ["PLAIN"])[0]
+    return said

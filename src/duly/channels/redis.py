@@ -1,0 +1,131 @@
+"""Adds to Redis streams, over one connection and in the order it came."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from redis.asyncio import Redis as Server
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import (
+    AskError,
+    AuthenticationError,
+    AuthorizationError,
+    ClusterDownError,
+    MasterDownError,
+    MovedError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TryAgainError,
+)
+
+from duly.channels.batches import Batches
+from duly.channels.brokers import ACKNOWLEDGED_WITHIN, Down, Message, NotNow, Refused
+from duly.core.failure import describe
+from duly.errors import Misuse
+
+ID, BODY = "id", "body"
+
+MOST, LARGE = 500, 256 * 1024
+"""How many entries go out together, and from how many bytes on one goes alone."""
+
+PASSING = (OutOfMemoryError, ClusterDownError, TryAgainError)
+TRY_AGAIN = frozenset("MISCONF NOREPLICAS BUSY UNKILLABLE".split())
+"""Errors that pass, and the words with which others do begin: a disk that is full, replicas that are missing, a script
+that takes long."""
+
+HANGS_UP = "Protocol error"
+"""The server says this of what is too large for it, and no more on that connection."""
+
+Command = tuple[Any, ...]
+
+
+class Redis:
+    """One connection. Nothing is tried twice here: whether it arrived the first time nobody would know."""
+
+    lost: Callable[[str], None]
+
+    def __init__(self, url: str) -> None:
+        self._server = Server.from_url(
+            url,
+            client_name="duly",
+            retry=Retry(NoBackoff(), 0),
+            socket_connect_timeout=5,
+            socket_timeout=ACKNOWLEDGED_WITHIN,
+        )
+        self._batches = Batches(self._send, lambda reason: self.lost(reason), MOST, LARGE)
+
+    async def open(self) -> None:
+        try:
+            await self.ping()
+            await self._refuse_replica()
+        except (AuthenticationError, AuthorizationError) as error:
+            raise Misuse(f"Redis refuses the credentials in its URL: {error}") from error
+        except ResponseError as error:
+            raise Misuse(f"Redis refuses: {error}") from error
+
+    async def publish(self, where: Mapping[str, Any], message: Message) -> None:
+        trimmed = ("MAXLEN", "~", where["max_length"]) if "max_length" in where else ()
+        fields = {ID: message.id, BODY: message.body, **message.headers}
+        written = [part for field in fields.items() for part in field]
+        await self._batches.add(("XADD", where["stream"], *trimmed, "*", *written), len(message.body))
+
+    async def ping(self) -> None:
+        await self._server.execute_command("PING")
+
+    async def close(self) -> None:
+        self._batches.end(Down("Redis: the connection is closed"))
+        await self._server.aclose()
+
+    async def _refuse_replica(self) -> None:
+        """It would take nothing; another one does, or it will after a failover."""
+        try:
+            [role, *_] = await self._server.execute_command("ROLE")
+        except NoPermissionError:
+            return
+        if role == b"slave":
+            raise Down("Redis: this server is a replica, which takes no writes")
+
+    async def _send(self, commands: list[Command]) -> list[Exception | None]:
+        try:
+            async with self._server.pipeline(transaction=False) as pipeline:
+                for command in commands:
+                    pipeline.execute_command(*command)
+                answers = await pipeline.execute(raise_on_error=False)
+            if any(isinstance(answer, ResponseError) and HANGS_UP in str(answer) for answer in answers):
+                await self._server.connection_pool.disconnect()
+            return [_failure(answer) for answer in answers]
+        except (RedisError, OSError) as error:
+            if _size(commands) >= LARGE and len(commands) == 1 and await self._answers():
+                return [NotNow(f"Redis cut off the connection: is it larger than what the server takes? ({error})")]
+            raise Down(f"Redis: {describe(error)}") from error
+
+    async def _answers(self) -> bool:
+        """A server that is there after all has cut off what was too much for it."""
+        try:
+            await self.ping()
+        except (RedisError, OSError):
+            return False
+        return True
+
+
+def _size(commands: list[Command]) -> int:
+    return sum(len(part) for command in commands for part in command if isinstance(part, bytes))
+
+
+def _failure(answer: Any) -> Exception | None:
+    """What an error means that the server answered with; anything else is the place of the entry."""
+    if not isinstance(answer, RedisError):
+        return None
+    told = f"Redis: {answer}"
+    if HANGS_UP in told:
+        return Refused(f"is larger than what the server takes ({told})")
+    if isinstance(answer, ReadOnlyError | MasterDownError):
+        return Down(told)
+    if isinstance(answer, MovedError | AskError):
+        return Refused(f"{told}: this key is on another node of a cluster, and clusters are not supported")
+    if isinstance(answer, PASSING) or str(answer).split(" ")[0] in TRY_AGAIN:
+        return NotNow(told)
+    return Refused(told)

@@ -1,0 +1,10 @@
+"""Where events go, in one place: ``from duly import to``, then ``target=to.nats("orders.due")``.
+
+The names are those of the channels, and some are those of libraries too. So they are not names of ``duly`` itself:
+``from duly import redis`` would hide the library.
+"""
+
+from duly.core.broker_targets import celery, kafka, nats, rabbitmq, redis
+from duly.core.targets import http, webhook
+
+__all__ = ["celery", "http", "kafka", "nats", "rabbitmq", "redis", "webhook"]

@@ -1,0 +1,156 @@
+"""A broker that is down costs nobody an attempt: what is due waits in its place, and is caught up oldest first."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from duly import Duly, Event, Status, Timer
+from duly.channels import brokers, celery
+from duly.signals import ChannelDown, ChannelUp, Claimed, Completed, DeadLettered, GivenBack, Retried
+from duly.testing import ManualClock
+from tests.api.sending import acts, one_due
+from tests.channels.hearing import Heard, working
+from tests.channels.stations import Station
+from tests.conftest import OpenDuly
+from tests.make import SECOND
+
+MANY = 400
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a minute between tries would be for people to wait for."""
+    monkeypatch.setattr(brokers, "LONGEST", 0.3)
+
+
+async def one_after_another(app: Duly, clock: ManualClock, station: Station, place: str, many: int) -> list[str]:
+    """Events that are all due by now, each a moment after the one before."""
+    start = clock.now()
+    clock.advance(milliseconds=many)
+    target = station.target(place)
+    return await app.add_many([Timer(start + timedelta(milliseconds=n), "due", n, target=target) for n in range(many)])
+
+
+async def test_what_a_killed_broker_could_not_take_is_caught_up_in_order(
+    open_app: OpenDuly, clock: ManualClock, doomed: Station
+) -> None:
+    app, place = await open_app(concurrency=20, **doomed.settings()), await doomed.new_place()
+    beside: asyncio.Queue[str] = asyncio.Queue()
+
+    @app.on("beside")
+    async def handle(event: Event) -> None:
+        beside.put_nowait(event.id)
+
+    heard = Heard(app)
+    ids = await one_after_another(app, clock, doomed, place, MANY)
+    assert doomed.server
+    async with working(app):
+        await heard.until(lambda: len(heard.of(Completed)) >= 50)
+        doomed.server.kill()
+        await heard.until(lambda: bool(heard.of(ChannelDown)))
+        await heard.until(lambda: not under_way(heard))
+        before = {signal.event.id for signal in heard.of(Completed)}
+        assert 50 <= len(before) < MANY
+        claimed = len(heard.of(Claimed))
+
+        # It works on, and leaves alone what it could not deliver.
+        ids.append((await one_due(app, clock, doomed.target(place))).id)
+        other = await app.at(clock.now(), "beside")
+        assert await beside.get() == other.id
+        await heard.until(lambda: heard.all[-1] == heard.of(Completed)[-1])
+        assert len(heard.of(Claimed)) == claimed + 1
+        assert (await app.events.get(ids[-1])).status is Status.PENDING
+
+        doomed.server.start()
+        await heard.until(lambda: len(heard.of(Completed)) == MANY + 2)
+    assert [type(signal) for signal in heard.of(ChannelDown, ChannelUp)] == [ChannelDown, ChannelUp]
+    assert [signal.channel for signal in heard.of(ChannelDown, ChannelUp)] == [doomed.channel] * 2
+    assert heard.of(GivenBack), "some were under way"
+    assert not heard.of(Retried, DeadLettered)
+    for signal in heard.of(GivenBack):
+        assert (await app.events.get(signal.event.id)).attempts == 1
+        assert await acts(app, signal.event.id) == ["given back", "delivered"]
+    arrived = [message.id for message in await doomed.received(place)]
+    assert set(arrived) == set(ids)
+    if doomed.channel == "nats":
+        assert len(arrived) == len(ids), "the broker itself knows them again"
+    caught_up = [id for id in dict.fromkeys(arrived) if id not in before]
+    seen = set(arrived[: len(before)])  # it may have had some that it could not say any more that it had
+    assert [id for id in caught_up if id not in seen] == [id for id in ids if id not in before | seen]
+
+
+@pytest.mark.parametrize("doomed", ["nats", "redis", "rabbitmq", "celery over redis"], indirect=True)
+async def test_a_worker_starts_while_its_broker_is_down(
+    open_app: OpenDuly, clock: ManualClock, doomed: Station
+) -> None:
+    app, place = await open_app(**doomed.settings()), await doomed.new_place()
+    ids = await one_after_another(app, clock, doomed, place, 30)
+    heard = Heard(app)
+    assert doomed.server
+    doomed.server.stop()
+    async with working(app):
+        await heard.until(lambda: bool(heard.of(ChannelDown)))
+        doomed.server.start()
+        await heard.until(lambda: len(heard.of(Completed)) == 30)
+    assert len(heard.of(ChannelDown)) == len(heard.of(ChannelUp)) == 1
+    assert not heard.of(Retried, DeadLettered)
+    assert [message.id for message in await doomed.received(place)] == ids
+
+
+async def test_a_broker_that_stands_still_is_as_good_as_down(
+    open_app: OpenDuly, clock: ManualClock, doomed: Station, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(brokers, "ACKNOWLEDGED_WITHIN", 1.0)
+    monkeypatch.setattr(brokers, "ANSWERS_WITHIN", 0.5)
+    monkeypatch.setattr(brokers, "CLOSED_WITHIN", 0.2)
+    monkeypatch.setattr(celery, "SURROUNDINGS", {"amqp": {"confirm_publish": True}, "redis": {"socket_timeout": 1}})
+    app, place = await open_app(**doomed.settings()), await doomed.new_place()
+    heard = Heard(app)
+    first = await one_due(app, clock, doomed.target(place))
+    assert doomed.server
+    async with working(app):
+        await heard.until(lambda: len(heard.of(Completed)) == 1)
+        doomed.server.pause()
+        try:
+            ids = await one_after_another(app, clock, doomed, place, 5)
+            await heard.until(lambda: bool(heard.of(ChannelDown)))
+            await heard.until(lambda: not under_way(heard))
+        finally:
+            doomed.server.resume()
+        await heard.until(lambda: len(heard.of(Completed)) == 6)
+    assert not heard.of(Retried, DeadLettered)
+    assert len(heard.of(ChannelDown)) == len(heard.of(ChannelUp)) == 1
+    assert {message.id for message in await doomed.received(place)} == {first.id, *ids}
+
+
+async def test_a_message_alone_that_is_not_acknowledged_spends_an_attempt(
+    open_app: OpenDuly, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, nats_station: Station
+) -> None:
+    """The broker answers, only not about this one."""
+    monkeypatch.setattr(brokers, "ACKNOWLEDGED_WITHIN", 0.0)
+    app, place = await open_app(**nats_station.settings()), await nats_station.new_place()
+    link = app._channels["nats"]._link  # type: ignore[attr-defined]
+    monkeypatch.setattr(brokers, "ACKNOWLEDGED_WITHIN", 10.0)
+    await link.client()
+    monkeypatch.setattr(brokers, "ACKNOWLEDGED_WITHIN", 0.0)
+    event = await one_due(app, clock, nats_station.target(place))
+    await app.tick()
+    event = await app.events.get(event.id)
+    assert (event.status, event.attempts, event.last_error) == (Status.PENDING, 1, "not acknowledged within 0 s")
+    assert link.down is None
+    clock.advance(60 * SECOND)
+    monkeypatch.setattr(brokers, "ACKNOWLEDGED_WITHIN", 10.0)
+    await app.tick()
+    assert {message.id for message in await nats_station.received(place)} == {event.id}
+
+
+def under_way(heard: Heard) -> set[str]:
+    """What is claimed, and not settled."""
+    held: set[str] = set()
+    for signal in heard.all:
+        if isinstance(signal, Claimed):
+            held.add(signal.event.id)
+        elif isinstance(signal, Completed | GivenBack | Retried | DeadLettered):
+            held.discard(signal.event.id)
+    return held

@@ -1,0 +1,300 @@
+"""One suite for all brokers and task queues: what arrives, under which id, and what becomes of what cannot."""
+
+from typing import Any
+
+import aio_pika
+import pytest
+from cloudevents.core.bindings.http import HTTPMessage, from_structured_event
+from cloudevents.core.formats.json import JSONFormat
+from redis.asyncio import Redis
+
+from duly import Retry, Status, Timer, to
+from duly.channels import rabbitmq
+from duly.core.checks import MAX_PAYLOAD
+from duly.signals import ChannelDown, Completed, DeadLettered, Retried
+from duly.testing import ManualClock
+from tests.api.sending import acts, many_due, one_due
+from tests.brokers import NatsServer
+from tests.channels.hearing import Heard, working
+from tests.channels.stations import LARGEST, RabbitStation, Station
+from tests.conftest import OpenDuly
+from tests.make import MINUTE
+
+ONCE = Retry(max_attempts=1)
+
+
+# -- what is sent
+
+
+async def test_a_message_is_what_the_page_says(open_app: OpenDuly, clock: ManualClock, broker: Station) -> None:
+    app, place = await open_app(**broker.settings()), await broker.new_place()
+    payload = {"message": "Hey, Ada Lovelace it’s your birthday", "n": [1, 2.5, None, True]}
+    event = await one_due(app, clock, broker.target(place), payload, tenant="acme", correlation_id="c1")
+    clock.advance(milliseconds=20)
+    done = await app.tick()
+    assert (done.processed, done.retried, done.failed) == (1, 0, 0)
+    [message] = await broker.received(place)
+    assert message.id == event.id
+    assert message.said == {
+        "type": "cart.abandoned",
+        "timestamp": "2026-01-01T00:00:00Z",
+        "data": payload,
+        "event": {
+            "id": event.id,
+            "tenant": "acme",
+            "due_at": "2026-01-01T00:00:00Z",
+            "fired_at": "2026-01-01T00:00:00.020000Z",
+            "lateness_seconds": 0.02,
+            "attempt": 1,
+            "correlation_id": "c1",
+        },
+    }
+    assert message.headers.pop("Content-Type") == "application/json"
+    assert message.headers.pop("Nats-Msg-Id", event.id) == event.id
+    assert message.headers == {}
+
+
+async def test_a_cloud_event_says_the_same(open_app: OpenDuly, clock: ManualClock, broker: Station) -> None:
+    app, place = await open_app(**broker.settings()), await broker.new_place()
+    target = broker.target(place, format="cloudevents")
+    event = await one_due(app, clock, target, {"cart": 9}, tenant="acme co", correlation_id="c1", key="k1")
+    await app.tick()
+    [message] = await broker.received(place)
+    assert message.headers["Content-Type"] == "application/cloudevents+json"
+    http = HTTPMessage({"content-type": message.headers["Content-Type"]}, message.body)
+    read = from_structured_event(http, JSONFormat())
+    assert (read.get_id(), read.get_type(), read.get_subject()) == (event.id, "cart.abandoned", "k1")
+    assert read.get_source() == "/duly/acme%20co"
+    assert read.get_data() == {"cart": 9}
+    assert read.get_extension("correlationid") == "c1"
+
+
+async def test_headers_of_ones_own_are_sent_too(open_app: OpenDuly, clock: ManualClock, broker: Station) -> None:
+    app, place = await open_app(**broker.settings()), await broker.new_place()
+    headers = {"X-Region": "eu west", "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+    await one_due(app, clock, broker.target(place, headers=headers))
+    await app.tick()
+    [message] = await broker.received(place)
+    assert {name: message.headers[name] for name in headers} == headers
+    assert message.headers["Content-Type"] == "application/json"
+
+
+async def test_any_payload_arrives_as_it_was_given(open_app: OpenDuly, clock: ManualClock, broker: Station) -> None:
+    app, place = await open_app(**broker.settings()), await broker.new_place()
+    payloads: list[Any] = [None, 0, "", "téxt", [], {}, [None], {"ü": "\u2028"}]
+    await app.add_many([Timer(clock.now(), "any", payload, target=broker.target(place)) for payload in payloads])
+    await app.tick()
+    arrived = [message.said["data"] for message in await broker.received(place)]
+    assert sorted(arrived, key=repr) == sorted(payloads, key=repr)
+
+
+async def test_many_arrive_once_each_and_in_order(open_app: OpenDuly, clock: ManualClock, station: Station) -> None:
+    app, place = await open_app(**station.settings()), await station.new_place()
+    first = await one_due(app, clock, station.target(place))
+    await app.tick()  # and it is connected
+    ids = await many_due(app, clock, station.target(place), 300)
+    done = await app.tick()
+    assert done.processed == 300
+    assert [message.id for message in await station.received(place)] == [first.id, *ids]
+
+
+async def test_a_replay_has_the_same_id(open_app: OpenDuly, clock: ManualClock, station: Station) -> None:
+    """Both arrive, except where the broker itself knows the id again."""
+    app, place = await open_app(**station.settings()), await station.new_place()
+    event = await one_due(app, clock, station.target(place))
+    await app.tick()
+    async with app.transaction() as tx:
+        await tx.execute("UPDATE events SET status = 'FAILED' WHERE id = ?", event.id)
+    await app.events.replay(event.id)
+    await app.tick()
+    many = 1 if station.channel == "nats" else 2
+    assert [message.id for message in await station.received(place)] == [event.id] * many
+
+
+# -- what cannot be sent
+
+
+async def test_a_subject_that_no_stream_takes_is_tried_again_under_the_same_id(
+    open_app: OpenDuly, clock: ManualClock, nats_station: Station
+) -> None:
+    app, place = await open_app(**nats_station.settings()), "nobody-takes"
+    event = await one_due(app, clock, nats_station.target(place))
+    await app.tick()
+    event = await app.events.get(event.id)
+    assert (event.status, event.attempts) == (Status.PENDING, 1)
+    assert event.last_error == "no stream takes 'nobody-takes': add one that has this subject"
+    await nats_station.make(place)
+    clock.advance(MINUTE)
+    await app.tick()
+    [message] = await nats_station.received(place)
+    assert message.id == event.id
+    assert message.said["event"]["attempt"] == 2
+
+
+async def test_a_server_without_streams_is_told_of_in_the_same_way(open_app: OpenDuly, clock: ManualClock) -> None:
+    with NatsServer(jetstream=False) as server:
+        app = await open_app(nats_url=server.url)
+        event = await one_due(app, clock, to.nats("orders"))
+        await app.tick()
+        assert (await app.events.get(event.id)).last_error == "no stream takes 'orders': add one that has this subject"
+
+
+async def test_a_key_that_is_no_stream_is_refused(
+    open_app: OpenDuly, clock: ManualClock, redis_station: Station
+) -> None:
+    app, place = await open_app(**redis_station.settings()), await redis_station.new_place()
+    async with Redis.from_url(redis_station.url) as server:
+        await server.set(place, "text")
+    other = await redis_station.new_place()
+    bad, good = [await one_due(app, clock, redis_station.target(name)) for name in (place, other)]
+    await app.tick()
+    bad = await app.events.get(bad.id)
+    assert bad.status is Status.FAILED
+    assert bad.last_error == "Redis: WRONGTYPE Operation against a key holding the wrong kind of value"
+    assert [message.id for message in await redis_station.received(other)] == [good.id], "its neighbour is not harmed"
+
+
+async def test_about_so_many_entries_are_kept(open_app: OpenDuly, clock: ManualClock, redis_station: Station) -> None:
+    app, place = await open_app(**redis_station.settings()), await redis_station.new_place()
+    ids = await many_due(app, clock, redis_station.target(place, max_length=100), 1000)
+    await app.tick()
+    kept = [message.id for message in await redis_station.received(place)]
+    assert 100 <= len(kept) < 300, "by whole blocks of a hundred"
+    assert kept == ids[-len(kept) :]
+
+
+async def test_a_queue_that_is_not_there_is_refused(
+    open_app: OpenDuly, clock: ManualClock, rabbit_station: RabbitStation
+) -> None:
+    app = await open_app(**rabbit_station.settings())
+    event = await one_due(app, clock, to.rabbitmq("no-such-queue"))
+    await app.tick()
+    event = await app.events.get(event.id)
+    assert event.status is Status.FAILED
+    assert event.last_error == "RabbitMQ: no queue takes 'no-such-queue': declare one, and bind it"
+
+
+async def test_an_exchange_gets_messages_by_their_routing_key(
+    open_app: OpenDuly, clock: ManualClock, rabbit_station: RabbitStation
+) -> None:
+    app, place = await open_app(**rabbit_station.settings()), await rabbit_station.new_place()
+    async with await aio_pika.connect(rabbit_station.url) as connection:
+        channel = await connection.channel()
+        exchange = await channel.declare_exchange("orders", "topic", durable=True)
+        await (await channel.get_queue(place)).bind(exchange, "eu.*")
+    bound, unbound = [await one_due(app, clock, to.rabbitmq(key, exchange="orders")) for key in ("eu.due", "us.due")]
+    await app.tick()
+    [message] = await rabbit_station.messages(place)
+    assert (message.message_id, message.routing_key, message.exchange) == (bound.id, "eu.due", "orders")
+    assert message.delivery_mode == aio_pika.DeliveryMode.PERSISTENT
+    refused = await app.events.get(unbound.id)
+    assert refused.status is Status.FAILED
+    assert "no queue takes 'us.due' of the exchange 'orders'" in (refused.last_error or "")
+
+
+async def test_an_exchange_that_is_not_there_harms_no_neighbour(
+    open_app: OpenDuly, clock: ManualClock, rabbit_station: RabbitStation
+) -> None:
+    """The broker closes the channel for it, with all that is on its way."""
+    app, place = await open_app(**rabbit_station.settings()), await rabbit_station.new_place()
+    bad = [await one_due(app, clock, to.rabbitmq("k", exchange="no-such-exchange")) for _ in range(3)]
+    good = await many_due(app, clock, rabbit_station.target(place), 20)
+    await app.tick()
+    for event in bad:
+        found = await app.events.get(event.id)
+        assert found.status is Status.FAILED
+        assert "no exchange 'no-such-exchange' in vhost '/'" in (found.last_error or "")
+    assert {message.id for message in await rabbit_station.received(place)} == set(good)
+
+
+async def test_a_queue_that_is_full_may_take_it_the_next_time(
+    open_app: OpenDuly, clock: ManualClock, rabbit_station: RabbitStation
+) -> None:
+    app = await open_app(**rabbit_station.settings())
+    async with await aio_pika.connect(rabbit_station.url) as connection:
+        limits = {"x-max-length": 1, "x-overflow": "reject-publish"}
+        queue = await (await connection.channel()).declare_queue("narrow", durable=True, arguments=limits)
+        first, second = await many_due(app, clock, to.rabbitmq("narrow"), 2)
+        await app.tick()
+        assert (await app.events.get(first)).status is Status.COMPLETED
+        waiting = await app.events.get(second)
+        assert (waiting.status, waiting.attempts) == (Status.PENDING, 1)
+        assert waiting.last_error == "RabbitMQ: a queue did not take 'narrow': is it full?"
+        await queue.purge()
+        clock.advance(MINUTE)
+        await app.tick()
+        [message] = await rabbit_station.messages("narrow")
+        assert message.message_id == second
+
+
+async def test_messages_for_which_a_channel_is_closed_harm_no_neighbours(
+    open_app: OpenDuly, clock: ManualClock, rabbit_station: RabbitStation
+) -> None:
+    """An exchange vanishes that was there before, and with many messages on their way."""
+    app, place = await open_app(**rabbit_station.settings()), await rabbit_station.new_place()
+    async with await aio_pika.connect(rabbit_station.url) as connection:
+        channel = await connection.channel()
+        exchange = await channel.declare_exchange("passing")
+        await (await channel.get_queue(place)).bind(exchange, place)
+        passing = to.rabbitmq(place, exchange="passing")
+        first = await one_due(app, clock, passing)
+        heard = Heard(app)
+        async with working(app):
+            await heard.until(lambda: len(heard.of(Completed)) == 1)
+            await exchange.delete()
+            target = rabbit_station.target(place)
+            timers = [Timer(clock.now(), "mixed", n, target=passing if n % 40 == 20 else target) for n in range(200)]
+            ids = await app.add_many(timers)
+            await heard.until(lambda: len(heard.of(Completed)) + len(heard.of(DeadLettered)) == 201)
+    assert not heard.of(Retried)
+    assert {signal.event.id for signal in heard.of(DeadLettered)} == set(ids[20::40])
+    assert {message.id for message in await rabbit_station.received(place)} == {first.id, *ids} - set(ids[20::40])
+    assert not rabbitmq.suspects
+
+
+async def test_what_is_too_large_is_a_dead_letter_and_its_neighbours_arrive(
+    open_app: OpenDuly, clock: ManualClock, broker: Station
+) -> None:
+    app, place = await open_app(**broker.settings()), await broker.new_place()
+    before = await many_due(app, clock, broker.target(place), 10)
+    huge = await one_due(app, clock, broker.target(place), "x" * (MAX_PAYLOAD - 2), retry=ONCE)
+    after = await many_due(app, clock, broker.target(place), 10)
+    await app.tick()
+    event = await app.events.get(huge.id)
+    assert event.status is Status.FAILED
+    assert "large" in (event.last_error or "")
+    assert {message.id for message in await broker.received(place)} == {*before, *after}
+
+
+async def test_headers_count_for_what_is_too_large(
+    open_app: OpenDuly, clock: ManualClock, nats_station: Station
+) -> None:
+    """The server would hang up, again and again."""
+    app, place = await open_app(**nats_station.settings()), await nats_station.new_place()
+    payload, headers = "x" * (LARGEST - 2000), {f"x-{n}": "x" * 1000 for n in range(10)}
+    huge = await one_due(app, clock, nats_station.target(place, headers=headers), payload)
+    large = await one_due(app, clock, nats_station.target(place), payload)
+    await app.tick()
+    assert (await app.events.get(huge.id)).last_error == "is larger than what the server takes (524,288 bytes)"
+    assert [message.id for message in await nats_station.received(place)] == [large.id]
+
+
+async def test_bad_credentials_keep_events_waiting_and_no_password_is_shown(
+    open_app: OpenDuly, clock: ManualClock, station: Station, caplog: pytest.LogCaptureFixture
+) -> None:
+    app, place = await open_app(**station.settings(station.wrong_url)), await station.new_place()
+    down: list[ChannelDown] = []
+    app.observe(down.append, ChannelDown)
+    event = await one_due(app, clock, station.target(place))
+    await app.tick()
+    event = await app.events.get(event.id)
+    assert (event.status, event.attempts) == (Status.PENDING, 0)
+    assert await acts(app, event.id) == ["given back"]
+    [told] = down
+    assert told.channel == station.channel
+    assert "refuses the credentials in its URL" in told.reason
+    assert "wr0ng" not in f"{caplog.text} {told.reason} {event.last_error}"
+    right = await open_app(**station.settings())
+    await right.tick()
+    [message] = await station.received(place)
+    assert message.id == event.id
