@@ -17,7 +17,9 @@ import tempfile
 import time
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
+
+from confluent_kafka import Producer
 
 from tests.debian import unpacked
 from tests.servers import free_port
@@ -236,3 +238,22 @@ class RabbitServer(Server):
 
     def answers(self) -> bool:
         return self._told(b"AMQP\x00\x00\x09\x01", 1) == b"\x01"
+
+
+class KafkaInside:
+    """The cluster of one broker that librdkafka has for its own tests: it speaks the protocol over real sockets, from
+    within this process. It is no Kafka: nothing is too large, nobody has to log in, and what is gone stays gone."""
+
+    def __init__(self) -> None:
+        self._cluster: Any = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "unused", "log_level": 0})
+        [broker] = self._cluster.list_topics(timeout=30).brokers.values()
+        self.url = f"kafka://{broker.host}:{broker.port}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        self._cluster = None

@@ -15,7 +15,7 @@ from duly.core.model import Outcome
 from duly.core.secrets import Keys
 from duly.core.targets import webhook
 from duly.testing import ManualClock
-from tests.brokers import RabbitServer, Server
+from tests.brokers import KafkaInside, RabbitServer, Server
 from tests.channels.stations import (
     LARGEST,
     CeleryOverRabbit,
@@ -65,12 +65,17 @@ def deliver(hostile: Hostile, sender: Sender) -> Deliver:
 
 KAFKA = "DULY_TEST_KAFKA_URL"
 
-NO_KAFKA = pytest.mark.skipif(
-    not os.environ.get(KAFKA), reason=f"no package has Kafka: set {KAFKA}=kafka://host:9092 to test with your own"
+REAL_KAFKA = pytest.mark.skipif(
+    not os.environ.get(KAFKA),
+    reason=f"no package has Kafka, and what stands in for it cannot do this: set {KAFKA}=kafka://host:9092",
 )
-BROKERS = ("nats", "redis", "rabbitmq", pytest.param("kafka", marks=NO_KAFKA))
 OURS = ("nats", "redis", "rabbitmq", "celery over redis", "celery over rabbitmq")
 """Those whose servers the tests may kill."""
+
+BROKERS = ("nats", "redis", "rabbitmq", "kafka")
+STATIONS = (*OURS, "kafka")
+TRUE_BROKERS = (*BROKERS[:-1], pytest.param("kafka", marks=REAL_KAFKA))
+TRUE_STATIONS = (*OURS, pytest.param("kafka", marks=REAL_KAFKA))
 
 
 @pytest.fixture(scope="session")
@@ -93,6 +98,16 @@ def rabbit_server() -> Iterator[RabbitServer]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def kafka_station() -> Iterator[KafkaStation]:
+    """A server of whoever runs the tests, or what comes nearest to one."""
+    if url := os.environ.get(KAFKA):
+        yield KafkaStation(url, real=True)
+    else:
+        with KafkaInside() as cluster:
+            yield KafkaStation(cluster.url)
+
+
 @pytest.fixture
 def rabbit_station(rabbit_server: RabbitServer) -> RabbitStation:
     _running(rabbit_server)
@@ -100,8 +115,6 @@ def rabbit_station(rabbit_server: RabbitServer) -> RabbitStation:
 
 
 def _station(name: str, request: pytest.FixtureRequest) -> Station:
-    if name == "kafka":
-        return KafkaStation(os.environ[KAFKA])
     if name == "rabbitmq":
         return RabbitStation(request.getfixturevalue("rabbit_server"))
     if name == "celery over rabbitmq":
@@ -126,7 +139,7 @@ def broker(request: pytest.FixtureRequest) -> Station:
     return station
 
 
-@pytest.fixture(params=[*OURS, pytest.param("kafka", marks=NO_KAFKA)])
+@pytest.fixture(params=STATIONS)
 def station(request: pytest.FixtureRequest) -> Station:
     station = _station(request.param, request)
     _running(station.server)

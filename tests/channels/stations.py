@@ -158,32 +158,38 @@ def _task(headers: dict[str, Any], body: bytes) -> Received:
 
 
 class KafkaStation(Station):
-    """A server of whoever runs the tests."""
-
     channel, server = "kafka", None
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, url: str, *, real: bool = False) -> None:
+        self._url, self._real = url, real
 
     @property
     def url(self) -> str:
         return self._url
 
+    @property
+    def wrong_url(self) -> str:
+        return self._url.replace("kafka://", "kafka://nobody:wr0ng@")
+
+    def target(self, place: str, **more: Any) -> dict[str, Any]:
+        return to.kafka(place, **({"key": "one partition, one order"} | more))
+
     async def make(self, place: str) -> None:
-        admin = AIOKafkaAdminClient(**options_of(self.url))
-        await admin.start()
-        try:
-            await admin.create_topics([NewTopic(place, num_partitions=1, replication_factor=1)])
-        finally:
-            await admin.close()
+        if self._real:  # the other one makes them by itself
+            admin = AIOKafkaAdminClient(**options_of(self.url))
+            await admin.start()
+            try:
+                await admin.create_topics([NewTopic(place, num_partitions=3, replication_factor=1)])
+            finally:
+                await admin.close()
 
     async def received(self, place: str) -> list[Received]:
         consumer = AIOKafkaConsumer(place, auto_offset_reset="earliest", **options_of(self.url))
         await consumer.start()
         found: list[Received] = []
         try:
-            [end] = (await consumer.end_offsets(consumer.assignment())).values()
-            while len(found) < end:
+            many = sum((await consumer.end_offsets(consumer.assignment())).values())
+            while len(found) < many:
                 one = await consumer.getone()
                 headers = {name: value.decode() for name, value in one.headers}
                 found.append(Received(headers.pop("Idempotency-Key"), one.value, headers))

@@ -77,6 +77,7 @@ class Link:
         self._make = make
         self._client: Client | None = None
         self._opening: asyncio.Task[Client] | None = None
+        self._turns = asyncio.Lock()
         self._mending: asyncio.Task[None] | None = None
         self._watchers: list[Callable[[], None]] = []
         self._wait = SHORTEST
@@ -104,7 +105,8 @@ class Link:
 
     async def publish(self, where: Mapping[str, Any], message: Message) -> None:
         """As a client does. One that says `Down` is given up."""
-        client = await self.client()
+        async with self._turns:  # or who comes when it is just connected would overtake those who waited for that
+            client = await self.client()
         try:
             async with asyncio.timeout(ACKNOWLEDGED_WITHIN):
                 await client.publish(where, message)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import ssl
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -46,7 +47,7 @@ class Kafka:
     def __init__(self, url: str) -> None:
         self._options = options_of(url)
         self._producer: AIOKafkaProducer | None = None
-        self._under_way: set[asyncio.Future[Any]] = set()
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def open(self) -> None:
         # The library wants a running loop for making one.
@@ -69,9 +70,10 @@ class Kafka:
         topic, key = where["topic"], where.get("key")
         headers = [(name, value.encode()) for name, value in {ID: message.id, **message.headers}.items()]
         try:
-            sent = await self._producer.send(
-                topic, message.body, key=None if key is None else key.encode(), headers=headers
-            )
+            async with self._turns[topic]:  # while a batch is full, others would overtake those who wait for the next
+                sent = await self._producer.send(
+                    topic, message.body, key=None if key is None else key.encode(), headers=headers
+                )
             await self._acknowledged(sent)
         except UnknownTopicOrPartitionError as error:
             if not await self._is_there():
@@ -91,23 +93,19 @@ class Kafka:
     async def close(self) -> None:
         if self._producer is None:
             return
-        if self._under_way:  # for which it would wait for ever
+        try:  # in this order, for by itself it would go on trying for ever
+            await self._producer._sender.close()
             self._producer._message_accumulator.fail_all(ProducerClosed())
-        try:
             await self._producer.stop()
         finally:
             await self._producer.client.close()
 
     async def _acknowledged(self, sent: "asyncio.Future[Any]") -> None:
         """The producer goes on trying for ever. Where no broker answers, that is no use to anybody."""
-        self._under_way.add(sent)
-        try:
-            while not (await asyncio.wait([sent], timeout=LOOK))[0]:
-                if not await self._is_there():
-                    raise Down("Kafka: no broker answers")
-            sent.result()
-        finally:
-            self._under_way.discard(sent)
+        while not (await asyncio.wait([sent], timeout=LOOK))[0]:
+            if not await self._is_there():
+                raise Down("Kafka: no broker answers")
+        sent.result()
 
     async def _is_there(self) -> bool:
         assert self._producer is not None
