@@ -26,6 +26,7 @@ WORKLOADS = {
     "import_users": "users",
     "morning": "users",
     "webhooks": "webhooks",
+    "timers": "timers",
     "quiet": "tenants",
 }
 """Each with the module that it stands in; only that one is imported."""

@@ -19,6 +19,7 @@ WORKLOADS = (
     "users",
     "webhooks",
     "tenants",
+    "timers",
 )
 
 
@@ -46,6 +47,7 @@ class Sizes:
     birthdays: int = 40_000  # on the busiest morning
     minute: int = 60  # seconds over which they are spread
     webhooks: int = 20_000
+    commands: int = 10_000  # for timers, over a broker
     flood: int = 200_000  # due events of one tenant
     quiet: int = 10  # events a second of another
     repeat: int = 3
@@ -71,6 +73,7 @@ QUICK = Sizes(
     birthdays=2000,
     minute=10,
     webhooks=2000,
+    commands=2000,
     flood=50_000,
     repeat=1,
     thorough=False,
@@ -197,6 +200,11 @@ def _webhooks(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
         yield Case("webhooks", name, (sizes.webhooks,), store)
 
 
+def _timers(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
+    for name, store in (("duly", "PostgreSQL"), ("duly_sqlite", "SQLite")):
+        yield Case("timers", name, (sizes.commands,), store)
+
+
 def _tenants(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
     for name, store in (("duly", ""), ("duly_sqlite", ", SQLite")):
         for flood, beside in ((0, "alone"), (sizes.flood, f"beside {sizes.flood:,} due events of another tenant")):
@@ -216,6 +224,7 @@ _PLANS = {
     "users": _users,
     "webhooks": _webhooks,
     "tenants": _tenants,
+    "timers": _timers,
 }
 
 

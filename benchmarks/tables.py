@@ -32,6 +32,7 @@ def tables(results: Results) -> list[Table]:
         _morning,
         _webhooks,
         _quiet,
+        _timers,
         _targets,
     )
     made = [make(results) for make in (_insert, _drain, _lateness, _idle, *own)]
@@ -139,6 +140,20 @@ def _webhooks(results: Results) -> Table:
         "of the bare loop": lambda row: f"{row.median('bare_percent'):.0f} %",
     }
     return _table(results, "webhooks", "Webhooks to a receiver on the same machine", columns, label_first=True)
+
+
+def _timers(results: Results) -> Table:
+    columns = {
+        "commands/s": _plain("commands_per_second", 0),
+        "service CPU µs each": _plain("command_us"),
+        "bare consumer/s": _plain("bare_commands_per_second", 0),
+        "of it": lambda row: f"{row.median('commands_percent'):.0f} %",
+        "events/s": _rate,
+        "service CPU µs each ": _plain("event_us"),
+        "bare publisher/s": _plain("bare_events_per_second", 0),
+        "of that": lambda row: f"{row.median('events_percent'):.0f} %",
+    }
+    return _table(results, "timers", "The timer service on NATS JetStream", columns, label_first=True)
 
 
 def _import_users(results: Results) -> Table:

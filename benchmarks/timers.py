@@ -1,0 +1,121 @@
+"""The timer service on NATS JetStream: commands absorbed and events published, beside what the client library does
+alone with such messages on the same server."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import nats
+import psutil
+from nats.js import JetStreamContext
+from nats.js.api import AckPolicy, ConsumerConfig, StreamConfig
+
+from benchmarks.crew import Broken
+from benchmarks.peers import Peer
+from benchmarks.usage import Usage
+from benchmarks.workloads import PATIENCE, Figures
+from duly.core.timer_messages import SCHEDULE
+from duly.edges.timer_service import TimerService, TimerSettings
+from tests.brokers import NatsServer
+
+WINDOW = 100
+"""Messages that wait for their acknowledgement at once, for both: what a worker has under way by default."""
+
+BATCH = 1000
+
+Done = Callable[[], Awaitable[bool]]
+
+
+def timers(_peer: Peer, url: str, many: int) -> Figures:
+    """So many commands that wait in the stream, from the start of the service until the last is acknowledged; and as
+    many events, from the instant at which all of them are due until the last is in the stream."""
+    with NatsServer() as server:
+        return asyncio.run(_timers(server.url, url, many))
+
+
+async def _timers(broker: str, url: str, many: int) -> Figures:
+    connection = await nats.connect(broker)
+    stream = connection.jetstream()
+    try:
+        bare_in, bare_out = await _bare(stream, many)
+        due = datetime.now(UTC) + timedelta(seconds=15 + many / 1000)
+        service = TimerService(TimerSettings(database_url=url, broker_url=broker, batch_size=BATCH))
+        await service._broker.commands.prepare()
+        await _publish(stream, "timer.commands", [_command(number, due) for number in range(many)])
+        with Usage([psutil.Process()], url) as taking:
+            start = time.perf_counter()
+            running = asyncio.create_task(service.run(signals=False))
+            absorbed = await _seconds_until(start, lambda: _all_taken(stream))
+        left = (due - datetime.now(UTC)).total_seconds()
+        if left < 0:
+            raise Broken(f"{many:,} commands took longer than there was time for")
+        await asyncio.sleep(left)
+        with Usage([psutil.Process()], url) as firing:
+            published = await _seconds_until(time.perf_counter(), lambda: _has(stream, "TIMER_EVENTS", many))
+        service.stop()
+        await running
+    finally:
+        await connection.close()
+    return {
+        "events_per_second": many / published,
+        "bare_events_per_second": many / bare_out,
+        "events_percent": 100 * bare_out / published,
+        "event_us": 1e6 * firing.workers / many,
+        "commands_per_second": many / absorbed,
+        "bare_commands_per_second": many / bare_in,
+        "commands_percent": 100 * bare_in / absorbed,
+        "command_us": 1e6 * taking.workers / many,
+    }
+
+
+async def _bare(stream: JetStreamContext, many: int) -> tuple[float, float]:
+    """Seconds for taking and acknowledging as many commands, and for publishing as many events."""
+    due = datetime.now(UTC)
+    await stream.add_stream(StreamConfig(name="BARE", subjects=["bare"], duplicate_window=120))
+    start = time.perf_counter()
+    await _publish(stream, "bare", [_command(number, due) for number in range(many)])
+    published = time.perf_counter() - start
+    config = ConsumerConfig(ack_policy=AckPolicy.EXPLICIT, max_ack_pending=100_000)
+    consumer = await stream.pull_subscribe("bare", durable="bare", config=config)
+    taken, start = 0, time.perf_counter()
+    while taken < many:
+        for message in await consumer.fetch(min(BATCH, many - taken), timeout=PATIENCE):
+            await message.ack()
+            taken += 1
+    return time.perf_counter() - start, published
+
+
+async def _publish(stream: JetStreamContext, subject: str, messages: list[bytes]) -> None:
+    """With so many under way at once, each under an id of its own."""
+    left = iter(enumerate(messages))
+
+    async def one_after_another() -> None:
+        for number, message in left:
+            headers = {"Nats-Msg-Id": f"{subject}-{number}"}
+            await (await stream.publish_async(subject, message, headers=headers))
+
+    await asyncio.gather(*(one_after_another() for _ in range(WINDOW)))
+
+
+def _command(number: int, due: datetime) -> bytes:
+    payload = {"tenantId": "shop", "serviceCallId": f"call-{number}", "dueAt": due.isoformat()}
+    command = {"id": f"c-{number}", "type": SCHEDULE, "tenantId": "shop", "timestampMs": 0, "payload": payload}
+    return msgspec.json.encode(command)
+
+
+async def _seconds_until(start: float, done: Done) -> float:
+    while not await done():
+        if time.perf_counter() - start > PATIENCE:
+            raise Broken("the timer service is not done in time")
+        await asyncio.sleep(0.02)
+    return time.perf_counter() - start
+
+
+async def _all_taken(stream: JetStreamContext) -> bool:
+    return await _has(stream, "TIMER_COMMANDS", 0)  # what is acknowledged leaves the stream
+
+
+async def _has(stream: JetStreamContext, name: str, many: int) -> bool:
+    return (await stream.stream_info(name)).state.messages == many
