@@ -126,9 +126,11 @@ def test_the_table_of_log_lines_has_what_should_be_watched() -> None:
     )
     source = Path(duly.__file__).parent
     code = "".join(
-        path.read_text(encoding="utf-8") for path in (source / "observers/logs.py", source / "flow/settle.py")
+        (source / path).read_text(encoding="utf-8")
+        for path in ("observers/logs.py", "flow/settle.py", "edges/timer_service.py")
     )
-    made = set(re.findall(r"\"((?:event|schedule|target|handler|store|worker|settle)\.\w+)[\" ]", code))
+    kinds = "event|schedule|target|channel|commands?|intake|handler|store|worker|settle"
+    made = set(re.findall(rf"\"((?:{kinds})\.\w+)[\" ]", code)) - {"timer.commands"}
     assert made - {"event.completed"} == documented
 
 
