@@ -24,6 +24,7 @@ from duly.flow.directory import RecentDirectory
 from duly.flow.outage import Outage
 from duly.flow.put_schedule import ScheduleDraft, checked
 from duly.flow.put_users import Calendars
+from duly.flow.reach import tell_what_is_not_served
 from duly.flow.schedule import add_timers, put_timer
 from duly.flow.schedules import Schedules
 from duly.flow.targets import Targets
@@ -31,7 +32,7 @@ from duly.flow.users import Users
 from duly.flow.worker import Options, Worker
 from duly.observers.logs import observe_with_logs
 from duly.ports import Added, Channel, Clock, Route, Transaction
-from duly.signals import ChannelNotServed, Created, Observer, PassEnded, Signals
+from duly.signals import Created, Observer, PassEnded, Signals
 from duly.stores.sqlite.store import SqliteStore
 from duly.stores.statements import Statements
 
@@ -191,7 +192,8 @@ class Duly:
                 if await self._open_patiently(worker, declared=lanes is None):
                     try:
                         if lanes is None:
-                            await self._tell_what_is_not_served()
+                            advice = {channel.name: channel.advice for channel in self.absent()}
+                            await tell_what_is_not_served(self.store, advice, self._signals)
                         await worker.run()
                     finally:
                         await self.__aexit__()
@@ -213,19 +215,6 @@ class Duly:
             else:
                 outage.over()
                 return True
-
-    async def _tell_what_is_not_served(self) -> None:
-        """Where events wait for it, and this may be the only worker."""
-        absent = self.absent()
-        with contextlib.suppress(StoreUnavailable):
-            if absent and await self._waits_for([channel.name for channel in absent]):
-                for channel in absent:
-                    if await self._waits_for([channel.name]):
-                        self._signals.emit(ChannelNotServed(channel.name, channel.advice))
-
-    async def _waits_for(self, lanes: list[str]) -> bool:
-        horizon, _ = await self.store.horizon(lanes)
-        return any(span is not None for span in horizon)
 
     @contextlib.contextmanager
     def _stopped_by_signals(self, loop: asyncio.AbstractEventLoop | None) -> Iterator[None]:

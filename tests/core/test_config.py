@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from duly import Duly, Misuse
-from duly.config import Settings, read_settings
+from duly.config import Settings, read_settings, without_login
 from duly.errors import BadSetting
 
 BAD = [
@@ -33,6 +33,21 @@ BAD = [
     ("DULY_WEBHOOK_ALLOW", "10.0.0.0/8;fd00::/8", "networks such as"),
     ("DULY_DATABASE_URL", "duly.db", "sqlite:///path/to/file.db or postgresql://"),
     ("DULY_DATABASE_URL", "mysql://localhost/duly", "sqlite:///path/to/file.db or postgresql://"),
+    ("DULY_NATS_URL", "localhost:4222", "nats://host:4222"),
+    ("DULY_NATS_URL", "http://localhost:4222", "nats://host:4222"),
+    ("DULY_NATS_URL", "nats://one:4222,two:4222", "or several of them with commas between"),
+    ("DULY_NATS_URL", "nats://one:port", "nats://host:4222"),
+    ("DULY_NATS_URL", "nats://", "nats://host:4222"),
+    ("DULY_REDIS_URL", "localhost", "redis://host:6379/0"),
+    ("DULY_REDIS_URL", "redis://:70000", "redis://host:6379/0"),
+    ("DULY_REDIS_URL", "redis://one:6379\n", "redis://host:6379/0"),
+    ("DULY_RABBITMQ_URL", "rabbitmq://localhost", "amqp://user:password@host:5672/vhost"),
+    ("DULY_RABBITMQ_URL", "amqp:///vhost", "amqp://user:password@host:5672/vhost"),
+    ("DULY_KAFKA_URL", "localhost:9092", "kafka://host:9092,host:9092"),
+    ("DULY_KAFKA_URL", "kafka://one:9092,", "kafka://host:9092,host:9092"),
+    ("DULY_KAFKA_URL", "kafka://one:9092,two:x", "kafka://host:9092,host:9092"),
+    ("DULY_CELERY_URL", "localhost", "what Celery calls its broker_url"),
+    ("DULY_CELERY_URL", "memory://", "what Celery calls its broker_url"),
 ]
 
 
@@ -131,3 +146,57 @@ def test_the_environment_of_the_process_is_read(monkeypatch: pytest.MonkeyPatch)
 def test_an_unknown_option_is_refused_with_the_known_ones() -> None:
     with pytest.raises(Misuse, match=r"no option 'leese'; known: .*lease"):
         Duly("sqlite://", leese="1m")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("DULY_NATS_URL", "nats://localhost:4222"),
+        ("DULY_NATS_URL", "tls://ada:secret@one,nats://token@two:4223"),
+        ("DULY_REDIS_URL", "redis://localhost"),
+        ("DULY_REDIS_URL", "rediss://ada:secret@[::1]:6380/2?ssl_cert_reqs=none"),
+        ("DULY_REDIS_URL", "unix:///run/redis.sock?db=1"),
+        ("DULY_RABBITMQ_URL", "amqps://ada:secret@one:5671/shop?heartbeat=5"),
+        ("DULY_KAFKA_URL", "kafka://one:9092"),
+        ("DULY_KAFKA_URL", "kafka+ssl://ada:secret@one:9092,two:9092?mechanism=SCRAM-SHA-512"),
+        ("DULY_CELERY_URL", "amqp://ada:secret@one//"),
+        ("DULY_CELERY_URL", "redis+socket:///run/redis.sock"),
+        ("DULY_CELERY_URL", "sqs://"),
+        ("DULY_CELERY_URL", "amqp://one;amqp://two"),
+    ],
+)
+def test_the_url_of_a_broker_is_kept_as_it_is(variable: str, value: str) -> None:
+    settings = read_settings({variable: value})
+    assert getattr(settings, variable.removeprefix("DULY_").lower()) == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "nats//ada:top5ecret@localhost",
+        "redis://:top5ecret@",
+        "http://:top5ecret@localhost",
+        "http://top5ecret@localhost",
+        "ada:top5ecret@localhost:5672",
+        "http://ada:top@5ecret@localhost top5ecret@x",
+        "http://localhost?password=top5ecret&x=1",
+        "nats://one,http://ada:top5ecret@two",
+        "http://ada:top/5ecret#@localhost/top5ecret@",
+    ],
+)
+@pytest.mark.parametrize("broker", ["nats", "redis", "rabbitmq", "kafka", "celery"])
+def test_the_password_of_a_broker_is_never_shown(broker: str, value: str) -> None:
+    refused = ""
+    try:
+        read_settings({f"DULY_{broker.upper()}_URL": value})
+    except BadSetting as error:
+        refused = str(error)
+    assert bool(refused) or broker == "celery", "which takes what others would not"
+    assert "5ecret" not in refused
+
+
+def test_a_text_is_shown_without_the_logins_in_it() -> None:
+    text = "cannot reach nats://token@one:4222,nats://ada:se@cret@two:4222 after 3 tries"
+    assert without_login(text) == "cannot reach nats://***@one:4222,nats://***@two:4222 after 3 tries"
+    assert without_login("nothing to hide") == "nothing to hide"
+    assert without_login("redis://one/0?password=x&db=1") == "redis://one/0?password=***&db=1"

@@ -35,8 +35,9 @@ class Absent:
 
     def __init__(self, name: str, url: str | None) -> None:
         self.name = name
-        self.lacks = f"{name}_url" if url is None else ENGINES[name].library
-        self.advice = f"set DULY_{name.upper()}_URL" if url is None else f"pip install 'duly[{name}]'"
+        variable = f"DULY_{name.upper()}_URL"
+        self.lack = f"{variable} is not set" if url is None else f"{ENGINES[name].library} is not installed"
+        self.advice = f"set {variable}" if url is None else f"pip install 'duly[{name}]'"
 
     async def deliver(self, event: Event) -> Outcome:
         return Unreachable(f"this worker cannot reach {ENGINES[self.name].title}: {self.advice}")

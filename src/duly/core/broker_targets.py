@@ -162,10 +162,14 @@ def _more_problems(path: str, name: str, written: Any, words: Words) -> Iterator
             yield Problem(path, f"expected a whole number from 1 to {MOST_KEPT:,}, not {written!r:.50}")
     else:
         yield from header_problems(path, written)
-        for own in (
-            str(one) for one in (written if isinstance(written, dict) else ()) if str(one).lower() in words.own
-        ):
-            yield Problem(f"{path}.{own:.50}", "is said by every message, and cannot be given")
+        yield from _own_header_problems(path, written if isinstance(written, dict) else {}, words)
+
+
+def _own_header_problems(path: str, headers: Mapping[Any, Any], words: Words) -> Iterator[Problem]:
+    for name in (str(name) for name in headers if str(name).lower() in words.own):
+        yield Problem(f"{path}.{name:.50}", "is said by every message, and cannot be given")
+    if sum(len(str(name)) + len(str(value)) for name, value in headers.items()) > MOST_IN_HEADERS:
+        yield Problem(path, f"have more than {MOST_IN_HEADERS:,} characters in all")
 
 
 def _word_problems(path: str, written: Any, pattern: str, expected: str) -> Iterator[Problem]:

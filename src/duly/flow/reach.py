@@ -1,12 +1,14 @@
 """Which channels can be reached now. What a broker that is down could not take anyway is not claimed, and waits in its
 place."""
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 
-from duly.ports import Reachable
-from duly.signals import ChannelDown, ChannelUp, Signals
+from duly.errors import StoreUnavailable
+from duly.ports import Reachable, Statements
+from duly.signals import ChannelDown, ChannelNotServed, ChannelUp, Signals
 
 
 class Reach:
@@ -39,3 +41,17 @@ class Reach:
                 self._signals.emit(ChannelUp(name, timedelta(seconds=after)))
         if before != set(self._since):
             self._changed()
+
+
+async def tell_what_is_not_served(store: Statements, advice: Mapping[str, str], signals: Signals) -> None:
+    """Of these channels, those that events wait for: this may be the only worker."""
+    with contextlib.suppress(StoreUnavailable):  # others tell of that
+        if advice and await _waits_for(store, *advice):
+            for name in advice:
+                if await _waits_for(store, name):
+                    signals.emit(ChannelNotServed(name, advice[name]))
+
+
+async def _waits_for(store: Statements, *lanes: str) -> bool:
+    horizon, _ = await store.horizon(lanes)
+    return any(span is not None for span in horizon)

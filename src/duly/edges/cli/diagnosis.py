@@ -13,7 +13,7 @@ from duly.edges.cli.finding import FAIL, OK, WARN, Finding
 from duly.edges.cli.invocation import Invocation, require_file
 from duly.edges.cli.output import brief, counted, utc, without_password
 from duly.edges.cli.serving import SENT, handlers_of
-from duly.edges.cli.target_diagnosis import targets, webhooks
+from duly.edges.cli.target_diagnosis import engines, targets, webhooks
 from duly.errors import DulyError, Misuse, StoreUnavailable
 from duly.flow.admin import MOST
 from duly.stores.migrations import migrations, pending
@@ -148,6 +148,8 @@ async def _events(duly: Duly, served: set[str]) -> AsyncIterator[Finding]:
     now, overview = await duly.store.now(), await duly.store.overview()
     waiting = [row for row in overview if row[1] in (Status.PENDING, Status.PROCESSING)]
     for finding in webhooks(duly, waiting):
+        yield finding
+    async for finding in engines(duly, waiting):
         yield finding
     handled = [row for row in waiting if row[0] not in SENT]
     for lane, _, count, oldest in handled:

@@ -1,15 +1,18 @@
 """The checks of ``duly doctor`` about what is sent elsewhere."""
 
 import shlex
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from datetime import datetime
 from importlib.metadata import version
 
+from duly.channels.brokers import Brokered, Down
+from duly.channels.engines import ENGINES, make_channel
+from duly.config import without_login
 from duly.core.stored_targets import Known, Target
 from duly.core.targets import WEBHOOK
 from duly.edges.cli.finding import FAIL, OK, WARN, Finding
 from duly.edges.cli.output import brief, counted
-from duly.edges.cli.serving import INSTALL, SENT
+from duly.edges.cli.serving import INSTALL, REQUESTS
 from duly.edges.cli.target_pages import all_parked, all_targets
 from duly.edges.cli.target_views import named, state, why
 from duly.errors import Misuse
@@ -24,7 +27,7 @@ Waiting = tuple[str, str, int, datetime]
 
 def webhooks(duly: Duly, waiting: Sequence[Waiting]) -> Iterator[Finding]:
     """Whether this host could send them."""
-    many = {lane: sum(row[2] for row in waiting if row[0] == lane) for lane in SENT}
+    many = _counted(waiting, REQUESTS)
     if WEBHOOK not in duly.routes():
         if any(many.values()):
             found = f"{counted(sum(many.values()), 'event')} to be sent, and aiohttp is not installed here"
@@ -35,6 +38,40 @@ def webhooks(duly: Duly, waiting: Sequence[Waiting]) -> Iterator[Finding]:
         yield Finding(WARN, "webhooks", found, "set DULY_SECRET_KEY where workers run")
     else:
         yield Finding(OK, "webhooks", f"aiohttp {version('aiohttp')}")
+
+
+async def engines(duly: Duly, waiting: Sequence[Waiting]) -> AsyncIterator[Finding]:
+    """Whether the brokers and task queues can be reached from here, and whether they have to be."""
+    many = _counted(waiting, ENGINES)
+    absent = {channel.name: channel for channel in duly.absent()}
+    for name, engine in ENGINES.items():
+        url = getattr(duly.settings, f"{name}_url")
+        if name not in absent:
+            yield await _reached(name, url)
+        elif many[name] or url is not None:
+            held = f"{counted(many[name], 'event')} to be sent, and " if many[name] else ""
+            yield Finding(
+                WARN, engine.title, f"{held}{absent[name].lack} here", f"{absent[name].advice} where workers run"
+            )
+
+
+async def _reached(name: str, url: str) -> Finding:
+    channel = make_channel(name, url)
+    assert isinstance(channel, Brokered)
+    place = without_login(url).replace("***@", "").partition("?")[0]
+    try:
+        await channel.prepare()
+    except Down as error:
+        return Finding(
+            FAIL, ENGINES[name].title, f"{place}: {error}", "start it, or repair the URL; events wait for it"
+        )
+    finally:
+        await channel.close()
+    return Finding(OK, ENGINES[name].title, place)
+
+
+def _counted(waiting: Sequence[Waiting], lanes: Iterable[str]) -> dict[str, int]:
+    return {lane: sum(row[2] for row in waiting if row[0] == lane) for lane in lanes}
 
 
 async def targets(duly: Duly) -> AsyncIterator[Finding]:

@@ -1,10 +1,11 @@
-"""Where events go, as it is said on the command line: ``--webhook URL`` or ``--target NAME``."""
+"""Where events go, as the command line says it: ``--webhook URL``, ``--to nats:orders.due`` or ``--target NAME``."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from duly.core.broker_targets import WORDS
 from duly.core.targets import HTTP, WEBHOOK, http, webhook
 from duly.edges.cli.output import note
 from duly.errors import Misuse, NotFound
@@ -17,8 +18,14 @@ class Whither:
     """Where it goes, if not to a Python handler."""
 
     webhook: Annotated[str | None, Parameter(help="Send it there as a signed webhook", metavar="URL")] = None
+    to: Annotated[
+        str | None,
+        Parameter(
+            help=f"Send it to a broker or task queue: {', '.join(WORDS)}, as in nats:orders.due", metavar="WHERE"
+        ),
+    ] = None
     format: Annotated[
-        str | None, Parameter(help="With --webhook: standard (unless told) or cloudevents", metavar="WHICH")
+        str | None, Parameter(help="With --webhook or --to: standard (unless told) or cloudevents", metavar="WHICH")
     ] = None
     target: Annotated[
         str | None, Parameter(help="Send it to this target; `duly targets list` shows them", metavar="NAME")
@@ -26,16 +33,29 @@ class Whither:
 
     async def spec(self, duly: Duly, tenant: str) -> dict[str, Any] | None:
         """What the event says of it; None for a handler."""
-        if self.webhook is not None and self.target is not None:
-            raise Misuse("--webhook and --target are two places: give one")
-        if self.format is not None and self.webhook is None:
-            raise Misuse("--format goes with --webhook; a target has its own")
+        places = {"--webhook": self.webhook, "--to": self.to, "--target": self.target}
+        given = [option for option, place in places.items() if place is not None]
+        if len(given) > 1:
+            raise Misuse(f"{' and '.join(given)} are {'two' if len(given) == 2 else 'three'} places: give one")
+        if self.format is not None and given not in (["--webhook"], ["--to"]):
+            raise Misuse("--format goes with --webhook or --to; a target has its own")
         if self.webhook is not None:
             return webhook(self.webhook, format=self.format)
+        if self.to is not None:
+            return _broker(self.to, self.format)
         return None if self.target is None else await _stored(duly, self.target, tenant)
 
 
 HERE = Whither()
+
+
+def _broker(written: str, format: str | None) -> dict[str, Any]:
+    channel, colon, place = written.partition(":")
+    if channel not in WORDS or not colon:
+        raise Misuse(
+            f"--to {written!r:.50} names no place: expected such as nats:orders.due; known: {', '.join(WORDS)}"
+        )
+    return {channel: place if format is None else {WORDS[channel].where: place, "format": format}}
 
 
 async def _stored(duly: Duly, name: str, tenant: str) -> dict[str, Any]:
