@@ -14,7 +14,7 @@ from nats.errors import ConnectionClosedError, Error
 from nats.js.api import AckPolicy, ConsumerConfig, StreamInfo
 
 from duly.channels.brokers import Down, Link, Message, NotNow, Refused
-from duly.channels.nats import STATUS, Nats
+from duly.channels.nats import LOST, STATUS, Nats
 from duly.channels.nats_streams import (
     COMMANDS,
     FOR_COMMANDS,
@@ -35,6 +35,9 @@ vanishes. To store what was stored already changes nothing, so this need not be 
 
 ASKED_FOR = timedelta(seconds=30)
 """How long one request for commands is good."""
+
+RELEASED_WITHIN = 2.0
+"""Seconds that the server has for sending no more."""
 
 MOST_PENDING = 100_000
 """Commands that were delivered and not acknowledged, by all services together."""
@@ -111,6 +114,8 @@ class NatsCommands:
             messages = await puller.take(most, within)
         except (Error, Down) as error:
             self._puller = None
+            if puller.client.connection.is_closed:
+                puller.client.give_up(LOST)
             await puller.close()
             raise Down(str(error)) from error
         self._link.worked()
@@ -201,8 +206,9 @@ class Puller:
         if self._released:
             return
         self._released = True
-        with contextlib.suppress(Error):
-            await self._subscription.unsubscribe()
+        with contextlib.suppress(Error, TimeoutError):
+            async with asyncio.timeout(RELEASED_WITHIN):
+                await self._subscription.drain()  # also of what is on its way here
             while self._arrived:
                 await self._arrived.popleft().nak()
         self._news.set()
