@@ -11,6 +11,7 @@ import pytest
 from tests.docs.blocks import ROOT, Block, all_blocks, blocks_of
 
 POSTGRES = "postgresql://postgres@localhost/app"  # how the pages write it; a real one takes its place here
+NATS = "nats://localhost:4222"
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -22,6 +23,8 @@ def test_the_example_runs_and_prints_what_the_page_says(
     code = block.text
     if POSTGRES in code:
         code = code.replace(POSTGRES, request.getfixturevalue("own_postgres_url"))
+    if NATS in code:
+        code = code.replace(NATS, request.getfixturevalue("timer_service_url"))
     # By the real clock, a machine that stands still for a second merges the beats of that second, as it should.
     tries = 3 if ".run()" in code else 1
     for number in range(tries):

@@ -127,10 +127,10 @@ def test_the_table_of_log_lines_has_what_should_be_watched() -> None:
     source = Path(duly.__file__).parent
     code = "".join(
         (source / path).read_text(encoding="utf-8")
-        for path in ("observers/logs.py", "flow/settle.py", "edges/timer_service.py")
+        for path in ("observers/logs.py", "flow/settle.py", "channels/nats_streams.py", "edges/timer_service.py")
     )
-    kinds = "event|schedule|target|channel|commands?|intake|handler|store|worker|settle"
-    made = set(re.findall(rf"\"((?:{kinds})\.\w+)[\" ]", code)) - {"timer.commands"}
+    subjects = "channel|commands?|event|handler|intake|schedule|settle|store|stream|target|worker"
+    made = set(re.findall(rf"\"((?:{subjects})\.\w+)[\" ]", code)) - {"timer.commands", "timer.events"}
     assert made - {"event.completed"} == documented
 
 
