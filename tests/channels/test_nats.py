@@ -80,7 +80,7 @@ async def test_what_is_larger_than_the_stream_takes_is_refused(client: Nats) -> 
 async def test_what_is_larger_than_the_server_takes_is_refused_and_others_are_not_cut_off(
     client: Nats, body: int, header: int
 ) -> None:
-    with pytest.raises(Refused, match="and this server takes 4,096"):
+    with pytest.raises(Refused, match="than what the server takes"):
         await publish(client, body=b"x" * body, Note="x" * header)
     await publish(client)
     assert await messages(client) == 1
@@ -154,7 +154,7 @@ async def test_a_connection_whose_end_the_library_keeps_to_itself_is_found_lost(
 async def test_who_is_not_let_in_is_told_to_check_the_credentials(credentials: tuple[str, ...]) -> None:
     with NatsServer(more="authorization { user: ada, password: right }") as server:
         client = opened(server, *credentials)
-        with pytest.raises(Misuse, match="check the credentials in its URL"):
+        with pytest.raises(Misuse, match="refuses the credentials in its URL"):
             await client.__aenter__()
 
 

@@ -199,7 +199,7 @@ def test_with_wrong_credentials_it_ends_with_advice(spawn: Spawn, url: str) -> N
         wrong = server.url.replace("://", "://ada:byron@")
         service = spawn("timer-service", "--db", url, TIMER_BROKER_URL=wrong)
         assert service.wait() == 2
-    assert "check the credentials in its URL" in service.output
+    assert "refuses the credentials in its URL" in service.output
     assert "byron" not in service.output
     assert "Traceback" not in service.output
 

@@ -134,7 +134,7 @@ async def test_wrong_credentials_end_the_service_with_advice(url: str) -> None:
     with NatsServer(more=PASSWORD) as server:
         error = await end_of(url, server.url.replace("://", "://ada:byron@"))
     assert isinstance(error, Misuse)
-    assert "check the credentials in its URL" in str(error)
+    assert "refuses the credentials in its URL" in str(error)
     assert "byron" not in str(error)
 
 
@@ -145,7 +145,7 @@ async def test_credentials_that_turn_out_wrong_when_the_server_comes_end_it_too(
         running = asyncio.create_task(service.run(signals=False))
         await asyncio.sleep(0.5)
         await asyncio.to_thread(server.start)
-        with pytest.raises(Misuse, match="check the credentials"):
+        with pytest.raises(Misuse, match="refuses the credentials"):
             await asyncio.wait_for(running, 30)
 
 

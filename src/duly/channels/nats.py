@@ -73,7 +73,7 @@ class Nats:
         except Exception as error:
             reason = self.said if isinstance(error, NoServersError) and self.said else error
             if any(word in str(reason).lower() for word in UNWELCOME):
-                raise Misuse(f"NATS does not let us in, check the credentials in its URL: {reason}") from error
+                raise Misuse(f"NATS refuses the credentials in its URL: {reason}") from error
             raise reason from None
         self.stream = self.connection.jetstream(timeout=ANSWERED_WITHIN)
         self._inbox = self.connection.new_inbox()
@@ -120,7 +120,7 @@ class Nats:
         most = self.connection.max_payload
         size = len(message.body) + sum(len(name) + len(value.encode()) + 4 for name, value in headers.items()) + 12
         if size > most:
-            raise Refused(f"has {size:,} bytes with its headers, and this server takes {most:,}")
+            raise Refused(f"is larger than what the server takes ({most:,} bytes)")
 
     async def ping(self) -> None:
         await self.connection.flush()
