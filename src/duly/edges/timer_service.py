@@ -164,6 +164,8 @@ class TimerService:
                 task.cancel()
             ends = await asyncio.gather(taking, firing, return_exceptions=True)
             await self._broker.commands.close()
+            if (close := getattr(self._broker.channel, "close", None)) is not None:
+                await close()  # it is open before the database is, and that may never be
         for end in ends:
             if isinstance(end, Exception):
                 raise end
