@@ -10,8 +10,9 @@ from duly.channels import brokers, celery
 from duly.signals import ChannelDown, ChannelUp, Claimed, Completed, DeadLettered, GivenBack, Retried
 from duly.testing import ManualClock
 from tests.api.sending import acts, one_due
+from tests.brokers import KafkaInside
 from tests.channels.hearing import Heard, working
-from tests.channels.stations import Station
+from tests.channels.stations import KafkaStation, Station
 from tests.conftest import OpenDuly
 from tests.make import SECOND
 
@@ -122,6 +123,26 @@ async def test_a_broker_that_stands_still_is_as_good_as_down(
     assert not heard.of(Retried, DeadLettered)
     assert len(heard.of(ChannelDown)) == len(heard.of(ChannelUp)) == 1
     assert {message.id for message in await doomed.received(place)} == {first.id, *ids}
+
+
+async def test_events_for_a_cluster_that_vanishes_wait(open_app: OpenDuly, clock: ManualClock) -> None:
+    """The library would go on trying, and say nothing."""
+    with KafkaInside() as cluster:
+        station = KafkaStation(cluster.url)
+        app, place = await open_app(**station.settings()), await station.new_place()
+        heard = Heard(app)
+        await one_due(app, clock, station.target(place))
+        async with working(app):
+            await heard.until(lambda: len(heard.of(Completed)) == 1)
+            cluster.kill()
+            ids = await one_after_another(app, clock, station, place, 30)
+            await heard.until(lambda: bool(heard.of(ChannelDown)))
+            await heard.until(lambda: not under_way(heard))
+    assert not heard.of(Retried, DeadLettered)
+    assert heard.of(ChannelDown)[0].reason == "Kafka: no broker answers"
+    for id in ids:
+        event = await app.events.get(id)
+        assert (event.status, event.attempts) == (Status.PENDING, 0)
 
 
 async def test_a_message_alone_that_is_not_acknowledged_spends_an_attempt(

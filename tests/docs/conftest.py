@@ -1,3 +1,4 @@
+import asyncio
 import os
 import subprocess
 import sys
@@ -7,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers import NatsServer
+from tests.brokers import NatsServer, RedisServer
 from tests.servers import create_database
+from tests.timers.desk import Desk
+from tests.worker.watching import until
 
 
 @pytest.fixture
@@ -18,18 +21,33 @@ def own_postgres_url(postgres_server: str) -> str:
 
 
 @pytest.fixture
+def own_nats_url() -> Iterator[str]:
+    with NatsServer() as server:
+        yield server.url
+
+
+@pytest.fixture
+def own_redis_url() -> Iterator[str]:
+    with RedisServer() as server:
+        yield server.url
+
+
+@pytest.fixture
 def timer_service_url(tmp_path: Path) -> Iterator[str]:
-    """A NATS server, with a timer service that has started."""
+    """A NATS server, with a timer service that takes commands."""
     with NatsServer() as server:
         service = subprocess.Popen(
             [sys.executable, "-m", "duly", "timer-service"],
             env=os.environ | {"TIMER_BROKER_URL": server.url, "TIMER_DB_PATH": str(tmp_path / "timers.db")},
-            stderr=subprocess.PIPE,
         )
         try:
-            assert service.stderr
-            assert b"worker.started" in service.stderr.readline()
+            asyncio.run(_is_there(server.url))
             yield server.url
         finally:
             service.terminate()
-            service.communicate(timeout=30)
+            service.wait(30)
+
+
+async def _is_there(url: str) -> None:
+    async with Desk(url) as desk:
+        await until(desk.is_consumed, "the timer service takes commands")

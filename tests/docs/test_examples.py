@@ -10,8 +10,12 @@ import pytest
 
 from tests.docs.blocks import ROOT, Block, all_blocks, blocks_of
 
-POSTGRES = "postgresql://postgres@localhost/app"  # how the pages write it; a real one takes its place here
-NATS = "nats://localhost:4222"
+SERVERS = {  # how the pages write them; a real one takes its place here
+    "postgresql://postgres@localhost/app": "own_postgres_url",
+    "nats://localhost:4222": "own_nats_url",
+    "redis://localhost:6379/0": "own_redis_url",
+}
+OF_THE_TIMER_SERVICE = {"nats://localhost:4222": "timer_service_url"}
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -21,10 +25,9 @@ def test_the_example_runs_and_prints_what_the_page_says(
     block: Block, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     code = block.text
-    if POSTGRES in code:
-        code = code.replace(POSTGRES, request.getfixturevalue("own_postgres_url"))
-    if NATS in code:
-        code = code.replace(NATS, request.getfixturevalue("timer_service_url"))
+    for written, fixture in (OF_THE_TIMER_SERVICE if block.page.name == "timer-service.md" else SERVERS).items():
+        if written in code:
+            code = code.replace(written, request.getfixturevalue(fixture))
     # By the real clock, a machine that stands still for a second merges the beats of that second, as it should.
     tries = 3 if ".run()" in code else 1
     for number in range(tries):

@@ -5,6 +5,7 @@ import logging
 import ssl
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -93,15 +94,21 @@ class Kafka:
     async def close(self) -> None:
         if self._producer is None:
             return
-        try:  # in this order, for by itself it would go on trying for ever
+        try:  # by itself it would go on trying for ever
             await self._producer._sender.close()
-            self._producer._message_accumulator.fail_all(ProducerClosed())
+            self._let_go(self._producer._message_accumulator)
             await self._producer.stop()
         finally:
             await self._producer.client.close()
 
+    def _let_go(self, unsent: Any) -> None:
+        for batch in chain(unsent._pending_batches, *unsent._batches.values()):
+            batch._drain_waiter.add_done_callback(_seen)
+        unsent.fail_all(ProducerClosed())
+
     async def _acknowledged(self, sent: "asyncio.Future[Any]") -> None:
         """The producer goes on trying for ever. Where no broker answers, that is no use to anybody."""
+        sent.add_done_callback(_seen)
         while not (await asyncio.wait([sent], timeout=LOOK))[0]:
             if not await self._is_there():
                 raise Down("Kafka: no broker answers")
@@ -110,6 +117,12 @@ class Kafka:
     async def _is_there(self) -> bool:
         assert self._producer is not None
         return bool(await self._producer.client.force_metadata_update())
+
+
+def _seen(sent: "asyncio.Future[Any]") -> None:
+    """There may be nobody left who wants to know what became of it."""
+    if not sent.cancelled():
+        sent.exception()
 
 
 def options_of(url: str) -> dict[str, Any]:

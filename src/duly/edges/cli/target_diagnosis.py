@@ -62,9 +62,8 @@ async def _reached(name: str, url: str) -> Finding:
     try:
         await channel.prepare()
     except Down as error:
-        return Finding(
-            FAIL, ENGINES[name].title, f"{place}: {error}", "start it, or repair the URL; events wait for it"
-        )
+        advice = "start it, or repair the URL; until then, what is due for it waits"
+        return Finding(FAIL, ENGINES[name].title, f"{place}: {error}", advice)
     finally:
         await channel.close()
     return Finding(OK, ENGINES[name].title, place)

@@ -52,9 +52,8 @@ HERE = Whither()
 def _broker(written: str, format: str | None) -> dict[str, Any]:
     channel, colon, place = written.partition(":")
     if channel not in WORDS or not colon:
-        raise Misuse(
-            f"--to {written!r:.50} names no place: expected such as nats:orders.due; known: {', '.join(WORDS)}"
-        )
+        known = ", ".join(WORDS)
+        raise Misuse(f"--to {written!r:.50} names no place: expected one such as nats:orders.due; known: {known}")
     return {channel: place if format is None else {WORDS[channel].where: place, "format": format}}
 
 
