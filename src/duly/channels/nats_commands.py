@@ -208,7 +208,8 @@ class Puller:
         self._released = True
         with contextlib.suppress(Error, TimeoutError):
             async with asyncio.timeout(RELEASED_WITHIN):
-                await self._subscription.drain()  # also of what is on its way here
+                # Also of what is on its way here.
+                await self._subscription.drain()  # type: ignore[no-untyped-call]
             while self._arrived:
                 await self._arrived.popleft().nak()
         self._news.set()

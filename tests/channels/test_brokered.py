@@ -163,7 +163,7 @@ async def test_a_connection_that_does_not_come_about_in_time_is_down(monkeypatch
         (None, Delivered()),
         (Refused("never"), Rejected("never")),
         (NotNow("later"), Failed("later")),
-        (Down("gone"), Unreachable("gone", brokers.AT_ONCE)),
+        (Down("gone"), Unreachable("gone", brokers.AT_ONCE, told=True)),
     ],
 )
 async def test_what_a_client_says_is_an_outcome(raised: Exception | None, outcome: Any) -> None:
