@@ -45,6 +45,7 @@ def test_a_timer_becomes_an_event() -> None:
         "scheduled": None,
         "timezone": None,
         "zone_data": None,
+        "asked": None,
         "held": None,
         "gated": False,
         "rule_json": None,
