@@ -117,8 +117,11 @@ class Server:
             self.kill()
 
     def pause(self) -> None:
-        """Let it stand still: connections stay open, and nobody answers."""
+        """Return when it stands still: connections stay open, and nobody answers."""
+        assert self._process is not None
         self._signal(signal.SIGSTOP)
+        while not _stands_still(self._process.pid):  # its threads stop one after another, and may answer until then
+            time.sleep(0.001)
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
@@ -144,6 +147,18 @@ class Server:
             connection.sendall(first)
             return connection.recv(most)
         return b""
+
+
+def _stands_still(pid: int) -> bool:
+    """So does each of its threads."""
+    try:
+        return all(thread.read_text().rpartition(")")[2].split()[0] in "TZ" for thread in _threads(pid))
+    except (FileNotFoundError, ProcessLookupError):  # a thread has ended meanwhile: look again
+        return False
+
+
+def _threads(pid: int) -> list[Path]:
+    return list(Path(f"/proc/{pid}/task").glob("*/stat"))
 
 
 class NatsServer(Server):
