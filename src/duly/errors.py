@@ -44,6 +44,10 @@ class Conflict(DulyError):
     """The thing exists, but its state does not allow the act."""
 
 
+class Stale(Conflict):
+    """What is to be changed is not as the caller last saw it."""
+
+
 class IllegalTransition(Conflict):
     """A step that the lifecycle does not have."""
 

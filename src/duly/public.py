@@ -25,7 +25,7 @@ from duly.core.specs import (
 from duly.core.stored_targets import Target
 from duly.core.targets import http, webhook
 from duly.core.users import User
-from duly.errors import Conflict, DulyError, Invalid, Misuse, NotFound, StoreError, StoreUnavailable
+from duly.errors import Conflict, DulyError, Invalid, Misuse, NotFound, Stale, StoreError, StoreUnavailable
 from duly.ports import Transaction
 from duly.wiring import Duly
 
@@ -62,6 +62,7 @@ __all__ = [
     "Retry",
     "Rule",
     "Schedule",
+    "Stale",
     "Status",
     "StoreError",
     "StoreUnavailable",

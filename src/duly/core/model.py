@@ -8,6 +8,7 @@ import msgspec
 
 from duly.core.policies import Policies, stored_policies
 from duly.core.retry import DEFAULT, Retry, read_retry
+from duly.core.tags import schedule_tag
 from duly.core.targets import destination_of
 from duly.core.timetable import Timetable, stored_timetable
 from duly.core.zones import to_wall
@@ -282,6 +283,11 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def destination(self) -> str | None:
         return destination_of(self.target)
+
+    @property
+    def tag(self) -> str:
+        """What ``expected=`` takes: another one as soon as anybody has edited it."""
+        return schedule_tag(self)
 
 
 class Entry(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from duly.core.checks import name_problems, target_problems, write_json
+from duly.core.tags import user_tag
 from duly.core.yearly import LEAPS
 from duly.core.zones import to_wall, zone
 from duly.errors import Invalid, Problem
@@ -52,6 +53,11 @@ class User(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def attributes(self) -> dict[str, Any]:
         """Whatever else event types need to know."""
         return {} if self.attributes_json is None else msgspec.json.decode(self.attributes_json)
+
+    @property
+    def tag(self) -> str:
+        """What ``expected=`` takes: another one as soon as anybody has edited the user."""
+        return user_tag(self)
 
 
 REQUIRED = ("first_name", "last_name", "date_of_birth", "timezone")

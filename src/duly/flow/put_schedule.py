@@ -16,8 +16,9 @@ from duly.core.recurrence import DEFAULT_ZONE, Dst, Occurrence, Rule
 from duly.core.retry import DEFAULT, Retry, retry_text
 from duly.core.rules import parse_rule, zone_problems
 from duly.core.succession import PAUSED, kept
+from duly.core.tags import check_tag
 from duly.core.timetable import BEFORE
-from duly.errors import Conflict, Invalid, Problem
+from duly.errors import Conflict, Invalid, Problem, Stale
 from duly.flow.gates import SKIP, let_go, move_head, pause, reshape, resume
 from duly.flow.heads import ENDED, ERROR, Next, plant
 from duly.flow.ids import new_id
@@ -42,6 +43,7 @@ class ScheduleDraft(msgspec.Struct, frozen=True, kw_only=True):
     policies: Mapping[str, Any] = {}
     enabled: bool | None = None  # None: as it is
     origin: str | None = None
+    expected: str | None = None  # the tag of what it replaces; None: whatever is there, or nothing
 
 
 class Asked(NamedTuple):
@@ -50,6 +52,7 @@ class Asked(NamedTuple):
     schedule: Schedule
     rule: Rule
     enabled: bool | None
+    expected: str | None
 
 
 async def put_schedule(
@@ -76,6 +79,9 @@ async def _put(tx: Statements, asked: Asked, by: str) -> Schedule | None:
 
 
 async def _create(tx: Statements, asked: Asked, by: str) -> Schedule | None:
+    if asked.expected is not None:
+        name = asked.schedule.name
+        raise Stale(f"there is no schedule {name!r} any more: read what there is, and put it anew if you still want it")
     now = await tx.now()
     rule = asked.rule.anchored(now)
     schedule = msgspec.structs.replace(asked.schedule, rule_json=write(rule), enabled=asked.enabled is not False)
@@ -92,6 +98,7 @@ async def _replace(tx: Statements, asked: Asked, known: Schedule, by: str) -> Sc
     if not locked or await tx.head_id(known.series) != (head and head.id):
         return None  # deleted, or claimed, meanwhile
     [stored] = locked
+    check_tag(f"schedule {stored.name!r}", stored.tag, asked.expected)
     now = await tx.now()
     old_rule = _readable(stored)
     same = old_rule is not None and asked.rule.same_as(old_rule)
@@ -269,7 +276,7 @@ def checked(draft: ScheduleDraft, channels: Collection[str]) -> Asked:
         retry_json=retry_text(draft.retry),
         origin=draft.origin,
     )
-    return Asked(schedule, rule, draft.enabled)
+    return Asked(schedule, rule, draft.enabled, draft.expected)
 
 
 def _timezone(draft: ScheduleDraft, problems: list[Problem]) -> str:

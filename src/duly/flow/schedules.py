@@ -17,6 +17,7 @@ from duly.core.recurrence import OPEN, Occurrence, Rule, instant_name
 from duly.core.retry import DEFAULT, Retry
 from duly.core.rules import parse_rule, zone_problems
 from duly.core.succession import event_of
+from duly.core.tags import check_tag
 from duly.core.timetable import BEFORE, Timetable
 from duly.errors import Conflict, Invalid, NotFound, Problem
 from duly.flow.gates import ITS_TURN, PASSED, SKIP, let_go, pause, resume, told
@@ -70,6 +71,7 @@ class Schedules:
         target: dict[str, Any] | None = None,
         retry: Retry = DEFAULT,
         enabled: bool | None = None,
+        expected: str | None = None,
         transaction: Any = None,
         by: str = "api",
         **policies: Any,
@@ -78,7 +80,8 @@ class Schedules:
 
         An unchanged rule and zone keep the next event where it is. Policies: ``misfire``, ``overlap``,
         ``max_concurrent``, ``depends_on``, ``start``, ``end``, ``dst``, ``jitter``, ``exclude``, ``mode``. Without
-        *enabled*, a paused schedule stays paused.
+        *enabled*, a paused schedule stays paused. With the tag that is *expected*, Stale unless the schedule still has
+        it.
         """
         draft = ScheduleDraft(
             name=name,
@@ -91,6 +94,7 @@ class Schedules:
             timezone=timezone,
             policies=policies,
             enabled=enabled,
+            expected=expected,
         )
         return await put_schedule(self._store, draft, self._channels, self._transaction_of(transaction), storable(by))
 
@@ -298,9 +302,11 @@ class Schedules:
         except ValueError as error:
             raise Invalid([Problem("rule", str(error))]) from error
 
-    async def delete(self, name: str, *, tenant: str = "default", by: str = "api") -> int:
-        """What is under way ends; all else of it is cancelled. How many that were."""
+    async def delete(self, name: str, *, tenant: str = "default", expected: str | None = None, by: str = "api") -> int:
+        """What is under way ends; all else of it is cancelled. How many that were. Stale unless the schedule has the
+        tag that is *expected*."""
         async with self._locked(name, tenant) as (tx, schedule, _head):
+            check_tag(f"schedule {name!r}", schedule.tag, expected)
             if dependents := await tx.dependents(tenant, name):
                 depend = "depends" if len(dependents) == 1 else "depend"
                 raise Conflict(f"cannot delete schedule {name!r}: {', '.join(dependents[:5])} {depend} on it")

@@ -9,6 +9,7 @@ from duly.core.checks import check_id, check_page, name_problems
 from duly.core.failure import storable
 from duly.core.model import Entry, Event
 from duly.core.specs import OfUser
+from duly.core.tags import check_tag
 from duly.core.users import User
 from duly.errors import Conflict, Invalid, NotFound
 from duly.flow.follow_users import MOST_TRIES
@@ -63,27 +64,43 @@ class Users:
         return await self._store.list_users(tenant, before=before, limit=limit)
 
     async def update(
-        self, id: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api", **changes: Any
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        expected: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+        **changes: Any,
     ) -> User:
         """Change what is given, and leave the rest. What has not started follows: its time, its words, its zone. What
-        is under way or being retried is delivered as it was."""
+        is under way or being retried is delivered as it was. Stale unless the user has the tag that is *expected*."""
         id = check_id(id, A_USERS)
         async with self._within(transaction) as tx:
             _known(await tx.user(id), id, tenant)
+            if expected is not None:
+                await _locked(tx, id, tenant, expected)
             told = (await change_users(tx, {id: changes}, self._how, storable(by))).get(id)
             if isinstance(told, Invalid):
                 raise told
             return _known(await tx.user(id), id, tenant)
 
     async def delete(
-        self, id: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api", reason: str | None = None
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        expected: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+        reason: str | None = None,
     ) -> User:
-        """Remove a user, and cancel what has not begun. What is under way goes on to its end, and nothing follows."""
+        """Remove a user, and cancel what has not begun. What is under way goes on to its end, and nothing follows.
+        Stale unless the user has the tag that is *expected*."""
         id = check_id(id, A_USERS)
         async with self._within(transaction) as tx:
             _known(await tx.user(id), id, tenant)
-            locked = await tx.lock_users([id])
-            user = _known(locked[0] if locked else None, id, tenant)  # or somebody else has just deleted it
+            user = await _locked(tx, id, tenant, expected)
             for _ in range(MOST_TRIES):
                 await tx.cancel_users([id], storable(by), storable(reason or "its user was deleted"))
                 if not await tx.user_head_ids([id]):  # else a claim has planted another one meanwhile
@@ -140,6 +157,13 @@ class Users:
         else:
             async with self._store.begin() as own:
                 yield own
+
+
+async def _locked(tx: Statements, id: str, tenant: str | None, expected: str | None) -> User:
+    locked = await tx.lock_users([id])
+    user = _known(locked[0] if locked else None, id, tenant)  # or somebody else has just deleted it
+    check_tag(f"user {id}", user.tag, expected)
+    return user
 
 
 def _known(user: User | None, wanted: str, tenant: str | None) -> User:
