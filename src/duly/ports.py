@@ -215,6 +215,9 @@ class ScheduleStatements(Protocol):
     async def schedules(self, ids: Sequence[str]) -> list[Schedule]:
         """Schedules by id, locked until the transaction ends."""
 
+    async def schedule_names(self, ids: Collection[str]) -> dict[str, str]:
+        """What schedules are called, by their ids; one that is missing has been deleted."""
+
     async def schedule_named(self, tenant: str, name: str) -> Schedule | None:
         """A schedule by name, not locked."""
 

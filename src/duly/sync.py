@@ -153,6 +153,9 @@ class SyncEvents:
     def find(self, spec: Spec | None = None, **options: Any) -> list[Event]:
         return self._sync.wait_for(self._sync.duly.events.find(spec, **options))
 
+    def schedules_of(self, events: Iterable[Event]) -> dict[str, str]:
+        return self._sync.wait_for(self._sync.duly.events.schedules_of(events))
+
     def history(self, id: str, *, tenant: str | None = None) -> list[Entry]:
         return self._sync.wait_for(self._sync.duly.events.history(id, tenant=tenant))
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from duly import Conflict, DueBetween, Duly, Event, InStatus, Invalid, NotFound, OfType, Retry, Status, WithKey
+from duly import Conflict, DueBetween, Duly, Event, InStatus, Invalid, NotFound, OfType, Retry, Status, WithKey, every
 from duly.errors import IllegalTransition
 from duly.flow.ids import new_id
 from duly.testing import ManualClock
-from tests.make import DAY, HOUR, LANE, LEASE, MINUTE, START, make_event
+from tests.make import DAY, HOUR, LANE, LEASE, MINUTE, START, a_user, make_event
 from tests.stores.rows import keep
 
 WRONG_IDS: list[Any] = [
@@ -292,3 +292,60 @@ async def test_a_key_that_no_timer_can_have_is_not_found(app: Duly, key: str) ->
     with pytest.raises(NotFound):
         await app.events.by_key("k", tenant=key)
     assert await app.events.find(tenant=key) == []
+
+
+# -- whose they are
+
+
+async def test_events_are_told_the_names_of_their_schedules_with_one_question(
+    app: Duly, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = _questions(app, monkeypatch)
+    hourly = await app.schedules.put("hourly", every("1h"), "digest")
+    theirs = await app.schedules.put("hourly", every("2h"), "digest", tenant="theirs")
+    gone = await app.schedules.put("gone", every("1h"), "digest")
+    beside = await app.schedules.trigger("hourly")
+    timer = await app.at(START + HOUR, "digest", key="k")
+    user = await app.users.add(**a_user())
+    await app.schedules.delete("gone")
+    [by_hand] = await keep(app.store, make_event(series="schedule:by-hand", occurrence="1"))
+    events = await app.events.find()
+    named = await app.events.schedules_of(events)
+    by_series = {event.series: event for event in events if event.head}
+    assert named == {
+        by_series[hourly.series].id: "hourly",
+        by_series[theirs.series].id: "hourly",
+        beside.id: "hourly",
+    }
+    unnamed = {event.id: event.series for event in events if event.id not in named}
+    assert {gone.series, f"user:{user.id}:birthday", "schedule:by-hand"} <= set(unnamed.values())
+    assert {timer.id, by_hand.id} <= set(unnamed)
+    assert [sorted(ids) for ids in asked] == [sorted([hourly.id, theirs.id, gone.id])]
+
+
+async def test_nobody_is_asked_for_names_where_there_are_none(app: Duly, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = _questions(app, monkeypatch)
+    await app.users.add(**a_user())
+    await app.at(START + HOUR, "digest")
+    assert await app.events.schedules_of(await app.events.find()) == {}
+    assert await app.events.schedules_of([]) == {}
+    assert asked == []
+
+
+def _questions(app: Duly, monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
+    asked: list[set[str]] = []
+    answer = app.store.schedule_names
+
+    async def schedule_names(ids: set[str]) -> dict[str, str]:
+        asked.append(ids)
+        return dict(await answer(ids))
+
+    monkeypatch.setattr(app.store, "schedule_names", schedule_names)
+    return asked
+
+
+def test_synchronous_code_is_told_the_names_too(url: str) -> None:
+    with Duly(url).sync as sync:
+        sync.schedules.put("hourly", every("1h"), "digest")
+        events = sync.events.find()
+        assert sync.events.schedules_of(events) == {events[0].id: "hourly"}

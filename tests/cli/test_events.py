@@ -2,6 +2,7 @@
 
 import asyncio
 import getpass
+import re
 from datetime import timedelta
 
 import pytest
@@ -223,3 +224,40 @@ def test_another_tenants_event_does_not_exist(on: Shell) -> None:
     for act in ("show", "cancel"):
         assert on("events", act, id, "--tenant", "other").code == 1
     assert on("events", "cancel", id, "--tenant", "acme").code == 0
+
+
+# -- the schedule they are of
+
+
+def test_an_event_names_its_schedule_wherever_it_is_shown(on: Shell) -> None:
+    assert on("schedules", "put", "tidy", "--type", "greet", "--every", "1h").code == 0
+    timer = on.at("+1h", "--type", "greet")
+    [triggered] = on("schedules", "trigger", "tidy", "--json").json["events"]
+    assert triggered["schedule"] == "tidy"
+    names = {event["id"]: event["schedule"] for event in on("events", "list", "--json").json["events"]}
+    assert (len(names), names[timer], names[triggered["id"]]) == (3, None, "tidy")
+    [head] = set(names) - {timer, triggered["id"]}
+    assert on("events", "show", head, "--json").json["schedule"] == "tidy"
+    assert {event["schedule"] for event in on("schedules", "show", "tidy", "--json").json["events"]} == {"tidy"}
+    [moved] = on("events", "reschedule", head, "+2h", "--json").json["events"]
+    assert moved["schedule"] == "tidy"
+    assert re.search(r"^schedule +tidy *$", on("events", "show", head).out, re.MULTILINE)
+    assert not re.search(r"^schedule ", on("events", "show", timer).out, re.MULTILINE)
+
+
+def test_events_of_a_deleted_schedule_name_none(on: Shell) -> None:
+    on("schedules", "put", "tidy", "--type", "greet", "--every", "1h")
+    [event] = on("events", "list", "--json").json["events"]
+    assert on("schedules", "delete", "tidy").code == 0
+    shown = on("events", "show", event["id"], "--json").json
+    assert (shown["series"], shown["schedule"]) == (event["series"], None)
+    assert not re.search(r"^schedule ", on("events", "show", event["id"]).out, re.MULTILINE)
+
+
+def test_users_events_have_no_schedule(on: Shell) -> None:
+    person = ["--first-name", "Ada", "--last-name", "Lovelace", "--date-of-birth", "1815-12-10"]
+    added = on("users", "add", *person, "--timezone", "Europe/London", "--json").json
+    shown = on("users", "show", added["id"], "--json").json
+    written = [*added["ahead"], *shown["ahead"], *shown["events"]]
+    assert len(written) == 3
+    assert [event["schedule"] for event in written] == [None] * 3

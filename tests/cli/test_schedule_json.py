@@ -205,5 +205,9 @@ async def test_an_event_tells_where_its_clocks_are_and_what_they_show(duly: Duly
         assert (written["due_at"], written["local_at"]) == ("2026-12-02T01:00:00Z", "2026-12-02T10:00:00")
         assert (written["scheduled_at"], written["timezone"]) == ("2026-12-02T00:00:00Z", "Asia/Tokyo")
         assert written["zone_data"] == event.zone_data
+        assert written["schedule"] is None, "the event itself does not know"
+        named = plain(event_to_json(event, "tokyo"))
+        assert named == written | {"schedule": "tokyo"}
+        assert list(named).index("schedule") == list(named).index("series") + 1
         timer = plain(event_to_json(await duly.after(timedelta(), "x")))
         assert [timer[field] for field in ("local_at", "timezone", "zone_data", "scheduled_at")] == [None] * 4

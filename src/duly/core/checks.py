@@ -6,6 +6,7 @@ cannot be written as JSON is a problem like any other.
 
 import dataclasses
 import math
+import re
 import uuid
 from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
@@ -25,6 +26,8 @@ LONGEST = {"type": 200, "key": 500, "tenant": 100, "name": 200, "correlation_id"
 MAX_ATTEMPTS = 1000
 MOST_LISTED = 1000
 MAX_DELAY = timedelta(days=365_000)
+
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -92,6 +95,11 @@ def check_id(id: Any, whose: str, field: str = "id") -> str:
         return str(uuid.UUID(id))
     except (ValueError, AttributeError, TypeError):
         raise Invalid([Problem(field, f"{id!r:.60} is not {whose} id: expected a UUID")]) from None
+
+
+def is_id(text: str) -> bool:
+    """Whether it is one, as stores write it."""
+    return _ID.fullmatch(text) is not None
 
 
 def target_problems(target: Any, channels: Collection[str]) -> Iterator[Problem]:

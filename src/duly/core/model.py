@@ -29,8 +29,8 @@ HANDLER = "handler"
 """The channel that calls a Python function; every other channel is named by the target."""
 
 
-USER = "user:"
-"""How the names of users' series begin."""
+SCHEDULE, USER = "schedule:", "user:"
+"""How the names of series begin: of schedules, and of users."""
 
 
 def lane_of(type: str, target: dict[str, Any] | None) -> str:
@@ -46,6 +46,11 @@ def series_of(user_id: str, type: str) -> str:
 def user_of(series: str | None) -> str | None:
     """Whose series it is, if it is a user's."""
     return series[len(USER) :].partition(":")[0] if series is not None and series.startswith(USER) else None
+
+
+def schedule_of(series: str | None) -> str | None:
+    """The id of the schedule whose series it is, if it is a schedule's."""
+    return series[len(SCHEDULE) :] if series is not None and series.startswith(SCHEDULE) else None
 
 
 class Timer(msgspec.Struct, frozen=True):
@@ -154,6 +159,11 @@ class Event(msgspec.Struct, frozen=True, gc=False):
         return user_of(self.series)
 
     @property
+    def schedule_id(self) -> str | None:
+        """Which schedule it is of."""
+        return schedule_of(self.series)
+
+    @property
     def lateness(self) -> timedelta | None:
         """How long after its due time the attempt that succeeded began; None before that."""
         return None if self.executed is None else self.executed - self.due
@@ -248,7 +258,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def series(self) -> str:
-        return f"schedule:{self.id}" if self.user_id is None else series_of(self.user_id, self.type)
+        return f"{SCHEDULE}{self.id}" if self.user_id is None else series_of(self.user_id, self.type)
 
     @property
     def rule(self) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Events, their history, and what becomes of many of them, as JSON: snake_case, UTC instants that end in Z."""
 
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,7 +11,8 @@ from duly.flow.dead_letters import Discarded, Replayed
 from duly.ports import DeadLetters
 
 
-def event_to_json(event: Event) -> dict[str, Any]:
+def event_to_json(event: Event, schedule: str | None = None) -> dict[str, Any]:
+    """With the name of its schedule, which the event itself does not know."""
     lateness = event.lateness
     return {
         "id": event.id,
@@ -26,6 +28,7 @@ def event_to_json(event: Event) -> dict[str, Any]:
         "ready_at": write_instant(event.ready),
         "held": event.held,
         "series": event.series,
+        "schedule": schedule,
         "user_id": event.user_id,
         "occurrence": event.occurrence,
         "stands_for": event.stands_for,
@@ -44,6 +47,11 @@ def event_to_json(event: Event) -> dict[str, Any]:
         "executed_at": write_instant(event.executed),
         "lateness_seconds": None if lateness is None else lateness.total_seconds(),
     }
+
+
+def events_to_json(events: Iterable[Event], schedules: Mapping[str, str]) -> list[dict[str, Any]]:
+    """With the names of their schedules, by the events' ids."""
+    return [event_to_json(event, schedules.get(event.id)) for event in events]
 
 
 def entry_to_json(entry: Entry) -> dict[str, Any]:

@@ -1,13 +1,13 @@
 """What people do to events: look, cancel, move, replay, discard. Every act is checked, audited and atomic."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from duly.core.checks import MOST_LISTED, check_id, check_page, due_problems, name_problems
+from duly.core.checks import MOST_LISTED, check_id, check_page, due_problems, is_id, name_problems
 from duly.core.failure import storable
 from duly.core.lifecycle import step
 from duly.core.model import Entry, Event
@@ -50,6 +50,13 @@ class Events:
         check_page(limit)
         before = None if after is None else check_id(after, AN_EVENTS, "after")
         return await self._store.find(_of(tenant, spec), limit=limit, after=before)
+
+    async def schedules_of(self, events: Iterable[Event]) -> dict[str, str]:
+        """The names of the schedules that events are of, by the events' ids. An event that is missing is of none, or
+        of one that has been deleted."""
+        of = {event.id: id for event in events if (id := event.schedule_id) is not None and is_id(id)}
+        names = await self._store.schedule_names(set(of.values())) if of else {}
+        return {event: names[id] for event, id in of.items() if id in names}
 
     async def history(self, id: str, *, tenant: str | None = None) -> list[Entry]:
         """Every attempt, interruption and human act, oldest first."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from duly.core.model import SCHEDULE
 from duly.core.specs import (
     NULLABLE,
     ORDERED,
@@ -21,9 +22,6 @@ from duly.core.specs import (
     OneOf,
     Spec,
 )
-
-SCHEDULE = "schedule:"
-"""How the names of schedules' series begin. Their events carry no rules: the schedule has it."""
 
 LAST_CHARACTER = "\U0010ffff"
 """Sorts after all others: both stores compare the names of series as bytes."""
@@ -68,7 +66,8 @@ def compile_spec(spec: Spec, dialect: Dialect) -> tuple[str, dict[str, Any]]:
                 return guard(field, f"e.{field} {op} {dialect.now} + {place(field, offset)}")
             case Compare(field, _, value) if not _storable(value) or (field in TEXTS and not isinstance(value, str)):
                 return "false"
-            case Compare("series", _, value) if value.startswith(SCHEDULE):  # which has an index of its own
+            case Compare("series", _, value) if value.startswith(SCHEDULE):
+                # Their events carry no rule, for the schedule has it; and so they have an index of their own.
                 return guard("series", f"e.series = {place('series', value)} AND e.rule IS NULL")
             case Compare(field, op, value):
                 return guard(field, f"e.{field} {op} {place(field, value)}")

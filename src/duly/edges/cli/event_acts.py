@@ -11,7 +11,7 @@ from duly.edges.cli.event_views import acted
 from duly.edges.cli.invocation import Hidden, Invocation, person
 from duly.edges.cli.output import print_json, screen, tell_error
 from duly.edges.cli.when import resolve
-from duly.edges.event_json import event_to_json
+from duly.edges.event_json import events_to_json
 from duly.errors import DulyError, Misuse
 from duly.wiring import Duly
 
@@ -74,8 +74,9 @@ async def _do_each(ids: tuple[str, ...], word: str, act_of: Callable[[Duly], Act
                 if len(ids) == 1:
                     raise
                 tell_error(error, json=invocation.json)
+        schedules = await duly.events.schedules_of(done) if invocation.json else {}
     if invocation.json:
-        print_json({"events": [event_to_json(event) for event in done]})
+        print_json({"events": events_to_json(done, schedules)})
     else:
         for event in done:
             screen().print(acted(event, word, now), soft_wrap=True)

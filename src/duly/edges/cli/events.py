@@ -12,7 +12,7 @@ from duly.edges.cli.event_views import one_event, table
 from duly.edges.cli.invocation import Hidden, Invocation
 from duly.edges.cli.output import note, print_json, screen
 from duly.edges.cli.pages import check_after, how_many
-from duly.edges.event_json import entry_to_json, event_to_json
+from duly.edges.event_json import entry_to_json, event_to_json, events_to_json
 
 events = App(name="events", help="Look at events, and cancel, move, replay or discard them.")
 
@@ -42,9 +42,9 @@ async def _list(which: Filter, limit: int, after: str | None, invocation: Invoca
         found = await duly.events.find(spec, tenant=which.tenant, limit=limit, after=after)
         more = len(found) == limit and await duly.events.find(spec, tenant=which.tenant, limit=1, after=found[-1].id)
         now = await duly.store.now()
+        schedules = await duly.events.schedules_of(found) if invocation.json else {}
     if invocation.json:
-        listed = [event_to_json(event) for event in found]
-        print_json({"events": listed, "next": found[-1].id if more else None})
+        print_json({"events": events_to_json(found, schedules), "next": found[-1].id if more else None})
         return
     if not found:
         note("no such events")
@@ -65,8 +65,9 @@ async def _show(id: str, tenant: str | None, invocation: Invocation) -> None:
     async with invocation.duly_for_looking() as duly:
         event = await duly.events.get(id, tenant=tenant)
         history = await duly.events.history(id, tenant=tenant)
+        schedule = (await duly.events.schedules_of([event])).get(event.id)
         now = await duly.store.now()
     if invocation.json:
-        print_json(event_to_json(event) | {"history": [entry_to_json(entry) for entry in history]})
+        print_json(event_to_json(event, schedule) | {"history": [entry_to_json(entry) for entry in history]})
     else:
-        screen().print(one_event(event, history, now))
+        screen().print(one_event(event, schedule, history, now))

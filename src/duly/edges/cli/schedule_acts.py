@@ -85,7 +85,7 @@ def trigger(
         said = Text.assemble("triggered ", (readable(name), "bold"), ": event ", (event.id, "bold"), "  ",
                              (event.status.value, STYLES[event.status]),
                              f", {fate[event.status]}" if event.status in fate else "")  # fmt: skip
-        return Done(event_to_json(event), said)
+        return Done(event_to_json(event, name), said)
 
     return _each(names, act, "events", invocation)
 

@@ -110,7 +110,7 @@ async def _show(name: str, tenant: str, invocation: Invocation) -> None:
     if invocation.json:
         around = {
             "occurrences": [] if isinstance(ahead, str) else [preview_to_json(one) for one in ahead],
-            "events": [event_to_json(event) for event in events],
+            "events": [event_to_json(event, name) for event in events],
             "history": [entry_to_json(entry) for entry in history],
         }
         print_json(_to_json(schedule, undeclared) | around)

@@ -330,6 +330,9 @@ SELECT array_agg(id)::text[] FROM settled HAVING count(*) < :many
 -- name: schedules
 SELECT {schedule} FROM duly.schedules AS s WHERE id = ANY (:ids::uuid[]) ORDER BY id FOR UPDATE
 
+-- name: schedule_names (read)
+SELECT id::text, name FROM duly.schedules WHERE id = ANY (:ids::uuid[])
+
 -- name: schedule_named (read)
 SELECT {schedule} FROM duly.schedules AS s WHERE tenant = :tenant AND name = :schedule
 
