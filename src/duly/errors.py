@@ -56,6 +56,18 @@ class IllegalTransition(Conflict):
         super().__init__(f"cannot {act} {subject}: it is {status}, and only {allowed} can be {past(act)}")
 
 
+class Stale(Conflict):
+    """What is to be changed is not as the caller last saw it."""
+
+
+class Unauthenticated(DulyError):
+    """A request without a key, or with one that is unknown, revoked or expired."""
+
+
+class Forbidden(DulyError):
+    """The key is good, but not for this."""
+
+
 class StoreError(DulyError):
     """The store refused, and trying again will not help."""
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from duly.core.keys import ApiKey, MadeKey
 from duly.core.model import Entry, Event, Schedule, Timer
 from duly.core.preview import Preview
 from duly.core.recurrence import Rule
@@ -18,6 +19,7 @@ from duly.core.users import User
 from duly.errors import Misuse
 from duly.flow.dead_letters import Discarded, Replayed
 from duly.flow.import_users import Imported, Lines
+from duly.flow.keys import Keys
 from duly.flow.replan import Replanned
 from duly.flow.schedules import Backfilled, Resumed, Schedules
 from duly.flow.targets import Targets
@@ -44,6 +46,7 @@ class Sync:
         self.schedules = SyncSchedules(self)
         self.users = SyncUsers(self)
         self.targets = SyncTargets(self)
+        self.keys = SyncKeys(self)
 
     def __enter__(self) -> Self:
         if self._home() is None:
@@ -331,6 +334,41 @@ class SyncTargets:
     @property
     def _verbs(self) -> Targets:
         return self._sync.duly.targets
+
+
+class SyncKeys:
+    """``duly.sync.keys``: every verb of ``duly.keys``, with the same arguments."""
+
+    def __init__(self, sync: Sync) -> None:
+        self._sync = sync
+
+    def create(self, name: str, **options: Any) -> MadeKey:
+        return self._sync.call(self._verbs.create, name, **options)
+
+    def get(self, id: str, **options: Any) -> ApiKey:
+        return self._sync.wait_for(self._verbs.get(id, **options))
+
+    def list(self, **options: Any) -> "builtins.list[ApiKey]":
+        return self._sync.wait_for(self._verbs.list(**options))
+
+    def named(self, name: str, **options: Any) -> ApiKey:
+        return self._sync.wait_for(self._verbs.named(name, **options))
+
+    def revoke(self, id: str, **options: Any) -> ApiKey:
+        return self._sync.call(self._verbs.revoke, id, **options)
+
+    def recognise(self, secret: str) -> ApiKey:
+        return self._sync.wait_for(self._verbs.recognise(secret))
+
+    def used(self, ids: "builtins.list[str]") -> None:
+        self._sync.call(self._verbs.used, ids)
+
+    def made_any(self) -> bool:
+        return self._sync.wait_for(self._verbs.made_any())
+
+    @property
+    def _verbs(self) -> Keys:
+        return self._sync.duly.keys
 
 
 class SyncTransaction:

@@ -21,6 +21,7 @@ from duly.errors import BadSetting, Misuse, StoreUnavailable
 from duly.flow.admin import Events
 from duly.flow.declared import Declared, origin_of, orphaned, put_declared
 from duly.flow.directory import RecentDirectory
+from duly.flow.keys import Keys
 from duly.flow.outage import Outage
 from duly.flow.put_schedule import ScheduleDraft, checked
 from duly.flow.put_users import Calendars
@@ -99,6 +100,7 @@ class Duly:
         self.event_types = EventTypes(shipped())
         self.calendars = Calendars(self.event_types, self.settings.delivery_time, self._channels)
         self.users = Users(self.store, self.calendars, self.transaction_of)
+        self.keys = Keys(self.store)
 
     # -- what runs
 

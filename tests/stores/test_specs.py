@@ -38,7 +38,7 @@ from duly.core.specs import (
 )
 from duly.flow.ids import new_id
 from duly.stores.specs import compile_spec
-from duly.stores.sqlite.store import SPECS
+from duly.stores.sqlite.values import SPECS
 from tests.make import DAY, HOUR, MICROSECOND, MINUTE, START, make_event
 from tests.stores.rows import keep, write
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 
-FILES = ("queries.sql", "users.sql", "targets.sql")
+FILES = ("queries.sql", "users.sql", "targets.sql", "api.sql")
 
 _HEADER = re.compile(r"^-- (name|fragment): (\w+)( \(read\))?\n", re.MULTILINE)
 _COMMENT = re.compile(r"--.*")

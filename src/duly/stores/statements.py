@@ -14,6 +14,7 @@ from duly.core.specs import Compare, Spec
 from duly.errors import NotFound
 from duly.ports import NOTHING_SEEN, Added, Clock, Horizon, Looked, Looking, Reserved, Seen
 from duly.stores.asking import EPOCH, Columns
+from duly.stores.key_statements import KeyStatements, RequestStatements
 from duly.stores.letter_statements import DeadLetterStatements
 from duly.stores.queries import Query, load
 from duly.stores.schedule_statements import ScheduleStatements
@@ -27,7 +28,15 @@ EVENT_COLUMNS = (
 PUT_COLUMNS = [*EVENT_COLUMNS, "asked"]
 
 
-class Statements(ScheduleStatements, UserStatements, TargetStatements, DeadLetterStatements, ABC):
+class Statements(
+    ScheduleStatements,
+    UserStatements,
+    TargetStatements,
+    DeadLetterStatements,
+    KeyStatements,
+    RequestStatements,
+    ABC,
+):
     """Runs named queries; a subclass knows the driver, the transaction and how values travel."""
 
     dialect: str

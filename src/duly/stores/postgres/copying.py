@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from duly.core.model import NewEvent
 from duly.core.users import User
 from duly.errors import Conflict
+from duly.stores import asking
 from duly.stores.postgres.values import PostgresStatements, micros
 
 WORTH_COPYING = 200
@@ -81,18 +82,16 @@ class CopyingStatements(PostgresStatements):
         """Send blocks as the data of a COPY into a table."""
 
     async def add(self, events: Sequence[NewEvent]) -> list[str]:
-        if len(events) < WORTH_COPYING or not self.copies():
+        if len(events) < WORTH_COPYING or (now := await self._copying()) is None:
             return await super().add(events)
-        now = await self.now()
         dues = [now + (event.delay or timedelta()) if event.due is None else event.due for event in events]
         await self.copy(TIMERS, in_blocks(list(zip(events, dues, strict=True)), Timers(now).row))
         await self._tell(events, dues, now)
         return [event.id for event in events]
 
     async def add_users(self, users: Sequence[User], heads: Sequence[NewEvent], by: str) -> set[str]:
-        if len(users) < WORTH_COPYING or not self.copies():
+        if len(users) < WORTH_COPYING or (now := await self._copying()) is None:
             return await super().add_users(users, heads, by)
-        now = await self.now()
         with _conflict_of_keys():
             await self.copy(USERS, in_blocks(users, Users(now, by).row))
         await self.copy(HEADS, in_blocks(heads, Heads(now).row))
@@ -102,6 +101,14 @@ class CopyingStatements(PostgresStatements):
     async def change_users(self, users: Sequence[User]) -> None:
         with _conflict_of_keys():
             await super().change_users(users)
+
+    async def _copying(self) -> datetime | None:
+        """The store's clock; None where nothing can be copied. PostgreSQL refuses COPY to everybody whom row-level
+        security might bind, and that is all but the owner of the tables."""
+        if not self.copies():
+            return None
+        [(micros, refused)] = await self.ask("copying")
+        return None if refused else asking.EPOCH + timedelta(microseconds=micros)
 
     async def _tell(self, events: Sequence[NewEvent], dues: Sequence[datetime], now: datetime) -> None:
         """Sleeping workers, of what becomes ready before their next poll."""

@@ -65,6 +65,10 @@ FROM (SELECT DISTINCT lane FROM given WHERE at <= {now} + :soon::bigint * {us}) 
 -- name: notify
 SELECT count(pg_notify('duly', lane)::text) FROM unnest(:lanes::text[]) AS soon (lane)
 
+-- name: copying (read)
+-- The clock, and whether these tables take no COPY from this role: where row-level security is on, only their owner has it.
+SELECT {micros}, row_security_active('duly.events') OR row_security_active('duly.users')
+
 -- name: put
 -- One that has started or ended is left alone, and so is one that would not change: no row comes back. Of wishes that
 -- say when they were asked for, an older one changes nothing, and a newer one is remembered even if it says the same.
@@ -479,10 +483,13 @@ WITH e AS (
 SELECT id::text FROM e
 
 -- name: note
-INSERT INTO duly.journal (subject, at, act, worker, detail)
-SELECT subject, {now}, act, :by, detail
-FROM unnest(:subject::uuid[], :act::text[], :detail::text[]) AS given (subject, act, detail)
-RETURNING subject::text
+-- (Nothing of it is returned: who tells that a thing was deleted may not see what is told of it any more.)
+WITH audit AS (
+    INSERT INTO duly.journal (subject, at, act, worker, detail)
+    SELECT subject, {now}, act, :by, detail
+    FROM unnest(:subject::uuid[], :act::text[], :detail::text[]) AS given (subject, act, detail)
+)
+SELECT cardinality(:subject::uuid[])
 
 -- name: under_way (read)
 -- Those that wait for their destination have been let go as well.

@@ -2,20 +2,23 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
 import asyncpg
 
 from duly.core.model import NewEvent
-from duly.errors import Misuse, SchemaMismatch, StoreError, StoreUnavailable
+from duly.errors import Misuse, StoreError, StoreUnavailable
 from duly.ports import Clock
 from duly.stores.migrations import pending, require_current
+from duly.stores.postgres.confined import CONFINED_CONNECTIONS, CONFINED_SEARCHING_CONNECTIONS, Confined, Pools
+from duly.stores.postgres.confinement import prepare
 from duly.stores.postgres.copying import WORTH_COPYING, CopyingStatements, Table, asyncpg_copies, asyncpg_copy
+from duly.stores.postgres.driver import SEARCHES, TRANSIENT, opened, run_query, terminate, translated
 from duly.stores.postgres.values import PostgresStatements
 from duly.stores.postgres.waker import PostgresWaker
-from duly.stores.queries import Query, load
+from duly.stores.queries import Query
 from duly.stores.statements import Autocommit
 
 OWN_CONNECTIONS = 5
@@ -23,8 +26,6 @@ OWN_CONNECTIONS = 5
 
 SEARCHING_CONNECTIONS = 3
 """For finding events by a spec. Which index fits depends on the values, so these plan for each."""
-
-SEARCHES = frozenset({"find", "find_dead", "count_dead"})
 
 LENT_CONNECTIONS = 20
 """For transactional handlers and duly.transaction(); whoever finds none free waits."""
@@ -40,18 +41,6 @@ CREATE TABLE IF NOT EXISTS duly.migrations (
 );
 """
 
-_TRANSIENT = (
-    OSError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # the driver lost its place when the connection broke
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,  # shutdown, crash of a neighbour, starting up
-    asyncpg.InsufficientResourcesError,  # disk full, too many connections
-    asyncpg.TransactionRollbackError,  # deadlock, serialisation
-    asyncpg.ReadOnlySQLTransactionError,  # a standby, during fail-over
-    asyncpg.LockNotAvailableError,
-)
-
 
 class PostgresStore(PostgresStatements, Autocommit):
     """A pool of connections; the database alone decides who gets what."""
@@ -63,6 +52,7 @@ class PostgresStore(PostgresStatements, Autocommit):
         self._own: asyncpg.Pool | None = None
         self._searching: asyncpg.Pool | None = None
         self._lent: asyncpg.Pool | None = None
+        self._confined = Pools(None, None)
 
     async def connect(self) -> None:
         """Reach the database, whatever its tables are; ``open`` also requires them."""
@@ -70,6 +60,10 @@ class PostgresStore(PostgresStatements, Autocommit):
             self._own = await self._connect(SESSION | PLANS, OWN_CONNECTIONS)
             self._searching = await self._connect(SESSION, SEARCHING_CONNECTIONS)
             self._lent = await self._connect(SESSION, LENT_CONNECTIONS)
+            self._confined = Pools(
+                await self._connect(SESSION | PLANS, CONFINED_CONNECTIONS),
+                await self._connect(SESSION, CONFINED_SEARCHING_CONNECTIONS),
+            )
             await self.now()
         except ValueError as error:
             await self.close()
@@ -89,7 +83,7 @@ class PostgresStore(PostgresStatements, Autocommit):
             raise
 
     async def _connect(self, session: dict[str, str], most: int) -> asyncpg.Pool:
-        with _translated():
+        with translated():
             return await asyncpg.create_pool(
                 self.url,
                 min_size=0,  # asyncpg would log each vain try to keep more alive during an outage
@@ -101,24 +95,25 @@ class PostgresStore(PostgresStatements, Autocommit):
             )
 
     async def close(self) -> None:
-        pools = self._own, self._searching, self._lent
+        pools = self._own, self._searching, self._lent, *self._confined
         self._own = self._searching = self._lent = None
+        self._confined = Pools(None, None)
         for pool in pools:
             if pool is not None:
                 try:
                     await asyncio.wait_for(pool.close(), 5)
-                except (TimeoutError, *_TRANSIENT):
+                except (TimeoutError, *TRANSIENT):
                     pool.terminate()
 
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
-        with _translated():
+        with translated():
             pool = self._searching if query.name in SEARCHES else self._own
-            async with _opened(pool).acquire(timeout=30) as connection:
-                return await _run(connection, query, parameters)
+            async with opened(pool).acquire(timeout=30) as connection:
+                return await run_query(connection, query, parameters)
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator["PostgresTransaction"]:
-        async with self._transaction(_opened(self._own), timeout=30) as transaction:
+        async with self._transaction(opened(self._own), timeout=30) as transaction:
             yield transaction
 
     async def add(self, events: Sequence[NewEvent]) -> list[str]:
@@ -129,33 +124,53 @@ class PostgresStore(PostgresStatements, Autocommit):
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator["PostgresTransaction"]:
-        async with self._transaction(_opened(self._lent), timeout=None) as transaction:
+        async with self._transaction(opened(self._lent), timeout=None) as transaction:
             yield transaction
 
     @asynccontextmanager
     async def _transaction(self, pool: asyncpg.Pool, timeout: float | None) -> AsyncIterator["PostgresTransaction"]:
-        with _translated():
+        with translated():
             connection = await pool.acquire(timeout=timeout)
         transaction = PostgresTransaction(self, connection)
         try:
             inner = connection.transaction()
-            with _translated():
+            with translated():
                 await inner.start()
             try:
                 yield transaction
             except StoreUnavailable:
-                _terminate(connection)  # it may be broken; the server rolls back
+                terminate(connection)  # it may be broken; the server rolls back
                 raise
             except BaseException:
-                with suppress(StoreUnavailable), _translated():
+                with suppress(StoreUnavailable), translated():
                     await inner.rollback()
                 raise
             else:
-                with _translated():
+                with translated():
                     await inner.commit()
         finally:
             transaction.end()
             await pool.release(connection)
+
+    @asynccontextmanager
+    async def confined(self, tenant: str, *, writes: bool) -> AsyncIterator[Confined]:
+        """Whether it writes makes no difference here: who has written nothing has nothing to wait for at the end."""
+        confined = Confined(self, tenant, self._confined)
+        try:
+            yield confined
+        except StoreUnavailable:
+            await confined.end(None)  # it may be broken; the server rolls back
+            raise
+        except BaseException:
+            await confined.end("ROLLBACK")
+            raise
+        else:
+            await confined.end("COMMIT")
+
+    async def prepare_confinement(self) -> None:
+        with translated():
+            async with opened(self._own).acquire() as connection:
+                await prepare(connection, MIGRATION_LOCK)
 
     @asynccontextmanager
     async def listen(self, lanes: Sequence[str]) -> AsyncIterator[PostgresWaker]:
@@ -169,14 +184,14 @@ class PostgresStore(PostgresStatements, Autocommit):
     # -- migrations
 
     async def applied(self) -> int:
-        with _translated():
-            async with _opened(self._own).acquire() as connection:
+        with translated():
+            async with opened(self._own).acquire() as connection:
                 return await _applied(connection)
 
     async def migrate(self) -> list[str]:
         """Apply what is missing; the names of what was applied."""
-        with _translated():
-            async with _opened(self._own).acquire() as connection:
+        with translated():
+            async with opened(self._own).acquire() as connection:
                 if not pending(self.dialect, await _applied(connection)):
                     return []
                 # Whoever starts at the same time waits here, then finds it done.
@@ -232,19 +247,19 @@ class PostgresTransaction(CopyingStatements):
 
     def abandon(self) -> None:
         if self._connection is not None:
-            _terminate(self._connection)  # the server rolls back, and frees what it had locked
+            terminate(self._connection)  # the server rolls back, and frees what it had locked
 
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
         connection = self.connection
-        with _translated():
-            return await _run(connection, query, parameters)
+        with translated():
+            return await run_query(connection, query, parameters)
 
     def copies(self) -> bool:
         return asyncpg_copies(self.connection)
 
     async def copy(self, table: Table, blocks: Iterator[bytes]) -> None:
         connection = self.connection
-        with _translated():
+        with translated():
             await asyncpg_copy(connection, table, blocks)
 
     async def execute(self, sql: str, *args: Any) -> None:
@@ -260,57 +275,11 @@ class PostgresTransaction(CopyingStatements):
         return await self.connection.fetchval(sql, *args)
 
 
-def _opened(pool: asyncpg.Pool | None) -> asyncpg.Pool:
-    if pool is None:
-        raise Misuse("this Duly is not open: use `async with duly:` around your calls")
-    return pool
-
-
-async def _run(connection: Any, query: Query, parameters: dict[str, Any]) -> list[Any]:
-    sql, names = _prepared(query)
-    return await connection.fetch(sql, *[parameters[name] for name in names])  # type: ignore[no-any-return]
-
-
-_cache: dict[str, tuple[str, tuple[str, ...]]] = {}
-
-
-def _prepared(query: Query) -> tuple[str, tuple[str, ...]]:
-    found = _cache.get(query.name)
-    if found is None:
-        found = query.numbered(), query.parameters
-        if load("postgres").get(query.name) is query:  # not one that was built for a spec
-            _cache[query.name] = found
-    return found
-
-
 async def _applied(connection: Any) -> int:
     if await connection.fetchval("SELECT to_regclass('duly.migrations')") is None:
         return 0
     return int(await connection.fetchval("SELECT coalesce(max(version), 0) FROM duly.migrations"))
 
 
-def _terminate(connection: Any) -> None:
-    with suppress(asyncpg.InterfaceError):  # the pool has taken it back already
-        connection.terminate()
-
-
 async def _no_reset(_connection: Any) -> None:
     """Duly leaves nothing behind on a connection, so returning one need not cost a round trip."""
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except (StoreError, Misuse):
-        raise
-    except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError) as error:
-        raise SchemaMismatch(f"{error}: this database has no (or older) Duly tables; run `duly migrate`") from error
-    except asyncpg.InvalidCatalogNameError as error:
-        raise StoreError(f"{error}: create the database first") from error
-    except asyncpg.InvalidAuthorizationSpecificationError as error:
-        raise StoreError(f"{error}: check the user and password in the database URL") from error
-    except asyncpg.InsufficientPrivilegeError as error:
-        raise StoreError(f"{error}: grant it to the user in the database URL, or name another user") from error
-    except (TimeoutError, *_TRANSIENT) as error:
-        raise StoreUnavailable(f"PostgreSQL: {str(error) or type(error).__name__}") from error

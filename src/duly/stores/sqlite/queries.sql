@@ -33,6 +33,10 @@ SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3,
        value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, :now
 FROM jsonb_each(:rows)
 
+-- name: copying (read)
+-- There is no COPY.
+SELECT :now, 1
+
 -- name: notify (read)
 -- Nothing to do: whoever sleeps looks at the file's version.
 SELECT 0

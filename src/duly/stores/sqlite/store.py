@@ -5,32 +5,29 @@ Two SQLite libraries in one process break each other's locks on one file, so no 
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import apsw
-import msgspec
 
-from duly.core.fairness import Candidate
-from duly.core.model import Event, Status
+from duly.core.checks import name_problems
 from duly.core.recurrence import instant_name
-from duly.errors import Misuse, StoreError, StoreUnavailable
-from duly.ports import Clock, Heads, Looked, Looking, Seen
-from duly.stores.asking import EPOCH, Columns
+from duly.errors import Invalid, Misuse, StoreError, StoreUnavailable
+from duly.ports import Clock, Store
 from duly.stores.migrations import migrations, pending, require_current
 from duly.stores.queries import Query
-from duly.stores.specs import Dialect
+from duly.stores.sqlite.confined import Confined
+from duly.stores.sqlite.values import SqliteStatements, from_micros
 from duly.stores.sqlite.waker import SqliteWaker
-from duly.stores.statements import STATUSES, Autocommit, Statements, by_due
+from duly.stores.statements import Autocommit
 
 T = TypeVar("T")
 
-MICROSECOND = timedelta(microseconds=1)
 BUSY_TIMEOUT = timedelta(seconds=10)
 
 MIGRATIONS_TABLE = """\
@@ -44,119 +41,8 @@ CREATE TABLE IF NOT EXISTS migrations (
 _TRANSIENT = (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError, apsw.NoMemError)
 _WAKING = frozenset("add put plant change reshape release let_go replan release_parked replay_found".split())
 _AT_ONCE = "start"  # need not be on disk: what it starts is reserved there, and the next commit brings both
-_encode = msgspec.json.Encoder().encode
 
 _open_transaction: ContextVar["SqliteTransaction | None"] = ContextVar("duly_sqlite_transaction", default=None)
-
-
-def micros(value: datetime) -> int:
-    return (value - EPOCH) // MICROSECOND
-
-
-def span_micros(value: timedelta) -> int:
-    return value // MICROSECOND
-
-
-def from_micros(value: int) -> datetime:
-    return EPOCH + timedelta(microseconds=value)
-
-
-SPECS = Dialect(
-    now=":now",
-    instant=micros,
-    span=span_micros,
-    typed=lambda _field, placeholder, _value: placeholder,
-    contains="instr(lower({column}), {text}) > 0",
-)
-
-
-class SqliteStatements(Statements):
-    """How values travel to SQLite and back."""
-
-    dialect = "sqlite"
-    specs = SPECS
-
-    def columns(self, values: Columns) -> dict[str, Any]:
-        if "each" in values:
-            return values
-        return {"rows": _encode(list(zip(*values.values(), strict=True))).decode()}
-
-    def pairs(self, ids: Sequence[str], versions: Sequence[int]) -> dict[str, Any]:
-        return self.columns({"id": list(ids), "version": list(versions)})
-
-    def listed(self, values: Sequence[str]) -> Any:
-        return _encode(values).decode()
-
-    def instant(self, value: datetime) -> Any:
-        return micros(value)
-
-    def span(self, value: timedelta) -> Any:
-        return span_micros(value)
-
-    def read_instant(self, value: Any) -> datetime:
-        return from_micros(value)
-
-    def read_span(self, value: Any) -> timedelta:
-        return timedelta(microseconds=value)
-
-    def present(self) -> Any:
-        return micros(self.clock.now()) if self.clock else time.time_ns() // 1000
-
-    def read_event(self, row: Any) -> Event:
-        (id, tenant, type, lane, status, due, ready, version, attempts, interruptions, stands_for, payload, target,
-         retry, key, correlation_id, series, occurrence, head, held, last_error, created, claimed, executed,
-         worker, scheduled, timezone, zone_data, gated, rule, destination) = row[:31]  # fmt: skip
-        return Event(
-            id, tenant, type, lane, STATUSES[status], from_micros(due), None if ready is None else from_micros(ready),
-            version, attempts, interruptions, stands_for, payload, target, retry, key, correlation_id, series,
-            occurrence, bool(head), held, last_error, from_micros(created),
-            None if claimed is None else from_micros(claimed), None if executed is None else from_micros(executed),
-            worker, None if scheduled is None else from_micros(scheduled), timezone, zone_data, bool(gated), rule,
-            destination,
-        )  # fmt: skip
-
-    def read_claimed(self, row: Any, claimed: datetime, until: datetime, worker: str) -> Event:
-        (id, tenant, type, lane, due, version, attempts, stands_for, payload, target, retry, key, correlation_id,
-         series, occurrence, head, last_error, created, scheduled, timezone, zone_data, gated, destination,
-         _) = row  # fmt: skip
-        return Event(
-            id, tenant, type, lane, Status.PROCESSING, from_micros(due), until, version, attempts, 0, stands_for,
-            payload, target, retry, key, correlation_id, series, occurrence, bool(head), None, last_error,
-            from_micros(created), claimed, None, worker, None if scheduled is None else from_micros(scheduled),
-            timezone, zone_data, bool(gated), None, destination,
-        )  # fmt: skip
-
-    def settled(self, ids: Sequence[str], rows: Sequence[Any]) -> set[str]:
-        return {row[0] for row in rows}
-
-    async def read_heads(self, rows: Sequence[Any]) -> Heads:
-        # Nobody else can write meanwhile, so asking a second time tells of the same moment.
-        heads = [self.read_event(row) for row in rows]
-        heads.sort(key=by_due)
-        ids = {(head.series or "").partition(":")[2] for head in heads if head.rule_json is None}
-        found = await self.schedules(sorted(ids)) if ids else []
-        return Heads(heads, found, from_micros(rows[0][31] if rows else 0))
-
-    def read_looked(self, rows: Sequence[Any]) -> Looked:
-        others = [
-            Candidate(id, lane, tenant, destination, from_micros(ready))
-            for lane, id, tenant, destination, ready, examined in rows
-            if examined is None
-        ]
-        return Looked(others, {row[0]: row[-1] for row in rows if row[-1] is not None})
-
-    def horizon_parameters(self, lanes: Sequence[str], seen: Seen) -> dict[str, Any]:
-        return self.columns({"lane": list(lanes), "since": self.instants([seen.fresh.get(lane) for lane in lanes])})
-
-    def room(self, room: Mapping[str, int], since: Mapping[str, datetime] | None = None) -> Columns:
-        # No LATERAL here: `execute` runs the query once for each lane of this list.
-        return {"each": [{"lane": lane, "free": free} for lane, free in room.items()]}
-
-    def looking(self, where: Looking) -> Columns:
-        return {"each": [{"lane": lane, "depth": depth} for lane, depth in where.depth.items()]}
-
-    def series_room(self, room: Mapping[str, int]) -> Columns:
-        return {"each": [{"series": series, "free": free} for series, free in room.items()]}
 
 
 class SqliteStore(SqliteStatements, Autocommit):
@@ -278,6 +164,20 @@ class SqliteStore(SqliteStatements, Autocommit):
         # Differs by necessity: there is one writer, so while it is lent the engine waits too.
         return self.begin()
 
+    @asynccontextmanager
+    async def confined(self, tenant: str, *, writes: bool) -> AsyncIterator[Store]:
+        """Who only looks does not wait for the one writer: each look is at what was committed last."""
+        if problems := name_problems("tenant", tenant):
+            raise Invalid(problems)
+        if not writes:
+            yield self
+            return
+        async with self.begin() as transaction:
+            yield Confined(transaction, tenant)
+
+    async def prepare_confinement(self) -> None:
+        """There is nothing to prepare: SQLite has no roles."""
+
     def _refuse_own_deadlock(self) -> None:
         """SQLite has one writer: waiting for it while holding it would wait for ever."""
         current = _open_transaction.get()
@@ -381,6 +281,19 @@ class SqliteTransaction(SqliteStatements):
             self.ended = True
             self.store.roll_back_soon()
 
+    @asynccontextmanager
+    async def savepoint(self) -> AsyncIterator[None]:
+        """What is done within is undone by itself if it fails."""
+        await self._call(_execute_plain, "SAVEPOINT duly")
+        try:
+            yield
+        except BaseException:
+            if not self.ended:
+                await asyncio.shield(self._call(_back_to_savepoint))
+            raise
+        else:
+            await self._call(_execute_plain, "RELEASE duly")
+
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
         self.wakes |= query.name in _WAKING
         return await self._call(execute, query, parameters)
@@ -460,6 +373,11 @@ def _commit(connection: apsw.Connection) -> None:
     except BaseException:
         _rollback(connection)
         raise
+
+
+def _back_to_savepoint(connection: apsw.Connection) -> None:
+    if connection.in_transaction:  # else there is nothing left to undo, and nothing to commit
+        connection.execute("ROLLBACK TO duly; RELEASE duly")
 
 
 def _rollback(connection: apsw.Connection) -> None:

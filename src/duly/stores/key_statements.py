@@ -1,0 +1,83 @@
+"""The statements about keys of the API, and about requests that were answered."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from duly.core.keys import ApiKey, Scope
+from duly.ports import Remembered
+from duly.stores.asking import EPOCH, LAST_ID, Asking
+
+MEMORY = timedelta(hours=24)
+"""How long an answer is remembered."""
+
+KEY_WIDTH = 11
+
+
+class KeyStatements(Asking):
+    async def add_key(self, key: ApiKey, hash: str) -> None:
+        await self.ask(
+            "add_key",
+            id=key.id,
+            tenant=key.tenant,
+            key_name=key.name,
+            scope=key.scope.value,
+            hash=hash,
+            hint=key.hint,
+            rate=key.rate,
+            by=key.created_by,
+            expires=None if key.expires is None else self.instant(key.expires),
+        )
+
+    async def key(self, id: str) -> ApiKey | None:
+        rows = await self.ask("key", id=id)
+        return self._read_key(rows[0]) if rows else None
+
+    async def key_by_hash(self, hash: str) -> tuple[ApiKey, datetime] | None:
+        rows = await self.ask("key_by_hash", hash=hash)
+        return (self._read_key(rows[0]), EPOCH + timedelta(microseconds=rows[0][KEY_WIDTH])) if rows else None
+
+    async def list_keys(self, tenant: str | None, *, before: str | None, limit: int) -> list[ApiKey]:
+        rows = await self.ask("list_keys", tenant=tenant, before=before or LAST_ID, limit=limit)
+        return [self._read_key(row) for row in rows]
+
+    async def keys_named(self, tenant: str | None, name: str, *, limit: int) -> list[ApiKey]:
+        return [self._read_key(row) for row in await self.ask("keys_named", tenant=tenant, key_name=name, limit=limit)]
+
+    async def revoke_key(self, id: str) -> bool:
+        return bool(await self.ask("revoke_key", id=id))
+
+    async def use_keys(self, ids: Sequence[str]) -> None:
+        await self.ask("use_keys", ids=self.listed(sorted(ids)))
+
+    async def any_key(self) -> bool:
+        [row] = await self.ask("any_key")
+        return bool(row[0])
+
+    def _read_key(self, row: Any) -> ApiKey:
+        id, tenant, name, scope, hint, created, created_by, expires, revoked, last_used, rate = tuple(row)[:KEY_WIDTH]
+        return ApiKey(
+            id=id,
+            tenant=tenant,
+            name=name,
+            scope=Scope(scope),
+            hint=hint,
+            created=self.read_instant(created),
+            created_by=created_by,
+            expires=self.maybe_instant(expires),
+            revoked=self.maybe_instant(revoked),
+            last_used=self.maybe_instant(last_used),
+            rate=rate,
+        )
+
+
+class RequestStatements(Asking):
+    async def recall(self, tenant: str, key: str, fingerprint: str) -> Remembered | None:
+        [row] = await self.ask("recall", tenant=tenant, key=key, fingerprint=fingerprint, memory=self.span(MEMORY))
+        return None if row[1] is None else Remembered(*row)
+
+    async def remember(self, tenant: str, key: str, status: int, headers_json: str, body: bytes) -> None:
+        await self.ask("remember", tenant=tenant, key=key, status=status, headers=headers_json, body=body)
+
+    async def forget_requests(self, limit: int) -> int:
+        return len(await self.ask("forget_requests", limit=limit, memory=self.span(MEMORY)))

@@ -1,0 +1,59 @@
+-- The keys of the HTTP API, and what it has answered.
+
+-- fragment: api_key
+k.id::text, k.tenant, k.name, k.scope, k.hint, k.created, k.created_by, k.expires, k.revoked, k.last_used, k.rate
+
+-- name: add_key
+INSERT INTO duly.api_keys (id, tenant, name, scope, hash, hint, rate, created, created_by, expires)
+VALUES (:id::uuid, :tenant, :key_name, :scope, :hash, :hint, :rate::double precision, {now}, :by,
+        :expires::timestamptz)
+RETURNING id::text
+
+-- name: key (read)
+SELECT {api_key} FROM duly.api_keys AS k WHERE id = :id::uuid
+
+-- name: key_by_hash (read)
+SELECT {api_key}, {micros} FROM duly.api_keys AS k WHERE hash = :hash
+
+-- name: list_keys (read)
+SELECT {api_key} FROM duly.api_keys AS k
+WHERE (:tenant::text IS NULL OR tenant = :tenant) AND id < :before::uuid ORDER BY id DESC LIMIT :limit
+
+-- name: keys_named (read)
+-- Those that are still good.
+SELECT {api_key} FROM duly.api_keys AS k
+WHERE name = :key_name AND (:tenant::text IS NULL OR tenant = :tenant) AND revoked IS NULL
+  AND (expires IS NULL OR expires > {now})
+ORDER BY id DESC LIMIT :limit
+
+-- name: revoke_key
+UPDATE duly.api_keys SET revoked = {now} WHERE id = :id::uuid AND revoked IS NULL RETURNING id::text
+
+-- name: use_keys
+UPDATE duly.api_keys SET last_used = {now} WHERE id = ANY (:ids::uuid[]) RETURNING id::text
+
+-- name: any_key (read)
+SELECT EXISTS (SELECT FROM duly.api_keys)
+
+-- fragment: kept
+r.status IS NOT NULL AND r.created > {now} - :memory::bigint * {us}
+
+-- name: recall
+-- Whoever else has noted the same key, and has not ended, is waited for. What is too old, or never was answered, is new.
+INSERT INTO duly.requests AS r (tenant, key, fingerprint, created) VALUES (:tenant, :key, :fingerprint, {now})
+ON CONFLICT (tenant, key) DO UPDATE
+SET fingerprint = CASE WHEN {kept} THEN r.fingerprint ELSE excluded.fingerprint END,
+    status = CASE WHEN {kept} THEN r.status END, headers = CASE WHEN {kept} THEN r.headers END,
+    body = CASE WHEN {kept} THEN r.body END, created = CASE WHEN {kept} THEN r.created ELSE excluded.created END
+RETURNING r.fingerprint, r.status, r.headers, r.body
+
+-- name: remember
+UPDATE duly.requests SET status = :status, headers = :headers, body = :body WHERE tenant = :tenant AND key = :key
+RETURNING key
+
+-- name: forget_requests
+WITH picked AS MATERIALIZED (
+    SELECT tenant, key FROM duly.requests WHERE created <= {now} - :memory::bigint * {us}
+    ORDER BY created LIMIT :limit FOR UPDATE SKIP LOCKED
+)
+DELETE FROM duly.requests AS r USING picked WHERE r.tenant = picked.tenant AND r.key = picked.key RETURNING r.key

@@ -1,0 +1,236 @@
+"""What one request of the API sees of the store: a tenant's own rows, in one transaction, under a role of its own.
+
+Role and tenant are set for the transaction alone (SET LOCAL), so a connection never keeps them: whatever ends the
+transaction ends them too, and a connection whose transaction may not have ended is closed.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import asyncpg
+
+from duly.core.checks import name_problems
+from duly.errors import Invalid, Misuse, StoreError, StoreUnavailable
+from duly.ports import Clock
+from duly.stores.postgres.confinement import ROLE
+from duly.stores.postgres.copying import CopyingStatements, Table
+from duly.stores.postgres.driver import SEARCHES, is_open, opened, run_query, terminate, translated
+from duly.stores.queries import Query
+
+CONFINED_CONNECTIONS = 10
+CONFINED_SEARCHING_CONNECTIONS = 3
+
+PATIENCE = 30  # seconds for a free connection
+ROLLING_BACK = 10  # seconds, after which the connection is closed instead
+
+PLANNED_ANEW = (
+    "SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on; SET LOCAL enable_mergejoin = on; "
+    "SET LOCAL plan_cache_mode = force_custom_plan"
+)
+PLANNED_AS_USUAL = (
+    "SET LOCAL enable_seqscan TO DEFAULT; SET LOCAL enable_hashjoin TO DEFAULT; "
+    "SET LOCAL enable_mergejoin TO DEFAULT; SET LOCAL plan_cache_mode TO DEFAULT"
+)
+
+
+class Pools(NamedTuple):
+    """Connections that are never used under another role: a plan is made for one role."""
+
+    usual: asyncpg.Pool | None
+    searching: asyncpg.Pool | None
+
+
+class Confined(CopyingStatements):
+    """A store and its one transaction at once: ``begin`` is a savepoint. It takes a connection when the first thing is
+    asked of it, and that decides from which pool: one that begins with a search keeps those waiting that search."""
+
+    def __init__(self, store: Any, tenant: str, pools: Pools) -> None:
+        if problems := name_problems("tenant", tenant):
+            raise Invalid(problems)
+        self.store = store
+        self.clock: Clock | None = store.clock
+        self.soon: timedelta = store.soon
+        self.tenant = tenant
+        self._pools = pools
+        self._pool: asyncpg.Pool | None = None
+        self._connection: Any = None
+        self._beginning = asyncio.Lock()
+        self._over = False
+        self._spoilt = False  # it can only be rolled back
+
+    # -- the transaction
+
+    @property
+    def connection(self) -> Any:
+        if self._over or self._connection is None:
+            raise Misuse("this request's transaction has ended, or not begun")
+        return self._connection
+
+    async def _begun(self, searches: bool = False) -> Any:
+        if self._over:
+            raise Misuse("this request has ended: nothing more can be asked in its name")
+        if self._connection is None:
+            async with self._beginning:
+                if self._connection is None:
+                    await self._begin(opened(self._pools.searching if searches else self._pools.usual))
+        elif not is_open(self._connection):
+            raise StoreUnavailable(LOST)
+        elif self._spoilt or not self._connection.is_in_transaction():  # then role and tenant are gone too
+            raise Misuse("this request's transaction was ended from within: nothing more can be asked in its name")
+        return self._connection
+
+    async def _begin(self, pool: asyncpg.Pool) -> None:
+        with translated():
+            connection = await pool.acquire(timeout=PATIENCE)
+        try:
+            with translated(), _unprepared():
+                await connection.execute(f"BEGIN; SET LOCAL ROLE {ROLE}; SET LOCAL duly.tenant = {quoted(self.tenant)}")
+            if self._over:
+                raise Misuse("this request has ended while it was beginning")
+        except BaseException:
+            terminate(connection)
+            await pool.release(connection)
+            raise
+        self._pool, self._connection = pool, connection
+
+    async def end(self, how: str | None) -> None:
+        """COMMIT or ROLLBACK; None where the connection may be broken. What was begun is ended even if nobody waits for
+        that any more."""
+        self._over = True
+        if self._connection is None or self._pool is None:
+            return
+        ending = asyncio.create_task(_end(self._pool, self._connection, "ROLLBACK" if self._spoilt else how))
+        ending.add_done_callback(_nobody_may_wait)
+        await asyncio.wait({ending})
+        ending.result()
+        if how == "COMMIT" and self._spoilt:
+            raise StoreError(UNSTORED)
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator["Confined"]:
+        await self._plainly("SAVEPOINT duly")
+        try:
+            yield self
+        except StoreUnavailable:
+            self._spoilt = True
+            raise
+        except BaseException:
+            self._spoilt = True  # unless what follows undoes it
+            if not self._over and is_open(self._connection) and self._connection.is_in_transaction():
+                with translated():
+                    await self._connection.execute("ROLLBACK TO SAVEPOINT duly; RELEASE SAVEPOINT duly")
+                self._spoilt = False
+            raise
+        else:
+            await self._plainly("RELEASE SAVEPOINT duly")
+
+    def lend(self) -> AbstractAsyncContextManager["Confined"]:
+        return self.begin()
+
+    def abandon(self) -> None:
+        if self._connection is not None:
+            terminate(self._connection)  # the server rolls back, and frees what it had locked
+
+    # -- statements
+
+    async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
+        searches = query.name in SEARCHES
+        connection = await self._begun(searches)
+        with translated():
+            if not searches or self._pool is self._pools.searching:
+                return await run_query(connection, query, parameters)
+            await connection.execute(PLANNED_ANEW)
+            rows = await run_query(connection, query, parameters)
+            await connection.execute(PLANNED_AS_USUAL)
+            return rows
+
+    def copies(self) -> bool:
+        return False  # there is no COPY through row-level security
+
+    async def copy(self, table: Table, blocks: Iterator[bytes]) -> None:
+        raise Misuse("there is no COPY through row-level security")
+
+    async def _plainly(self, sql: str) -> None:
+        connection = await self._begun()
+        with translated():
+            await connection.execute(sql)
+
+    async def execute(self, sql: str, *args: Any) -> None:
+        await (await self._begun()).execute(sql, *args)
+
+    async def fetch(self, sql: str, *args: Any) -> list[Any]:
+        return await (await self._begun()).fetch(sql, *args)  # type: ignore[no-any-return]
+
+    async def fetchrow(self, sql: str, *args: Any) -> Any:
+        return await (await self._begun()).fetchrow(sql, *args)
+
+    async def fetchval(self, sql: str, *args: Any) -> Any:
+        return await (await self._begun()).fetchval(sql, *args)
+
+    # -- what is no request's to do
+
+    async def open(self, *, migrate: bool) -> None:
+        raise Misuse(NOT_HERE)
+
+    async def close(self) -> None:
+        raise Misuse(NOT_HERE)
+
+    async def prepare_confinement(self) -> None:
+        raise Misuse(NOT_HERE)
+
+    def confined(self, tenant: str, *, writes: bool) -> Any:
+        raise Misuse(NOT_HERE)
+
+    def listen(self, lanes: Sequence[str]) -> Any:
+        raise Misuse(NOT_HERE)
+
+
+LOST = "PostgreSQL: the connection was lost in the middle of a request"
+UNSTORED = "a statement of this request failed and was not undone, so nothing of the request was stored"
+NOT_HERE = "this is what one request sees of a store: ask the store itself"
+
+
+async def _end(pool: asyncpg.Pool, connection: Any, how: str | None) -> None:
+    try:
+        if how == "COMMIT":
+            if not is_open(connection):
+                raise StoreUnavailable(LOST)
+            with translated():
+                told = await connection.execute("COMMIT")
+            if told != "COMMIT":  # after an error in the middle, PostgreSQL rolls back, and tells of it here alone
+                raise StoreError(UNSTORED)
+        elif how == "ROLLBACK" and is_open(connection):
+            async with asyncio.timeout(ROLLING_BACK):
+                await connection.execute("ROLLBACK")
+        else:
+            terminate(connection)
+    except Exception:
+        terminate(connection)  # the server rolls back
+        if how == "COMMIT":
+            raise
+    except BaseException:
+        terminate(connection)
+        raise
+    finally:
+        await pool.release(connection)
+
+
+def _nobody_may_wait(ending: "asyncio.Task[None]") -> None:
+    if not ending.cancelled():
+        ending.exception()
+
+
+def quoted(text: str) -> str:
+    """As a literal that means the same whatever the server takes a backslash for."""
+    return "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+@contextmanager
+def _unprepared() -> Iterator[None]:
+    try:
+        yield
+    except (asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError) as error:
+        raise StoreError(f"{error}: the role for requests is not prepared; `duly serve` does that at start") from error

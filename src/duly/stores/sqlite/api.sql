@@ -1,0 +1,56 @@
+-- The keys of the HTTP API, and what it has answered.
+
+-- fragment: api_key
+id, tenant, name, scope, hint, created, created_by, expires, revoked, last_used, rate
+
+-- name: add_key
+INSERT INTO api_keys (id, tenant, name, scope, hash, hint, rate, created, created_by, expires)
+VALUES (:id, :tenant, :key_name, :scope, :hash, :hint, :rate, :now, :by, :expires)
+RETURNING id
+
+-- name: key (read)
+SELECT {api_key} FROM api_keys WHERE id = :id
+
+-- name: key_by_hash (read)
+SELECT {api_key}, :now FROM api_keys WHERE hash = :hash
+
+-- name: list_keys (read)
+SELECT {api_key} FROM api_keys
+WHERE (:tenant IS NULL OR tenant = :tenant) AND id < :before ORDER BY id DESC LIMIT :limit
+
+-- name: keys_named (read)
+-- Those that are still good.
+SELECT {api_key} FROM api_keys
+WHERE name = :key_name AND (:tenant IS NULL OR tenant = :tenant) AND revoked IS NULL
+  AND (expires IS NULL OR expires > :now)
+ORDER BY id DESC LIMIT :limit
+
+-- name: revoke_key
+UPDATE api_keys SET revoked = :now WHERE id = :id AND revoked IS NULL RETURNING id
+
+-- name: use_keys
+UPDATE api_keys SET last_used = :now WHERE id IN (SELECT value FROM json_each(:ids)) RETURNING id
+
+-- name: any_key (read)
+SELECT EXISTS (SELECT 1 FROM api_keys)
+
+-- fragment: kept
+r.status IS NOT NULL AND r.created > :now - :memory
+
+-- name: recall
+-- Whoever else writes is waited for when the transaction begins. What is too old, or never was answered, is new.
+INSERT INTO requests AS r (tenant, key, fingerprint, created) VALUES (:tenant, :key, :fingerprint, :now)
+ON CONFLICT (tenant, key) DO UPDATE
+SET fingerprint = CASE WHEN {kept} THEN r.fingerprint ELSE excluded.fingerprint END,
+    status = CASE WHEN {kept} THEN r.status END, headers = CASE WHEN {kept} THEN r.headers END,
+    body = CASE WHEN {kept} THEN r.body END, created = CASE WHEN {kept} THEN r.created ELSE excluded.created END
+RETURNING fingerprint, status, headers, body
+
+-- name: remember
+UPDATE requests SET status = :status, headers = :headers, body = :body WHERE tenant = :tenant AND key = :key
+RETURNING key
+
+-- name: forget_requests
+DELETE FROM requests WHERE rowid IN (
+    SELECT rowid FROM requests WHERE created <= :now - :memory ORDER BY created LIMIT :limit
+) RETURNING key

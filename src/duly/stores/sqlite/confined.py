@@ -1,0 +1,74 @@
+"""What one request of the API writes to the store: one transaction. SQLite cannot tell tenants apart: here the tenant
+that each call names is the only lock."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from duly.errors import Misuse
+from duly.stores.queries import Query
+from duly.stores.sqlite.values import SqliteStatements
+
+if TYPE_CHECKING:
+    from duly.stores.sqlite.store import SqliteTransaction
+
+
+class Confined(SqliteStatements):
+    """A store and its one transaction at once: ``begin`` is a savepoint."""
+
+    def __init__(self, transaction: "SqliteTransaction", tenant: str) -> None:
+        self._transaction = transaction
+        self.store = transaction.store
+        self.clock = transaction.clock
+        self.soon = transaction.soon
+        self.tenant = tenant
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator["Confined"]:
+        async with self._transaction.savepoint():
+            yield self
+
+    def lend(self) -> AbstractAsyncContextManager["Confined"]:
+        return self.begin()
+
+    @property
+    def connection(self) -> Any:
+        return self._transaction.connection
+
+    def abandon(self) -> None:
+        self._transaction.abandon()
+
+    async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
+        return await self._transaction.run(query, parameters)
+
+    async def execute(self, sql: str, *args: Any) -> None:
+        await self._transaction.execute(sql, *args)
+
+    async def fetch(self, sql: str, *args: Any) -> list[Any]:
+        return await self._transaction.fetch(sql, *args)
+
+    async def fetchrow(self, sql: str, *args: Any) -> Any:
+        return await self._transaction.fetchrow(sql, *args)
+
+    async def fetchval(self, sql: str, *args: Any) -> Any:
+        return await self._transaction.fetchval(sql, *args)
+
+    # -- what is no request's to do
+
+    async def open(self, *, migrate: bool) -> None:
+        raise Misuse(NOT_HERE)
+
+    async def close(self) -> None:
+        raise Misuse(NOT_HERE)
+
+    async def prepare_confinement(self) -> None:
+        raise Misuse(NOT_HERE)
+
+    def confined(self, tenant: str, *, writes: bool) -> Any:
+        raise Misuse(NOT_HERE)
+
+    def listen(self, lanes: Sequence[str]) -> Any:
+        raise Misuse(NOT_HERE)
+
+
+NOT_HERE = "this is what one request sees of a store: ask the store itself"

@@ -1,0 +1,129 @@
+"""How values travel to SQLite and back."""
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from duly.core.fairness import Candidate
+from duly.core.model import Event, Status
+from duly.ports import Heads, Looked, Looking, Seen
+from duly.stores.asking import EPOCH, Columns
+from duly.stores.specs import Dialect
+from duly.stores.statements import STATUSES, Statements, by_due
+
+MICROSECOND = timedelta(microseconds=1)
+
+_encode = msgspec.json.Encoder().encode
+
+
+def micros(value: datetime) -> int:
+    return (value - EPOCH) // MICROSECOND
+
+
+def span_micros(value: timedelta) -> int:
+    return value // MICROSECOND
+
+
+def from_micros(value: int) -> datetime:
+    return EPOCH + timedelta(microseconds=value)
+
+
+SPECS = Dialect(
+    now=":now",
+    instant=micros,
+    span=span_micros,
+    typed=lambda _field, placeholder, _value: placeholder,
+    contains="instr(lower({column}), {text}) > 0",
+)
+
+
+class SqliteStatements(Statements):
+    """How values travel to SQLite and back."""
+
+    dialect = "sqlite"
+    specs = SPECS
+
+    def columns(self, values: Columns) -> dict[str, Any]:
+        if "each" in values:
+            return values
+        return {"rows": _encode(list(zip(*values.values(), strict=True))).decode()}
+
+    def pairs(self, ids: Sequence[str], versions: Sequence[int]) -> dict[str, Any]:
+        return self.columns({"id": list(ids), "version": list(versions)})
+
+    def listed(self, values: Sequence[str]) -> Any:
+        return _encode(values).decode()
+
+    def instant(self, value: datetime) -> Any:
+        return micros(value)
+
+    def span(self, value: timedelta) -> Any:
+        return span_micros(value)
+
+    def read_instant(self, value: Any) -> datetime:
+        return from_micros(value)
+
+    def read_span(self, value: Any) -> timedelta:
+        return timedelta(microseconds=value)
+
+    def present(self) -> Any:
+        return micros(self.clock.now()) if self.clock else time.time_ns() // 1000
+
+    def read_event(self, row: Any) -> Event:
+        (id, tenant, type, lane, status, due, ready, version, attempts, interruptions, stands_for, payload, target,
+         retry, key, correlation_id, series, occurrence, head, held, last_error, created, claimed, executed,
+         worker, scheduled, timezone, zone_data, gated, rule, destination) = row[:31]  # fmt: skip
+        return Event(
+            id, tenant, type, lane, STATUSES[status], from_micros(due), None if ready is None else from_micros(ready),
+            version, attempts, interruptions, stands_for, payload, target, retry, key, correlation_id, series,
+            occurrence, bool(head), held, last_error, from_micros(created),
+            None if claimed is None else from_micros(claimed), None if executed is None else from_micros(executed),
+            worker, None if scheduled is None else from_micros(scheduled), timezone, zone_data, bool(gated), rule,
+            destination,
+        )  # fmt: skip
+
+    def read_claimed(self, row: Any, claimed: datetime, until: datetime, worker: str) -> Event:
+        (id, tenant, type, lane, due, version, attempts, stands_for, payload, target, retry, key, correlation_id,
+         series, occurrence, head, last_error, created, scheduled, timezone, zone_data, gated, destination,
+         _) = row  # fmt: skip
+        return Event(
+            id, tenant, type, lane, Status.PROCESSING, from_micros(due), until, version, attempts, 0, stands_for,
+            payload, target, retry, key, correlation_id, series, occurrence, bool(head), None, last_error,
+            from_micros(created), claimed, None, worker, None if scheduled is None else from_micros(scheduled),
+            timezone, zone_data, bool(gated), None, destination,
+        )  # fmt: skip
+
+    def settled(self, ids: Sequence[str], rows: Sequence[Any]) -> set[str]:
+        return {row[0] for row in rows}
+
+    async def read_heads(self, rows: Sequence[Any]) -> Heads:
+        # Nobody else can write meanwhile, so asking a second time tells of the same moment.
+        heads = [self.read_event(row) for row in rows]
+        heads.sort(key=by_due)
+        ids = {(head.series or "").partition(":")[2] for head in heads if head.rule_json is None}
+        found = await self.schedules(sorted(ids)) if ids else []
+        return Heads(heads, found, from_micros(rows[0][31] if rows else 0))
+
+    def read_looked(self, rows: Sequence[Any]) -> Looked:
+        others = [
+            Candidate(id, lane, tenant, destination, from_micros(ready))
+            for lane, id, tenant, destination, ready, examined in rows
+            if examined is None
+        ]
+        return Looked(others, {row[0]: row[-1] for row in rows if row[-1] is not None})
+
+    def horizon_parameters(self, lanes: Sequence[str], seen: Seen) -> dict[str, Any]:
+        return self.columns({"lane": list(lanes), "since": self.instants([seen.fresh.get(lane) for lane in lanes])})
+
+    def room(self, room: Mapping[str, int], since: Mapping[str, datetime] | None = None) -> Columns:
+        # No LATERAL here: `execute` runs the query once for each lane of this list.
+        return {"each": [{"lane": lane, "free": free} for lane, free in room.items()]}
+
+    def looking(self, where: Looking) -> Columns:
+        return {"each": [{"lane": lane, "depth": depth} for lane, depth in where.depth.items()]}
+
+    def series_room(self, room: Mapping[str, int]) -> Columns:
+        return {"each": [{"series": series, "free": free} for series, free in room.items()]}
