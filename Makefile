@@ -50,7 +50,7 @@ bench: $(READY)-bench ## Measure beside other schedulers and write docs/benchmar
 lock: $(READY) ## Pin the dependencies again after pyproject.toml changed (ARGS=--upgrade for newer ones)
 	$(COMPILE) $(ARGS) --group uv -o requirements/uv.txt
 	$(COMPILE) $(ARGS) pyproject.toml --extra postgres --extra holidays --extra webhooks --group dev --group build -o requirements/dev.txt
-	$(COMPILE) pyproject.toml --extra webhooks --extra nats --group demo --group build -c requirements/dev.txt \
+	$(COMPILE) pyproject.toml --extra webhooks --extra nats --extra server --group demo --group build -c requirements/dev.txt \
 		-o requirements/demo.txt
 	$(COMPILE) pyproject.toml --extra postgres --extra holidays --extra webhooks --group dev --group build --group bench -c requirements/dev.txt \
 		-o requirements/bench.txt

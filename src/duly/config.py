@@ -12,9 +12,11 @@ import msgspec
 
 from duly.core.addresses import Network, read_networks
 from duly.core.durations import EXAMPLES, format_duration, parse_duration
+from duly.core.rates import EXAMPLES as RATES
+from duly.core.rates import read_rate
 from duly.core.secrets import MAKE_KEY, SHORTEST_KEY, Keys
 from duly.core.users import read_time
-from duly.errors import BadSetting, Problem
+from duly.errors import BadSetting, Invalid, Problem
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +24,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     database_url: str = "sqlite:///duly.db"
     app: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 8080
+    api_rate: float = 1000.0
     poll_interval: timedelta = timedelta(seconds=5)
     lookahead: timedelta = timedelta()
     batch_size: int = 1000
@@ -47,7 +52,7 @@ _SPANS = {  # the least and the most of each
     "shutdown_grace": (timedelta(), timedelta(hours=24)),
     "late_after": (timedelta(), timedelta(days=365)),
 }
-_NUMBERS = {"batch_size": (1, 1000), "concurrency": (1, 10_000)}
+_NUMBERS = {"batch_size": (1, 1000), "concurrency": (1, 10_000), "port": (0, 65_535)}
 _CHOICES = {"log_format": ("text", "json")}
 _SCHEMES = ("sqlite://", "postgresql://", "postgres://")
 _BROKERS = {  # the schemes of each, and how it is written
@@ -165,7 +170,22 @@ def _networks(variable: str, written: Any) -> tuple[Network, ...]:
         raise BadSetting(variable, written, f"networks such as 10.0.0.0/8,fd00::/8 ({error})") from None
 
 
+def _host(variable: str, written: Any) -> str:
+    if not isinstance(written, str) or not re.fullmatch(r"[A-Za-z0-9.:%_-]+|\[[0-9A-Fa-f.:%]+\]", written):
+        raise BadSetting(variable, written, "a name or address to listen on, such as 127.0.0.1, ::1 or 0.0.0.0")
+    return written.strip("[]")
+
+
+def _rate(variable: str, written: Any) -> float:
+    try:
+        return 1 / read_rate(written).total_seconds()
+    except Invalid:
+        raise BadSetting(variable, written, f"{RATES}, for each API key") from None
+
+
 _READERS: dict[str, Callable[[str, Any], Any]] = {
+    "host": _host,
+    "api_rate": _rate,
     "delivery_time": _time_of_day,
     "secret_key": _keys,
     "webhook_allow": _networks,

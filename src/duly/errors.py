@@ -56,10 +56,6 @@ class IllegalTransition(Conflict):
         super().__init__(f"cannot {act} {subject}: it is {status}, and only {allowed} can be {past(act)}")
 
 
-class Stale(Conflict):
-    """What is to be changed is not as the caller last saw it."""
-
-
 class Unauthenticated(DulyError):
     """A request without a key, or with one that is unknown, revoked or expired."""
 

@@ -306,6 +306,11 @@ class Duly:
         return self._signals
 
     @property
+    def channels(self) -> Collection[str]:
+        """By which names events may go elsewhere."""
+        return self._channels.keys()
+
+    @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop in which this Duly is open."""
         return self._loop if self._opened else None

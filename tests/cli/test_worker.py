@@ -49,16 +49,16 @@ def begun(shell: Shell) -> list[int]:
 # -- one process
 
 
-@pytest.mark.parametrize("command", ["worker", "serve"])
-def test_a_worker_runs_what_is_due_and_what_comes(on: Shell, start: Start, command: str) -> None:
+@pytest.mark.parametrize("command", [["worker"], ["serve", "--port", "0"]], ids=" ".join)
+def test_a_worker_runs_what_is_due_and_what_comes(on: Shell, start: Start, command: list[str]) -> None:
     on.at("now", "--type", "greet", "--payload", '"Ada"')
-    worker = start(command)
+    worker = start(*command)
     wait_until(lambda: on.told() == ["hello Ada"], told=lambda: worker.output)
     on.at("now", "--type", "greet", "--payload", '"Bo"')
     wait_until(lambda: on.told() == ["hello Ada", "hello Bo"], told=lambda: worker.output)
     assert worker.stop() == 0
     assert "worker.stopped" in worker.output
-    assert ("a worker only" in worker.output) is (command == "serve")
+    assert ("Duly serves http://127.0.0.1:" in worker.output) is ("serve" in command)
 
 
 @pytest.mark.parametrize(("command", "format"), [("worker", "text"), ("serve", "text"), ("worker", "json")])
@@ -67,7 +67,7 @@ def test_a_worker_without_an_app_serves_webhooks_and_says_so(
 ) -> None:
     on.at("now", "--type", "x", "--webhook", receiver.url)
     settings = {"DULY_DATABASE_URL": url, "DULY_WEBHOOK_ALLOW": "127.0.0.0/8", "DULY_LOG_FORMAT": format}
-    worker = spawn(command, **settings)
+    worker = spawn(command, DULY_PORT="0", **settings)
     wait_until(lambda: receiver.received, told=lambda: worker.output)
     assert worker.stop() == 0
     assert ("This serves webhooks and HTTP requests." in worker.output) is (format == "text")

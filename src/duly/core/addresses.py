@@ -80,3 +80,16 @@ def innermost(address: Address) -> Address:
     if address in _COMPATIBLE and number > 1:
         return IPv4Address(number & 0xFFFFFFFF)
     return address
+
+
+def is_loopback(host: str | None) -> bool:
+    """Whether a name or address means the machine itself, whoever asks."""
+    if host is None:
+        return False
+    name = host.strip("[]").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return innermost(ip_address(name.partition("%")[0])).is_loopback
+    except ValueError:
+        return False

@@ -1,4 +1,4 @@
-"""``duly worker``, ``serve`` and ``tick``: what runs events."""
+"""``duly worker`` and ``tick``: what runs events."""
 
 import asyncio
 import logging
@@ -25,7 +25,6 @@ from duly.wiring import Duly
 
 
 def register(commands: App) -> None:
-    commands.command(serve)
     commands.command(worker)
     commands.command(tick)
 
@@ -55,9 +54,9 @@ def worker(
 
     Any number of workers may share a database. SIGTERM and Ctrl-C let it finish what is under way.
     """
-    duly = _ready_to_work(invocation, manner)
+    duly = ready_to_work(invocation, manner)
     if parent is None:
-        _tell_what_is_served(duly)
+        tell_what_is_served(duly)
     if processes > 1:
         _refuse_memory(duly)
         patience = duly.settings.shutdown_grace.total_seconds() + 10
@@ -68,17 +67,9 @@ def worker(
     asyncio.run(duly.run())
 
 
-def serve(*, manner: Manner = AS_IT_IS, invocation: Hidden) -> None:
-    """Run everything in one process: so far, that is a worker."""
-    duly = _ready_to_work(invocation, manner)
-    _tell_what_is_served(duly)
-    note("The API and the dashboard do not exist yet: this serves as a worker only.")
-    asyncio.run(duly.run())
-
-
 def tick(*, manner: Manner = AS_IT_IS, invocation: Hidden) -> None:
     """Run what is due now, then exit."""
-    duly = _ready_to_work(invocation, manner)
+    duly = ready_to_work(invocation, manner)
     beside: Counter[type] = Counter()
     duly.observe(lambda signal: beside.update([type(signal)]), GivenBack, HeldBack, Interrupted)
     done = asyncio.run(duly.tick())
@@ -114,15 +105,18 @@ def _in_words(counts: Mapping[str, int], done: PassEnded) -> str:
     return f"{words}; {late}in {brief(done.duration)}"
 
 
-def _ready_to_work(invocation: Invocation, manner: Manner) -> Duly:
-    duly = invocation.duly_that_serves()
+def ready_to_work(invocation: Invocation, manner: Manner) -> Duly:
+    return in_this_manner(invocation.duly_that_serves(), manner)
+
+
+def in_this_manner(duly: Duly, manner: Manner) -> Duly:
     if manner.concurrency is not None:
         duly.settings = msgspec.structs.replace(duly.settings, concurrency=_checked(manner.concurrency))
     configure_logging(duly.settings.log_format, logging.DEBUG if manner.verbose else logging.INFO)
     return duly
 
 
-def _tell_what_is_served(duly: Duly) -> None:
+def tell_what_is_served(duly: Duly) -> None:
     """Where that may surprise: no handler is among it."""
     if not handlers_of(duly) and duly.settings.log_format == "text":
         note(f"This serves {served(duly)}. For handlers, name the module that has them, such as --app shop:duly.")

@@ -1,0 +1,153 @@
+"""``duly serve``: the API and a worker in one process."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from cyclopts import App, Parameter
+
+from duly.config import Settings, read_settings
+from duly.core.addresses import is_loopback
+from duly.edges.cli.invocation import Hidden
+from duly.edges.cli.output import note
+from duly.edges.cli.worker import AS_IT_IS, Manner, in_this_manner, tell_what_is_served
+from duly.errors import BadSetting, Misuse, StoreUnavailable
+from duly.wiring import Duly
+
+if TYPE_CHECKING:
+    import uvicorn
+
+INSTALL = "pip install 'duly[server]'"
+LARGEST_HEAD = 64 * 1024
+
+
+def register(commands: App) -> None:
+    commands.command(serve)
+
+
+def serve(
+    *,
+    host: Annotated[str | None, Parameter(help="Where to listen; else DULY_HOST, or 127.0.0.1")] = None,
+    port: Annotated[int | None, Parameter(help="0 for any that is free; else DULY_PORT, or 8080")] = None,
+    worker: Annotated[bool, Parameter(help="Whether events run here as well", negative="--no-worker")] = True,
+    manner: Manner = AS_IT_IS,
+    invocation: Hidden,
+) -> None:
+    """Serve the HTTP API, and run what is due, in one process.
+
+    SIGTERM and Ctrl-C let it finish what is under way.
+    """
+    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
+        raise Misuse(f"serving HTTP takes more than is installed here: {INSTALL}")
+    duly = in_this_manner(invocation.duly_that_serves() if worker else invocation.duly_with_event_types(), manner)
+    duly.settings = _listening(duly, host, port)
+    if worker:
+        tell_what_is_served(duly)
+    asyncio.run(_serve(duly, worker=worker))
+
+
+def _listening(duly: Duly, host: str | None, port: int | None) -> Settings:
+    given: dict[str, Any] = {"host": host, "port": port}
+    try:
+        read = read_settings(**given)
+    except BadSetting as error:
+        option = error.name.removeprefix("DULY_").lower()
+        if given.get(option) is None:
+            raise
+        raise Misuse(f"--{option} {error.value} cannot be used: expected {error.allowed}") from None
+    chosen = {name: getattr(read, name) for name, value in given.items() if value is not None}
+    return msgspec.structs.replace(duly.settings, **chosen)
+
+
+async def _serve(duly: Duly, *, worker: bool) -> None:
+    from duly.edges.http.app import create_api
+
+    local = is_loopback(duly.settings.host)
+    if not local:
+        await _require_keys(duly)
+    listening = _listen(duly.settings.host, duly.settings.port)
+    server = _server(create_api(duly, keyless=local), duly)
+    with _stopped_by_signals(duly, server):
+        note(f"Duly serves {_address(listening)}; what it offers: {_address(listening)}/docs")
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        serving.add_done_callback(lambda _: duly.stop())
+        try:
+            if worker:
+                await duly.run(signals=False)
+            else:
+                async with duly:
+                    await serving
+        finally:
+            server.should_exit = True
+            await serving
+
+
+async def _require_keys(duly: Duly) -> None:
+    """Whoever can reach the port could do everything. Where the database cannot be asked, nobody is let in without a
+    key all the same."""
+    with contextlib.suppress(StoreUnavailable):
+        async with duly:
+            if not await duly.keys.made_any():
+                raise Misuse(
+                    f"DULY_HOST={duly.settings.host} can be reached from other machines, and there is no API key yet: "
+                    "make one with `duly keys create NAME --scope admin`, or listen on 127.0.0.1"
+                )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        [(family, _, _, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return socket.create_server(address[:2], family=family, backlog=2048)
+    except OSError as error:
+        reason = error.strerror or error
+        raise Misuse(f"cannot listen on {host}, port {port}: {reason}. Choose another with --host and --port") from None
+
+
+def _address(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _server(api: object, duly: Duly) -> "uvicorn.Server":
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield  # they are caught for the worker and for this together
+
+    return Server(
+        uvicorn.Config(
+            api,  # type: ignore[arg-type]
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=30,
+            h11_max_incomplete_event_size=LARGEST_HEAD,
+            timeout_graceful_shutdown=max(1, int(duly.settings.shutdown_grace.total_seconds())),
+        )
+    )
+
+
+@contextlib.contextmanager
+def _stopped_by_signals(duly: Duly, server: "uvicorn.Server") -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        server.should_exit = True
+        duly.stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)

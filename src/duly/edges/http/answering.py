@@ -1,0 +1,117 @@
+"""The path of a request: admit, read, carry out, answer. What goes wrong on the way is an answer, too."""
+
+import asyncio
+import hashlib
+import logging
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from duly.core.checks import name_problems
+from duly.edges.http.admission import Admission
+from duly.edges.http.asking import Answer, Ask, Caller
+from duly.edges.http.bodies import LARGE, read_body, read_json
+from duly.edges.http.operations import Operation
+from duly.edges.http.problems import BUG, MEDIA_TYPE, Refused, problem, problem_of, without_message
+from duly.edges.http.queries import read_query
+from duly.edges.http.tenancy import tenancy
+from duly.errors import Conflict, DulyError, Invalid, Misuse, Problem, StoreError
+from duly.observers.logs import Line
+from duly.wiring import Duly
+
+log = logging.getLogger("duly.http")
+
+IDEMPOTENCY_KEY = "idempotency-key"
+REPLAYED = {"Idempotency-Replayed": "true"}
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Answering:
+    def __init__(self, duly: Duly, admission: Admission) -> None:
+        self.duly, self._admission = duly, admission
+        self._prepared = False
+        self._preparing = asyncio.Lock()
+
+    async def respond(self, operation: Operation, request: Request) -> Response:
+        return write(await self._answer(operation, request), request)
+
+    async def _answer(self, operation: Operation, request: Request) -> Answer:
+        try:
+            await self.prepare()
+            caller = await self._admission.admit(request, operation.needs)
+            request.state.caller = caller
+            query = read_query(request.query_params.multi_items(), operation.query)
+            body = await read_body(request, operation.takes.most if operation.takes else LARGE)
+            said = read_json(request, body) if operation.takes else _refuse(body)
+            return await self._carry_out(operation, request, caller, query, body, said)
+        except StoreError as error:
+            log.error(Line("request.failed", {"request": request_id(request), "error": str(error)}))
+            return problem_of(error)
+        except DulyError as error:
+            return problem_of(error)
+        except Exception as error:
+            log.error(Line("request.failed", {"request": request_id(request), "error": without_message(error)}))
+            return problem(500, BUG)
+
+    async def _carry_out(
+        self, operation: Operation, request: Request, caller: Caller, query: dict[str, str], body: bytes, said: Any
+    ) -> Answer:
+        key = _key(request) if operation.remembered else None
+        async with tenancy(self.duly, caller.tenant, writes=operation.writes) as own:
+            ask = Ask(request, caller, own, said, query)
+            answer = await (operation.run(ask) if key is None else _once(key, operation, ask, body))
+        return answer if operation.waits is None else await operation.waits(ask, answer)
+
+    async def prepare(self) -> None:
+        """The database for confined transactions, before the first of them."""
+        if self._prepared:
+            return
+        async with self._preparing:
+            if not self._prepared:
+                if self.duly.loop is None:
+                    raise Misuse("the Duly behind this API is not open: open it where the application starts")
+                await self.duly.store.prepare_confinement()
+                self._prepared = True
+
+
+def write(answer: Answer, request: Request) -> Response:
+    headers = {"Content-Type": "application/json", **answer.headers}
+    body = answer.body
+    if headers["Content-Type"] == MEDIA_TYPE:
+        body = {**body, "request_id": request_id(request)}
+    return Response(_encode(body), answer.status, headers)
+
+
+async def _once(key: str, operation: Operation, ask: Ask, body: bytes) -> Answer:
+    """The same key and the same body: the same answer, and nothing happens again. An answer that says that nothing was
+    done is not kept: whoever mends the reason may ask again."""
+    store = ask.own.store
+    asked = hashlib.sha256(f"{operation.method} {ask.address}\n".encode() + body).hexdigest()
+    known = await store.recall(ask.tenant, key, asked)
+    if known is not None:
+        if known.fingerprint != asked:
+            raise Conflict(f"the Idempotency-Key {key!r:.60} was used for another request: choose a new one")
+        return Answer(msgspec.Raw(known.body), known.status, {**msgspec.json.decode(known.headers), **REPLAYED})
+    answer = await operation.run(ask)
+    await store.remember(ask.tenant, key, answer.status, _encode(answer.headers).decode(), _encode(answer.body))
+    return answer
+
+
+def _key(request: Request) -> str | None:
+    written = request.headers.get(IDEMPOTENCY_KEY)
+    if written is not None and (problems := name_problems("name", written)):
+        raise Invalid([problem._replace(path="Idempotency-Key") for problem in problems])
+    return written
+
+
+def _refuse(body: bytes) -> Any:
+    if body.strip():
+        raise Refused(400, "this takes no body", [Problem("body", "must be empty")])
+    return None
+
+
+def request_id(request: Request) -> str:
+    return str(request.state.request_id)

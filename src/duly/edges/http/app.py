@@ -1,0 +1,78 @@
+"""Puts the API together: a FastAPI application of its own, or one to mount in yours."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+
+from duly import __version__
+from duly.edges.http import events, schedules, system, targets, timers, users
+from duly.edges.http.admission import Admission, Authenticate
+from duly.edges.http.answering import Answering, write
+from duly.edges.http.description import ABOUT, SECURITY, described
+from duly.edges.http.operations import Operation
+from duly.edges.http.problems import problem
+from duly.edges.http.schemas import SCHEMAS
+from duly.edges.http.surroundings import Surroundings
+from duly.observers.metrics import Metrics
+from duly.wiring import Duly
+
+OPERATIONS: Sequence[Operation] = [
+    operation
+    for subject in (timers, schedules, users, events, targets, system)
+    for operation in sorted(subject.operations.all, key=lambda one: "{" in one.path)  # or {name} would be "preview"
+]
+
+
+class Api(FastAPI):
+    """Duly's HTTP API."""
+
+    def openapi(self) -> dict[str, Any]:
+        if not self.openapi_schema:
+            document = super().openapi()
+            components = document.setdefault("components", {})
+            components["schemas"] = {name: dict(schema) for name, schema in SCHEMAS.items()}
+            components["securitySchemes"] = dict(SECURITY)
+        return self.openapi_schema or {}
+
+
+def create_api(duly: Duly, *, keyless: bool = False, authenticate: Authenticate | None = None) -> FastAPI:
+    """The API of a Duly, which must be open while it is used: ``app.mount("/duly", create_api(duly))``.
+
+    Callers show API keys (``duly keys create``). *authenticate* is your own way of telling who asks, and for which
+    tenant. With *keyless*, whoever reaches it is the tenant ``default`` until the first key is made: only for a server
+    that no other machine can reach.
+    """
+    api = Api(
+        title="Duly",
+        version=__version__,
+        description=ABOUT,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        redirect_slashes=False,
+    )
+    answering = Answering(duly, Admission(duly, keyless=keyless, authenticate=authenticate))
+    for operation in OPERATIONS:
+        api.add_api_route(endpoint=_endpoint(answering, operation), **described(operation))
+    metrics = Metrics()
+    system.add_routes(api, answering, metrics)
+    api.add_exception_handler(HTTPException, _refused)
+    api.add_middleware(Surroundings, told=metrics.request_answered)
+    return api
+
+
+def _endpoint(answering: Answering, operation: Operation) -> Callable[[Request], Awaitable[Response]]:
+    async def respond(request: Request) -> Response:
+        return await answering.respond(operation, request)
+
+    return respond
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """What finds no route, or not by this method."""
+    assert isinstance(error, HTTPException)
+    told = {404: "there is nothing at this address: see /openapi.json", 405: "not by this method"}
+    answer = problem(error.status_code, told.get(error.status_code, str(error.detail)), headers=error.headers)
+    return write(answer, request)

@@ -1,0 +1,62 @@
+"""What is asked over HTTP, by whom, and what is answered."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from starlette.requests import Request
+
+from duly.core.keys import Scope
+from duly.edges.http.tenancy import Tenancy
+
+SLASH = "\uffff"
+"""Stands for a slash inside a name, which an address writes as %2F: no name can have this character itself."""
+
+
+class Caller(NamedTuple):
+    """Who asks: for which tenant, what they may do, and what the history calls them."""
+
+    tenant: str
+    scope: Scope = Scope.READ
+    name: str = "api"
+    key: str | None = None  # the id of the API key
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request that was admitted and read."""
+
+    request: Request
+    caller: Caller
+    own: Tenancy
+    body: Any = None
+    query: Mapping[str, str] = field(default_factory=dict)
+
+    def named(self, parameter: str) -> str:
+        """A part of the path."""
+        return str(self.request.path_params[parameter]).replace(SLASH, "/")
+
+    @property
+    def address(self) -> str:
+        """Where it was asked, as addresses are written."""
+        return quote(self.request.scope["path"]).replace(quote(SLASH), "%2F")
+
+    @property
+    def by(self) -> str:
+        return self.caller.name
+
+    @property
+    def tenant(self) -> str:
+        return self.caller.tenant
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    body: Any = None
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Run = Callable[[Ask], Awaitable[Answer]]
+Afterwards = Callable[[Ask, Answer], Awaitable[Answer]]

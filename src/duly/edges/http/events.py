@@ -1,0 +1,189 @@
+"""Events over HTTP: what is promised, what has become of it, and what people do to it."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from duly.core.model import Event
+from duly.core.specs import Spec
+from duly.edges.event_json import (
+    dead_letters_to_json,
+    discarded_to_json,
+    entry_to_json,
+    event_to_json,
+    replayed_to_json,
+)
+from duly.edges.http import examples
+from duly.edges.http.asking import Answer, Ask
+from duly.edges.http.fields import read_fields
+from duly.edges.http.filters import FIELDS, read_filter
+from duly.edges.http.operations import NOTHING, Answers, Operations, Takes
+from duly.edges.http.pages import page_of
+from duly.edges.http.queries import Page
+from duly.edges.http.schemas import FILTERS, PAGING, given_instant, maybe, ref, taken, text
+from duly.edges.instants import read_instant
+from duly.errors import Invalid, NotFound
+
+operations = Operations("events")
+
+EVENT = Answers("The event as it is now", ref("Event"), examples.EVENT)
+REASON = taken({"reason": maybe(text(1, 1000))})
+
+
+async def list_page(ask: Ask, spec: Spec | None, page: Page) -> Answer:
+    found = await ask.own.events.find(spec, tenant=ask.tenant, limit=page.limit, after=page.after)
+    more = len(found) == page.limit
+    return page_of(ask, page, "events", await shown(ask, found), found[-1].id if more else None)
+
+
+async def shown(ask: Ask, events: Sequence[Event]) -> list[dict[str, Any]]:
+    schedules = await ask.own.events.schedules_of(events)
+    return [event_to_json(event, schedules.get(event.id)) for event in events]
+
+
+async def _answer(ask: Ask, event: Event) -> Answer:
+    return Answer((await shown(ask, [event]))[0])
+
+
+@operations.add(
+    "GET",
+    "/v1/events",
+    {200: Answers("A page, the newest first", ref("Events"), examples.page("events", examples.EVENT))},
+    query={**FILTERS, **PAGING},
+)
+async def list_events(ask: Ask) -> Answer:
+    """List events.
+
+    All filters that are given must hold. A page may have fewer events than its limit, even none: the list goes on for
+    as long as there is a `next_cursor`. What is created meanwhile is newer, and does not disturb the pages.
+    """
+    page = Page(ask.query)
+    given = {field: value for field, value in ask.query.items() if field in FIELDS}
+    problems = list(page.problems)
+    spec = None
+    try:
+        spec = await read_filter(ask, given) if given else None
+    except Invalid as error:
+        problems += error.problems
+    if problems:
+        raise Invalid(problems)
+    return await list_page(ask, spec, page)
+
+
+@operations.add(
+    "GET",
+    "/v1/events/{id}",
+    {200: Answers("The event", ref("EventWithHistory"), {**examples.EVENT, "history": [examples.ENTRY]})},
+)
+async def get_event(ask: Ask) -> Answer:
+    """Read an event, with every attempt and every human act."""
+    event = await _found(ask)
+    entries = await ask.own.store.history(event.id)
+    [body] = await shown(ask, [event])
+    return Answer({**body, "history": [entry_to_json(entry) for entry in entries]})
+
+
+async def _found(ask: Ask) -> Event:
+    return await ask.own.events.get(id_of(ask), tenant=ask.tenant)
+
+
+def id_of(ask: Ask) -> str:
+    """What is no id is nobody's."""
+    try:
+        return str(UUID(ask.named("id")))
+    except ValueError:
+        raise NotFound(f"there is nothing with the id {ask.named('id')!r:.60}: expected a UUID") from None
+
+
+@operations.add(
+    "POST",
+    "/v1/events/{id}/cancel",
+    {200: EVENT},
+    takes=Takes(REASON, {"reason": "the invoice was paid"}, required=False),
+    conflicts=True,
+)
+async def cancel_event(ask: Ask) -> Answer:
+    """Cancel an event that has not been started. Its series goes on with the occurrence after it."""
+    reason = read_fields(ask.body, {"reason": str})["reason"]
+    return await _answer(ask, await ask.own.events.cancel(id_of(ask), tenant=ask.tenant, by=ask.by, reason=reason))
+
+
+@operations.add(
+    "POST",
+    "/v1/events/{id}/reschedule",
+    {200: EVENT},
+    takes=Takes(taken({"due_at": given_instant}, "due_at"), {"due_at": "2026-12-01T10:00:00Z"}),
+    conflicts=True,
+)
+async def reschedule_event(ask: Ask) -> Answer:
+    """Move an event that has not been started."""
+    due = read_fields(ask.body, {"due_at": read_instant}, "due_at")["due_at"]
+    return await _answer(ask, await ask.own.events.reschedule(id_of(ask), due, tenant=ask.tenant, by=ask.by))
+
+
+@operations.add("POST", "/v1/events/{id}/replay", {200: EVENT}, takes=NOTHING, conflicts=True)
+async def replay_event(ask: Ask) -> Answer:
+    """Let a dead letter be tried again, under the same id, with all its attempts anew."""
+    read_fields(ask.body, {})
+    return await _answer(ask, await ask.own.events.replay(id_of(ask), tenant=ask.tenant, by=ask.by))
+
+
+@operations.add(
+    "POST",
+    "/v1/events/{id}/discard",
+    {200: EVENT},
+    takes=Takes(REASON, {"reason": "the shop is closed"}, required=False),
+    conflicts=True,
+)
+async def discard_event(ask: Ask) -> Answer:
+    """Put a dead letter away that nobody needs any more."""
+    reason = read_fields(ask.body, {"reason": str})["reason"]
+    return await _answer(ask, await ask.own.events.discard(id_of(ask), tenant=ask.tenant, by=ask.by, reason=reason))
+
+
+# -- many dead letters at once
+
+
+@operations.add(
+    "POST",
+    "/v1/events/replay",
+    {200: Answers("How many", ref("Replayed"), examples.REPLAYED)},
+    takes=Takes(ref("Replay"), {"filter": {"type": "invoice.overdue"}, "rate": "50/s"}),
+)
+async def replay_events(ask: Ask) -> Answer:
+    """Let all dead letters that fit a filter be tried again, the oldest first.
+
+    With a `rate`, they become ready one after the other at that rate. An empty filter means all of them.
+    """
+    said = read_fields(ask.body, {"filter": dict, "rate": str, "limit": int}, "filter")
+    spec = await read_filter(ask, said["filter"], "filter.")
+    done = await ask.own.events.replay_all(spec, tenant=ask.tenant, rate=said["rate"], limit=said["limit"], by=ask.by)
+    return Answer(replayed_to_json(done))
+
+
+@operations.add(
+    "POST",
+    "/v1/events/discard",
+    {200: Answers("How many", ref("Discarded"), {"discarded": 12, "left_alone": 0})},
+    takes=Takes(ref("Discard"), {"filter": {"due_to": "2026-01-01T00:00:00Z"}, "reason": "too old"}),
+)
+async def discard_events(ask: Ask) -> Answer:
+    """Put all dead letters away that fit a filter. An empty filter means all of them."""
+    said = read_fields(ask.body, {"filter": dict, "reason": str, "limit": int}, "filter")
+    spec = await read_filter(ask, said["filter"], "filter.")
+    done = await ask.own.events.discard_all(
+        spec, tenant=ask.tenant, reason=said["reason"], limit=said["limit"], by=ask.by
+    )
+    return Answer(discarded_to_json(done))
+
+
+@operations.add(
+    "GET",
+    "/v1/dead-letters",
+    {200: Answers("How many there are, and the most frequent kinds", ref("DeadLetters"), examples.DEAD_LETTERS)},
+    query=FILTERS,
+)
+async def count_dead_letters(ask: Ask) -> Answer:
+    """Count dead letters by kind: what a replay with the same filter would replay."""
+    spec = await read_filter(ask, ask.query) if ask.query else None
+    return Answer(dead_letters_to_json(await ask.own.events.dead_letters(spec, tenant=ask.tenant)))

@@ -1,0 +1,367 @@
+"""Schedules over HTTP."""
+
+import asyncio
+import re
+import time
+from typing import Any
+
+import msgspec
+
+from duly.core.checks import MOST_LISTED
+from duly.core.keys import Scope
+from duly.core.model import TERMINAL, Event, Schedule
+from duly.core.tags import schedule_tag
+from duly.edges.event_json import entry_to_json, event_to_json
+from duly.edges.http import examples
+from duly.edges.http.asking import Answer, Ask
+from duly.edges.http.fields import Kind, read_fields
+from duly.edges.http.operations import Answers, Operations, Takes
+from duly.edges.http.pages import page_of
+from duly.edges.http.queries import Page, read_whole
+from duly.edges.http.schemas import (
+    PAGING,
+    answered,
+    anything,
+    given_instant,
+    listed,
+    maybe,
+    name,
+    ref,
+    taken,
+    text,
+    whole,
+)
+from duly.edges.http.tags import etag, expected
+from duly.edges.http.tenancy import tenancy
+from duly.edges.instants import read_instant
+from duly.edges.schedule_json import (
+    READ_ONLY,
+    backfilled_to_json,
+    preview_to_json,
+    read_schedule,
+    resumed_to_json,
+    schedule_to_json,
+)
+from duly.errors import Invalid, NotFound, Problem, Stale
+from duly.flow.schedules import MOST_BACKFILLED, UNCHANGED
+
+operations = Operations("schedules")
+
+SCHEDULE = Answers("The schedule", ref("Schedule"), examples.SCHEDULE, tagged=True)
+MERGED = ("misfire", "retry", "dst", "depends_on")
+"""Of these, a change may give some fields alone."""
+
+MOST_TRIES = 5
+LONGEST_WAIT, LOOK_EVERY = 60.0, 0.05
+_WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?(\d{1,4})\"?\s*(?:$|[,;])", re.IGNORECASE)
+
+
+def _shown(schedule: Schedule, status: int = 200, **headers: str) -> Answer:
+    return Answer(schedule_to_json(schedule), status, {**etag(schedule_tag(schedule)), **headers})
+
+
+async def _there(ask: Ask) -> Schedule | None:
+    try:
+        return await ask.own.schedules.get(ask.named("name"), tenant=ask.tenant)
+    except NotFound:
+        return None
+
+
+@operations.add(
+    "PUT",
+    "/v1/schedules/{name}",
+    {
+        201: Answers("It is created", ref("Schedule"), examples.SCHEDULE, tagged=True, located=True),
+        200: Answers("It is replaced, or was the same", ref("Schedule"), examples.SCHEDULE, tagged=True),
+    },
+    takes=Takes(ref("NewSchedule"), examples.NEW_SCHEDULE),
+    conflicts=True,
+    guarded=True,
+)
+async def put_schedule(ask: Ask) -> Answer:
+    """Create a schedule, or replace it.
+
+    A changed rule or zone moves the next event; an unchanged one keeps it where it is. Without `enabled`, a paused
+    schedule stays paused. What a schedule shows can be sent back as it is.
+    """
+    there = await _there(ask)
+    draft = read_schedule(ask.body, name=ask.named("name"), tenant=ask.tenant)
+    tag = expected(ask, None if there is None else schedule_tag(there))
+    stored = await ask.own.schedules.put(**draft, by=ask.by, expected=tag)
+    return _shown(stored) if there is not None else _shown(stored, 201, Location=ask.address)
+
+
+@operations.add(
+    "GET",
+    "/v1/schedules",
+    {200: Answers("A page, in the order of names", ref("Schedules"), examples.page("schedules", examples.SCHEDULE))},
+    query=PAGING,
+)
+async def list_schedules(ask: Ask) -> Answer:
+    """List schedules."""
+    page = Page(ask.query)
+    if page.problems:
+        raise Invalid(page.problems)
+    after = (ask.tenant, page.after or "")
+    found = await ask.own.store.shown_schedules(ask.tenant, after=after, limit=page.limit + 1)
+    shown = [schedule_to_json(schedule) for schedule in found[: page.limit]]
+    return page_of(ask, page, "schedules", shown, found[page.limit - 1].name if len(found) > page.limit else None)
+
+
+@operations.add("GET", "/v1/schedules/{name}", {200: SCHEDULE})
+async def get_schedule(ask: Ask) -> Answer:
+    """Read a schedule, with when it fires next."""
+    return _shown(await ask.own.schedules.get(ask.named("name"), tenant=ask.tenant))
+
+
+@operations.add(
+    "PATCH",
+    "/v1/schedules/{name}",
+    {200: SCHEDULE},
+    takes=Takes(ref("ScheduleChanges"), {"rule": {"cron": "0 10 * * MON"}, "misfire": {"policy": "skip"}}),
+    conflicts=True,
+    guarded=True,
+)
+async def change_schedule(ask: Ask) -> Answer:
+    """Change some fields of a schedule.
+
+    Those that are given replace what was there; null is the default again. Of `misfire`, `retry`, `dst` and
+    `depends_on`, single fields can be given.
+    """
+    if not isinstance(ask.body, dict):
+        raise Invalid([Problem("schedule", "expected an object with the fields that change")])
+    for turn in range(MOST_TRIES):
+        there = await ask.own.schedules.get(ask.named("name"), tenant=ask.tenant)
+        tag = schedule_tag(there)
+        wanted = expected(ask, tag)
+        draft = read_schedule(_merged(there, ask.body), name=there.name, tenant=ask.tenant)
+        try:
+            return _shown(await ask.own.schedules.put(**draft, by=ask.by, expected=tag))
+        except Stale:  # somebody else was quicker; unless the caller has said what it must be, it is merged again
+            if wanted is not None or turn == MOST_TRIES - 1:
+                raise
+    raise AssertionError("the last turn returns or raises")
+
+
+def _merged(there: Schedule, changes: dict[str, Any]) -> dict[str, Any]:
+    shown = msgspec.json.decode(msgspec.json.encode(schedule_to_json(there)))
+    stored = {field: value for field, value in shown.items() if field not in READ_ONLY}
+    stored["dst"] = there.policies.to_json()["dst"]  # not what holds where nobody has said anything
+    for field, value in changes.items():
+        inner = stored.get(field) if field in MERGED else None
+        stored[field] = {**inner, **value} if isinstance(inner, dict) and isinstance(value, dict) else value
+    return stored
+
+
+@operations.add(
+    "DELETE",
+    "/v1/schedules/{name}",
+    {200: Answers("It is gone", ref("Deleted"), {"name": "weekly-report", "cancelled": 1})},
+    conflicts=True,
+    guarded=True,
+)
+async def delete_schedule(ask: Ask) -> Answer:
+    """Delete a schedule. What is under way ends; all else of it is cancelled."""
+    there = await ask.own.schedules.get(ask.named("name"), tenant=ask.tenant)
+    tag = expected(ask, schedule_tag(there))
+    cancelled = await ask.own.schedules.delete(there.name, tenant=ask.tenant, by=ask.by, expected=tag)
+    return Answer({"name": there.name, "cancelled": cancelled})
+
+
+REASON = taken({"reason": maybe(text(1, 1000))})
+
+
+@operations.add(
+    "POST",
+    "/v1/schedules/{name}/pause",
+    {200: SCHEDULE},
+    takes=Takes(REASON, {"reason": "the printer is out of paper"}, required=False),
+    conflicts=True,
+)
+async def pause_schedule(ask: Ask) -> Answer:
+    """Pause a schedule: nothing of it starts until it is resumed."""
+    reason = read_fields(ask.body, {"reason": str})["reason"]
+    return _shown(await ask.own.schedules.pause(ask.named("name"), tenant=ask.tenant, by=ask.by, reason=reason))
+
+
+@operations.add(
+    "POST",
+    "/v1/schedules/{name}/resume",
+    {200: Answers("It goes on", ref("Resumed"), {**examples.SCHEDULE, "passed": 2, "fires": False}, tagged=True)},
+    takes=Takes(taken({"passed": {"type": "string", "enum": ["skip", "fire"]}}), {"passed": "skip"}, required=False),
+    conflicts=True,
+)
+async def resume_schedule(ask: Ask) -> Answer:
+    """Let a paused schedule go on.
+
+    What the pause has passed over is left out. With `"passed": "fire"` it is treated by the misfire policy.
+    """
+    passed = read_fields(ask.body, {"passed": str})["passed"] or "skip"
+    resumed = await ask.own.schedules.resume(ask.named("name"), tenant=ask.tenant, by=ask.by, passed=passed)
+    return Answer(resumed_to_json(resumed), headers=etag(schedule_tag(resumed.schedule)))
+
+
+async def _wait(ask: Ask, answer: Answer) -> Answer:
+    """Until the event has ended, for as long as the caller prefers."""
+    preferred = _WAIT.search(ask.request.headers.get("prefer", ""))
+    if preferred is None:
+        return answer
+    seconds = min(float(preferred[1]), LONGEST_WAIT)
+    deadline = time.monotonic() + seconds
+    id = msgspec.json.decode(msgspec.json.encode(answer.body))["id"]
+    while True:
+        async with tenancy(ask.own.duly, ask.tenant, writes=False) as own:
+            event = await own.events.get(id, tenant=ask.tenant)
+            schedules = await own.events.schedules_of([event])
+        if _has_ended(event) or time.monotonic() >= deadline:
+            applied = {"Preference-Applied": f"wait={seconds:g}"}
+            return Answer(event_to_json(event, schedules.get(event.id)), answer.status, {**answer.headers, **applied})
+        await asyncio.sleep(LOOK_EVERY)
+
+
+def _has_ended(event: Event) -> bool:
+    return event.status in TERMINAL or (event.attempts > 0 and event.last_error is not None)
+
+
+@operations.add(
+    "POST",
+    "/v1/schedules/{name}/trigger",
+    {201: Answers("The event that fires now", ref("Event"), examples.EVENT, located=True)},
+    takes=Takes(
+        taken({"payload": anything, "correlation_id": maybe(name("correlation_id"))}),
+        {"payload": {"only": "today"}},
+        required=False,
+    ),
+    conflicts=True,
+    waits=_wait,
+)
+async def trigger_schedule(ask: Ask) -> Answer:
+    """Fire a schedule now, beside its rule: its next event stays where it is.
+
+    With the header `Prefer: wait=10`, the answer comes when the event has ended or its first attempt has failed, ten
+    seconds later at the most (sixty, if more is asked for).
+    """
+    said = read_fields(ask.body, {"payload": object, "correlation_id": str})
+    payload = ask.body.get("payload", UNCHANGED)
+    event = await ask.own.schedules.trigger(
+        ask.named("name"),
+        tenant=ask.tenant,
+        by=ask.by,
+        payload=payload,
+        correlation_id=said["correlation_id"],
+    )
+    prefix = ask.address.partition("/v1/")[0]
+    return Answer(event_to_json(event, ask.named("name")), 201, {"Location": f"{prefix}/v1/events/{event.id}"})
+
+
+DUE = taken({"due_at": given_instant}, "due_at")
+
+
+@operations.add(
+    "POST",
+    "/v1/schedules/{name}/reschedule",
+    {200: SCHEDULE},
+    takes=Takes(DUE, {"due_at": "2026-12-01T10:00:00Z"}),
+    conflicts=True,
+)
+async def reschedule_next(ask: Ask) -> Answer:
+    """Move the next event of a schedule, that one alone."""
+    due = read_fields(ask.body, {"due_at": read_instant}, "due_at")["due_at"]
+    return _shown(await ask.own.schedules.reschedule(ask.named("name"), due, tenant=ask.tenant, by=ask.by))
+
+
+@operations.add(
+    "POST",
+    "/v1/schedules/{name}/skip",
+    {200: SCHEDULE},
+    takes=Takes(REASON, {"reason": "a holiday"}, required=False),
+    conflicts=True,
+)
+async def skip_next(ask: Ask) -> Answer:
+    """Leave the next event of a schedule out, that one alone."""
+    reason = read_fields(ask.body, {"reason": str})["reason"]
+    return _shown(await ask.own.schedules.skip(ask.named("name"), tenant=ask.tenant, by=ask.by, reason=reason))
+
+
+@operations.add(
+    "POST",
+    "/v1/schedules/{name}/backfill",
+    {200: Answers("What it has made", ref("Backfilled"), examples.BACKFILLED)},
+    takes=Takes(
+        taken(
+            {"from": given_instant, "to": given_instant, "limit": whole(1, MOST_BACKFILLED), "label": name("name")},
+            "from",
+            "to",
+        ),
+        {"from": "2026-11-01T00:00:00Z", "to": "2026-12-01T00:00:00Z", "limit": 100},
+    ),
+    conflicts=True,
+)
+async def backfill_schedule(ask: Ask) -> Answer:
+    """Fire the occurrences of a time that is over, each as an event of its own.
+
+    With the same label, nothing is made twice.
+    """
+    said = read_fields(ask.body, {"from": read_instant, "to": read_instant, "limit": int, "label": str}, "from", "to")
+    more = {field: said[field] for field in ("limit", "label") if said[field] is not None}
+    try:
+        done = await ask.own.schedules.backfill(
+            ask.named("name"), said["from"], said["to"], tenant=ask.tenant, by=ask.by, **more
+        )
+    except Invalid as error:
+        named = {"start": "from", "end": "to"}
+        raise Invalid(
+            [problem._replace(path=named.get(problem.path, problem.path)) for problem in error.problems]
+        ) from None
+    return Answer(backfilled_to_json(done))
+
+
+@operations.add(
+    "GET",
+    "/v1/schedules/{name}/preview",
+    {200: Answers("The next ones", ref("Occurrences"), examples.OCCURRENCES)},
+    query={"count": whole(1, MOST_LISTED), "after": given_instant},
+)
+async def preview_schedule(ask: Ask) -> Answer:
+    """Tell when a schedule fires next, and what is odd about it when clocks are changed."""
+    count = read_whole("count", ask.query.get("count", "10"), 1, MOST_LISTED)
+    after = read_instant("after", ask.query["after"]) if "after" in ask.query else None
+    problems = [found for found in (count, after) if isinstance(found, Problem)]
+    if problems:
+        raise Invalid(problems)
+    found = await ask.own.schedules.preview(ask.named("name"), count=count, after=after, tenant=ask.tenant)  # type: ignore[arg-type]
+    return Answer({"occurrences": [preview_to_json(one) for one in found]})
+
+
+@operations.add(
+    "POST",
+    "/v1/schedules/preview",
+    {200: Answers("The next ones", ref("Occurrences"), examples.OCCURRENCES)},
+    needs=Scope.READ,
+    takes=Takes(ref("Preview"), examples.PREVIEW),
+)
+async def preview_rule(ask: Ask) -> Answer:
+    """Tell when a rule would fire, without storing anything."""
+    fields: dict[str, Kind] = {"rule": dict, "timezone": str, "dst": object, "after": read_instant, "count": int}
+    fields |= dict.fromkeys(("start", "end", "exclude"), object)
+    said = read_fields(ask.body, fields, "rule")
+    policies = {field: said[field] for field in ("dst", "start", "end", "exclude") if said[field] is not None}
+    found = await ask.own.schedules.preview(
+        said["rule"],
+        count=10 if said["count"] is None else said["count"],
+        after=said["after"],
+        timezone=said["timezone"],
+        **policies,
+    )
+    return Answer({"occurrences": [preview_to_json(one) for one in found]})
+
+
+@operations.add(
+    "GET",
+    "/v1/schedules/{name}/history",
+    {200: Answers("Oldest first", answered({"history": listed(ref("Entry"))}), {"history": [examples.ENTRY]})},
+)
+async def schedule_history(ask: Ask) -> Answer:
+    """Tell what people have done to a schedule."""
+    entries = await ask.own.schedules.history(ask.named("name"), tenant=ask.tenant)
+    return Answer({"history": [entry_to_json(entry) for entry in entries]})

@@ -1,0 +1,151 @@
+"""Stored targets over HTTP: where events go, and whether they may."""
+
+from typing import Any
+
+from duly.core.stored_targets import Target
+from duly.edges.http import examples
+from duly.edges.http.asking import Answer, Ask
+from duly.edges.http.fields import read_fields
+from duly.edges.http.operations import NOTHING, Answers, Operations, Takes
+from duly.edges.http.pages import page_of
+from duly.edges.http.queries import Page
+from duly.edges.http.schemas import PAGING, duration, maybe, ref, taken, text
+from duly.edges.target_json import target_to_json
+from duly.errors import Invalid, NotFound
+
+operations = Operations("targets")
+
+TARGET = Answers("The target", ref("Target"), examples.TARGET)
+SECRET = {**examples.TARGET, "secret": "whsec_bWFkZSB1cCBmb3IgdGhlIGV4YW1wbGUgYWJvdmU="}
+
+
+def _with_secret(target: Target) -> dict[str, Any]:
+    return target_to_json(target) | {"secret": target.secret}
+
+
+@operations.add(
+    "PUT",
+    "/v1/targets/{name}",
+    {
+        201: Answers("It is stored; its secret is shown this once", ref("TargetWithSecret"), SECRET, located=True),
+        200: Answers("It is replaced", ref("TargetWithSecret"), {**SECRET, "secret": None}),
+    },
+    takes=Takes(ref("NewTarget"), {"url": "https://hooks.example/duly"}),
+    conflicts=True,
+)
+async def put_target(ask: Ask) -> Answer:
+    """Store a target, or replace it.
+
+    A webhook's has a secret, which is made unless one is given. Where the target exists, its secret and the values of
+    its headers stay unless others are given.
+    """
+    kinds = dict.fromkeys(("url", "channel", "method", "format", "timeout", "secret"), str) | {"headers": dict}
+    said = {field: value for field, value in read_fields(ask.body, kinds, "url").items() if value is not None}
+    there = await _there(ask)
+    stored = await ask.own.targets.put(ask.named("name"), said.pop("url"), tenant=ask.tenant, by=ask.by, **said)
+    if there:
+        return Answer(_with_secret(stored))
+    return Answer(_with_secret(stored), 201, {"Location": ask.address})
+
+
+async def _there(ask: Ask) -> bool:
+    try:
+        await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)
+    except NotFound:
+        return False
+    return True
+
+
+@operations.add(
+    "GET",
+    "/v1/targets",
+    {200: Answers("A page, in the order of names", ref("Targets"), examples.page("targets", examples.TARGET))},
+    query=PAGING,
+)
+async def list_targets(ask: Ask) -> Answer:
+    """List stored targets. Secrets and the values of headers are never shown."""
+    page = Page(ask.query)
+    if page.problems:
+        raise Invalid(page.problems)
+    after = (ask.tenant, page.after or "")
+    found = await ask.own.store.list_targets(ask.tenant, after=after, limit=page.limit + 1)
+    shown = [target_to_json(one) for one in found[: page.limit]]
+    return page_of(ask, page, "targets", shown, found[page.limit - 1].name if len(found) > page.limit else None)
+
+
+@operations.add("GET", "/v1/targets/{name}", {200: TARGET})
+async def get_target(ask: Ask) -> Answer:
+    """Read a target."""
+    return Answer(target_to_json(await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)))
+
+
+@operations.add(
+    "DELETE", "/v1/targets/{name}", {200: Answers("As it was", ref("Target"), examples.TARGET)}, conflicts=True
+)
+async def delete_target(ask: Ask) -> Answer:
+    """Delete a target. Events that still name it become dead letters when they are due."""
+    return Answer(target_to_json(await ask.own.targets.delete(ask.named("name"), tenant=ask.tenant, by=ask.by)))
+
+
+@operations.add(
+    "POST",
+    "/v1/targets/{name}/rotate",
+    {200: Answers("With the new secret, shown this once", ref("TargetWithSecret"), SECRET)},
+    takes=Takes(taken({"secret": text(1, 200), "keep": duration}), {"keep": "1d"}, required=False),
+    conflicts=True,
+)
+async def rotate_secret(ask: Ask) -> Answer:
+    """Give a webhook's target a new secret. The old one signs as well until `keep` has passed."""
+    said = {field: value for field, value in read_fields(ask.body, {"secret": str, "keep": str}).items() if value}
+    return Answer(_with_secret(await ask.own.targets.rotate(ask.named("name"), tenant=ask.tenant, by=ask.by, **said)))
+
+
+@operations.add(
+    "POST",
+    "/v1/targets/{name}/disable",
+    {200: TARGET},
+    takes=Takes(taken({"reason": maybe(text(1, 1000))}), {"reason": "it moves house"}, required=False),
+    conflicts=True,
+)
+async def disable_target(ask: Ask) -> Answer:
+    """Send nothing there until it is enabled: its events are held."""
+    reason = read_fields(ask.body, {"reason": str})["reason"]
+    found = await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)
+    await ask.own.targets.disable(found.name, tenant=ask.tenant, by=ask.by, reason=reason)
+    return await get_target(ask)
+
+
+@operations.add(
+    "POST",
+    "/v1/targets/{name}/enable",
+    {200: Answers("How many events were waiting", ref("Released"), {"name": "shop", "events": 12})},
+    takes=NOTHING,
+    conflicts=True,
+)
+async def enable_target(ask: Ask) -> Answer:
+    """Send there again, whatever it was parked for."""
+    read_fields(ask.body, {})
+    found = await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)
+    return Answer(
+        {"name": found.name, "events": await ask.own.targets.enable(found.name, tenant=ask.tenant, by=ask.by)}
+    )
+
+
+@operations.add("POST", "/v1/targets/{name}/probe", {200: TARGET}, takes=NOTHING, conflicts=True)
+async def probe_target(ask: Ask) -> Answer:
+    """Let a worker try a parked target at its next look."""
+    read_fields(ask.body, {})
+    found = await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)
+    await ask.own.targets.probe(found.name, tenant=ask.tenant, by=ask.by)
+    return await get_target(ask)
+
+
+@operations.add(
+    "PUT", "/v1/targets/{name}/limits", {200: TARGET}, takes=Takes(ref("Limits"), {"concurrency": 5, "rate": "50/s"})
+)
+async def limit_target(ask: Ask) -> Answer:
+    """Limit how many events go there at once and how many in a time. What is not given has no limit."""
+    said = read_fields(ask.body, {"concurrency": int, "rate": str})
+    found = await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)
+    await ask.own.targets.limit(found.name, tenant=ask.tenant, by=ask.by, **said)
+    return await get_target(ask)

@@ -1,0 +1,63 @@
+"""One tenant's own Duly for the time of a request: the same verbs, in one transaction that sees nobody else's rows."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from duly.core.model import Timer
+from duly.core.planning import plan
+from duly.errors import Misuse
+from duly.flow.admin import Events
+from duly.flow.ids import new_ids
+from duly.flow.schedules import Schedules
+from duly.flow.targets import Targets
+from duly.flow.users import Users
+from duly.ports import Added, Store
+from duly.signals import Created
+from duly.wiring import Duly
+
+
+class Tenancy:
+    """Each verb still names the tenant: that is the first lock. The store, which is confined to it, is the second."""
+
+    def __init__(self, duly: Duly, store: Store, tenant: str) -> None:
+        self.duly, self.store, self.tenant = duly, store, tenant
+        self.events = Events(store)
+        self.schedules = Schedules(store, duly.channels, _no_transaction)
+        self.users = Users(store, duly.calendars, _no_transaction)
+        self.targets = Targets(store, duly.directory, duly.settings.secret_key, duly.signals)
+        self._committed: list[Callable[[], None]] = []
+
+    async def put(self, timers: Sequence[Timer]) -> list[Added]:
+        """Schedule timers with keys of their own, or move those that have them."""
+        added = await self.store.put(plan(timers, self.duly.channels, new_ids))
+        created = [one.event.id for one in added if one.change == "created"]
+        if created:
+            self.after_commit(lambda: self.duly.signals.emit(Created(created)))
+        return added
+
+    async def add(self, timers: Sequence[Timer]) -> list[str]:
+        """Schedule timers without keys; their ids."""
+        ids = await self.store.add(plan(timers, self.duly.channels, new_ids))
+        self.after_commit(lambda: self.duly.signals.emit(Created(ids)))
+        return ids
+
+    def after_commit(self, act: Callable[[], None]) -> None:
+        self._committed.append(act)
+
+    def committed(self) -> None:
+        for act in self._committed:
+            act()
+
+
+@asynccontextmanager
+async def tenancy(duly: Duly, tenant: str, *, writes: bool) -> AsyncIterator[Tenancy]:
+    async with duly.store.confined(tenant, writes=writes) as store:
+        own = Tenancy(duly, store, tenant)
+        yield own
+    own.committed()
+
+
+def _no_transaction(given: Any) -> None:
+    if given is not None:
+        raise Misuse("a request has a transaction of its own")

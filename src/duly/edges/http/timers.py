@@ -1,0 +1,139 @@
+"""Timers over HTTP: a signal once, at an instant."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from duly.core.model import Timer
+from duly.core.planning import plan
+from duly.edges.event_json import event_to_json
+from duly.edges.http import examples
+from duly.edges.http.asking import Answer, Ask
+from duly.edges.http.bodies import BULKY
+from duly.edges.http.operations import Answers, Operations, Takes
+from duly.edges.http.problems import errors_of
+from duly.edges.http.schemas import MOST_BULK, ref
+from duly.edges.timer_json import read_timer
+from duly.errors import Invalid, Problem
+from duly.flow.ids import new_ids
+
+operations = Operations("timers")
+CHANGES = {"moved": "changed"}
+"""What a store calls otherwise."""
+
+
+@operations.add(
+    "PUT",
+    "/v1/timers/{key}",
+    {
+        201: Answers("It is scheduled", ref("Event"), examples.EVENT, located=True),
+        200: Answers("It was there: moved, unchanged, or fired already", ref("Event"), examples.EVENT),
+    },
+    takes=Takes(ref("Timer"), examples.TIMER),
+)
+async def put_timer(ask: Ask) -> Answer:
+    """Schedule a timer, or move it.
+
+    The key is yours, and unique among your timers. Once the timer has been started, nothing changes, and the answer
+    shows what has become of it. A cancelled one frees its key.
+    """
+    timer = read_timer(ask.body, ask.tenant, ask.own.duly.channels, key=ask.named("key"))
+    [added] = await ask.own.put((timer,))
+    body = event_to_json(added.event)
+    if added.change != "created":
+        return Answer(body)
+    return Answer(body, 201, {"Location": ask.address})
+
+
+@operations.add("GET", "/v1/timers/{key}", {200: Answers("The timer", ref("Event"), examples.EVENT)})
+async def get_timer(ask: Ask) -> Answer:
+    """Read a timer."""
+    return Answer(event_to_json(await ask.own.events.by_key(ask.named("key"), tenant=ask.tenant)))
+
+
+@operations.add(
+    "DELETE",
+    "/v1/timers/{key}",
+    {200: Answers("It is cancelled", ref("Event"), {**examples.EVENT, "status": "CANCELLED", "ready_at": None})},
+    conflicts=True,
+)
+async def cancel_timer(ask: Ask) -> Answer:
+    """Cancel a timer that has not been started. Its key is free again."""
+    event = await ask.own.events.by_key(ask.named("key"), tenant=ask.tenant)
+    return Answer(event_to_json(await ask.own.events.cancel(event.id, tenant=ask.tenant, by=ask.by)))
+
+
+@operations.add(
+    "POST",
+    "/v1/timers",
+    {200: Answers("What became of each, in order", ref("TimerResults"), examples.TIMER_RESULTS)},
+    takes=Takes(ref("Timers"), {"timers": [{**examples.TIMER, "key": "invoice-7"}, {"type": "x", "due_at": 5}]}, BULKY),
+)
+async def put_timers(ask: Ask) -> Answer:
+    """Schedule many timers, each with a key or without. One that is bad does not harm the others."""
+    written = ask.body.get("timers") if isinstance(ask.body, dict) else None
+    if not isinstance(written, list) or not 1 <= len(written) <= MOST_BULK or set(ask.body) != {"timers"}:
+        message = f'expected an object {{"timers": [...]}} with 1 to {MOST_BULK:,} of them, and nothing else'
+        raise Invalid([Problem("timers", message)])
+    results: list[dict[str, Any]] = [{}] * len(written)
+    good = _read(ask, written, results)
+    keyless = [(index, timer) for index, timer in good if timer.key is None]
+    if keyless:
+        for (index, _), id in zip(keyless, await ask.own.add([timer for _, timer in keyless]), strict=True):
+            results[index] = _result("created", id)
+    for turn in _turns([(index, timer) for index, timer in good if timer.key is not None]):
+        for (index, timer), added in zip(turn, await ask.own.put([timer for _, timer in turn]), strict=True):
+            results[index] = _result(CHANGES.get(added.change, added.change), added.event.id, timer.key)
+    counts = Counter(result["status"] for result in results)
+    return Answer(
+        {word: counts[word] for word in ("created", "changed", "unchanged", "refused")} | {"results": results}
+    )
+
+
+Numbered = tuple[int, Timer]
+
+
+def _read(ask: Ask, written: Sequence[Any], results: list[dict[str, Any]]) -> list[Numbered]:
+    """The good ones with their places; what is wrong with each other one is its result."""
+    good: list[Numbered] = []
+    for index, one in enumerate(written):
+        try:
+            good.append((index, read_timer(one, ask.tenant, ask.own.duly.channels)))
+        except Invalid as error:
+            results[index] = _refused(one, error)
+    try:
+        plan([timer for _, timer in good], ask.own.duly.channels, new_ids)
+    except Invalid:
+        return [numbered for numbered in good if _is_sound(ask, *numbered, written, results)]
+    return good
+
+
+def _is_sound(ask: Ask, index: int, timer: Timer, written: Sequence[Any], results: list[dict[str, Any]]) -> bool:
+    try:
+        plan((timer,), ask.own.duly.channels, new_ids)
+    except Invalid as error:
+        results[index] = _refused(written[index], error)
+        return False
+    return True
+
+
+def _turns(keyed: list[Numbered]) -> list[list[Numbered]]:
+    """In order, so that no key comes twice in a turn: a later wish for the same timer changes the earlier one."""
+    turns: list[list[Numbered]] = []
+    seen: Counter[str | None] = Counter()
+    for numbered in keyed:
+        key = numbered[1].key
+        if seen[key] == len(turns):
+            turns.append([])
+        turns[seen[key]].append(numbered)
+        seen[key] += 1
+    return turns
+
+
+def _result(status: str, id: str | None, key: Any = None, errors: Sequence[dict[str, str]] = ()) -> dict[str, Any]:
+    return {"status": status, "id": id, "key": key, "errors": list(errors)}
+
+
+def _refused(written: Any, error: Invalid) -> dict[str, Any]:
+    key = written.get("key") if isinstance(written, dict) else None
+    return _result("refused", None, key, errors_of(error.problems))

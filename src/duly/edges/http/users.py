@@ -1,0 +1,191 @@
+"""Users over HTTP: whom calendar events are for."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from duly.core.checks import check_id
+from duly.core.specs import OfUser
+from duly.core.tags import user_tag
+from duly.core.users import FIELDS, User, changed_user, new_user
+from duly.edges.event_json import entry_to_json
+from duly.edges.http import examples
+from duly.edges.http.asking import Answer, Ask
+from duly.edges.http.bodies import BULKY
+from duly.edges.http.events import id_of, list_page
+from duly.edges.http.operations import Answers, Operations, Takes
+from duly.edges.http.pages import page_of
+from duly.edges.http.problems import errors_of
+from duly.edges.http.queries import Page
+from duly.edges.http.schemas import MOST_BULK, PAGING, answered, listed, name, ref
+from duly.edges.http.tags import etag, expected
+from duly.edges.user_json import user_to_json
+from duly.errors import Invalid, NotFound, Problem
+from duly.flow.import_users import Refused, Telling
+
+operations = Operations("users")
+
+USER = Answers("The user", ref("User"), examples.USER, tagged=True)
+SHOWN = ("created_at", "updated_at")
+"""What a user shows and nobody can set: ignored where it is sent back."""
+
+
+def _answer(user: User, status: int = 200, **headers: str) -> Answer:
+    return Answer(user_to_json(user), status, {**etag(user_tag(user)), **headers})
+
+
+@operations.add(
+    "POST",
+    "/v1/users",
+    {201: Answers("The user, whose events are planned", ref("User"), examples.USER, tagged=True, located=True)},
+    takes=Takes(ref("NewUser"), examples.NEW_USER),
+    conflicts=True,
+)
+async def add_user(ask: Ask) -> Answer:
+    """Add a user. Their events are planned when this returns."""
+    fields = _fields(ask.body, {}, lambda known: _check_new(ask, known))
+    user = await ask.own.users.add(tenant=ask.tenant, by=ask.by, **fields)
+    return _answer(user, 201, Location=f"{ask.address.rstrip('/')}/{user.id}")
+
+
+def _check_new(ask: Ask, fields: Mapping[str, Any]) -> None:
+    duly = ask.own.duly
+    new_user(fields, "", ask.tenant, duly.channels, datetime.now(UTC), duly.settings.delivery_time)
+
+
+def _fields(body: Any, own: Mapping[str, Any], check: Callable[[Mapping[str, Any]], object]) -> dict[str, Any]:
+    """What a body says of a user. Of what is not a caller's to say, it may repeat what is so."""
+    if not isinstance(body, dict):
+        raise Invalid([Problem("user", f"expected an object with {', '.join(FIELDS)}")])
+    known = {field: value for field, value in body.items() if field in FIELDS}
+    problems = []
+    for field, value in body.items():
+        if field in known or (field in SHOWN and own):
+            continue
+        if field not in own:
+            problems.append(Problem(field[:50], f"is no field of a user; known: {', '.join(FIELDS)}"))
+        elif value != own[field]:
+            problems.append(Problem(field, f"is {own[field]}, and cannot be changed"))
+    if problems:
+        try:
+            check(known)
+        except Invalid as error:
+            problems += error.problems
+        raise Invalid(problems)
+    return known
+
+
+@operations.add(
+    "GET",
+    "/v1/users",
+    {200: Answers("A page, the newest first", ref("Users"), examples.page("users", examples.USER))},
+    query={"key": name("key", description="Only the one whom your system calls so"), **PAGING},
+)
+async def list_users(ask: Ask) -> Answer:
+    """List users."""
+    page = Page(ask.query)
+    if page.problems:
+        raise Invalid(page.problems)
+    if "key" in ask.query:
+        return page_of(ask, page, "users", await _by_key(ask), None)
+    before = None if page.after is None else check_id(page.after, "a user's", "cursor")
+    found = await ask.own.store.list_users(ask.tenant, before=before, limit=page.limit + 1)
+    shown = [user_to_json(user) for user in found[: page.limit]]
+    return page_of(ask, page, "users", shown, found[page.limit - 1].id if len(found) > page.limit else None)
+
+
+async def _by_key(ask: Ask) -> list[dict[str, Any]]:
+    try:
+        return [user_to_json(await ask.own.users.by_key(ask.query["key"], tenant=ask.tenant))]
+    except NotFound:
+        return []
+
+
+@operations.add("GET", "/v1/users/{id}", {200: USER})
+async def get_user(ask: Ask) -> Answer:
+    """Read a user."""
+    return _answer(await ask.own.users.get(id_of(ask), tenant=ask.tenant))
+
+
+@operations.add(
+    "PUT",
+    "/v1/users/{id}",
+    {200: USER},
+    takes=Takes(ref("UserChanges"), {"timezone": "America/Los_Angeles"}),
+    conflicts=True,
+    guarded=True,
+)
+async def change_user(ask: Ask) -> Answer:
+    """Change some fields of a user; the others stay.
+
+    What has not started follows: its time, its words, its zone. What is under way is delivered as it was.
+    """
+    there = await ask.own.users.get(id_of(ask), tenant=ask.tenant)
+    duly = ask.own.duly
+    own = {"id": there.id, "tenant": there.tenant}
+    changes = _fields(ask.body, own, lambda known: changed_user(there, known, duly.channels, datetime.now(UTC)))
+    tag = expected(ask, user_tag(there))
+    return _answer(await ask.own.users.update(there.id, tenant=ask.tenant, by=ask.by, expected=tag, **changes))
+
+
+@operations.add(
+    "DELETE", "/v1/users/{id}", {200: Answers("As it was", ref("User"), examples.USER)}, conflicts=True, guarded=True
+)
+async def delete_user(ask: Ask) -> Answer:
+    """Delete a user. Their future events are cancelled; one that is under way goes on to its end."""
+    there = await ask.own.users.get(id_of(ask), tenant=ask.tenant)
+    tag = expected(ask, user_tag(there))
+    return Answer(user_to_json(await ask.own.users.delete(there.id, tenant=ask.tenant, by=ask.by, expected=tag)))
+
+
+@operations.add(
+    "GET",
+    "/v1/users/{id}/events",
+    {200: Answers("A page, the newest first", ref("Events"), examples.page("events", examples.EVENT))},
+    query=PAGING,
+)
+async def list_users_events(ask: Ask) -> Answer:
+    """List the events of a user."""
+    page = Page(ask.query)
+    if page.problems:
+        raise Invalid(page.problems)
+    user = await ask.own.users.get(id_of(ask), tenant=ask.tenant)
+    return await list_page(ask, OfUser(user.id), page)
+
+
+@operations.add(
+    "GET",
+    "/v1/users/{id}/history",
+    {200: Answers("Oldest first", answered({"history": listed(ref("Entry"))}), {"history": [examples.ENTRY]})},
+)
+async def user_history(ask: Ask) -> Answer:
+    """Tell what was done to a user. What became of their events is in theirs."""
+    entries = await ask.own.users.history(id_of(ask), tenant=ask.tenant)
+    return Answer({"history": [entry_to_json(entry) for entry in entries]})
+
+
+@operations.add(
+    "POST",
+    "/v1/users/import",
+    {200: Answers("What became of each, in order", ref("UserResults"), examples.USER_RESULTS)},
+    takes=Takes(ref("NewUsers"), {"users": [examples.NEW_USER, {"first_name": "Ada"}]}, BULKY),
+)
+async def import_users(ask: Ask) -> Answer:
+    """Add many users. One whose key is known is changed; one that is bad does not harm the others."""
+    written = ask.body.get("users") if isinstance(ask.body, dict) else None
+    if not isinstance(written, list) or not 1 <= len(written) <= MOST_BULK or set(ask.body) != {"users"}:
+        message = f'expected an object {{"users": [...]}} with 1 to {MOST_BULK:,} of them, and nothing else'
+        raise Invalid([Problem("users", message)])
+    refused: list[Refused] = []
+    done = await ask.own.users.import_(written, tenant=ask.tenant, by=ask.by, telling=Telling(refused.append))
+    bad = {one.number: one.problems for one in refused}
+    results = [
+        {
+            "status": "refused" if number in bad else "stored",
+            "key": row.get("key") if isinstance(row, dict) else None,
+            "errors": errors_of(bad.get(number, ())),
+        }
+        for number, row in enumerate(written, 1)
+    ]
+    counts = {word: getattr(done, word) for word in ("added", "changed", "unchanged", "refused")}
+    return Answer(counts | {"results": results})
