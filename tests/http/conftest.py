@@ -1,0 +1,31 @@
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import httpx
+import pytest
+
+from duly import Duly
+from duly.edges.http.app import create_api
+from tests.conftest import OpenDuly
+from tests.http.calling import Caller, OpenCaller
+
+
+@pytest.fixture
+async def calling(duly: OpenDuly) -> AsyncIterator[OpenCaller]:
+    """Callers of the API of a Duly: ``http = await calling(app, key=made.secret)``; without a Duly, of a new one."""
+    async with AsyncExitStack() as stack:
+
+        async def calling(app: Duly | None = None, *, keyless: bool = True, **headers: str) -> Caller:
+            app = app or await duly()
+            api = create_api(app, keyless=keyless)
+            transport = httpx.ASGITransport(api, raise_app_exceptions=False)
+            client = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers)
+            return Caller(app, api, await stack.enter_async_context(client))
+
+        yield calling
+
+
+@pytest.fixture
+async def http(calling: OpenCaller) -> Caller:
+    """One of them, on a server without keys."""
+    return await calling()

@@ -1,0 +1,109 @@
+"""Timers over HTTP, one by one and many at once."""
+
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from duly import Status
+from duly.testing import ManualClock
+from tests.http.calling import Caller, paths
+from tests.make import START
+
+DUE = "2026-12-01T09:00:00Z"
+
+
+def a_timer(**changes: Any) -> dict[str, Any]:
+    return {"due_at": DUE, "type": "invoice.overdue", "payload": {"invoice": 7}, **changes}
+
+
+async def test_a_timer_is_created_moved_and_left_as_it_is(http: Caller) -> None:
+    created = await http("PUT", "/v1/timers/invoice-7", a_timer())
+    assert (created.status_code, created.headers["location"]) == (201, "/v1/timers/invoice-7")
+    same = await http("PUT", "/v1/timers/invoice-7", a_timer())
+    moved = await http("PUT", "/v1/timers/invoice-7", a_timer(due_at="2026-12-02T10:00:00+01:00"))
+    assert (same.status_code, moved.status_code) == (200, 200)
+    assert same.json() == created.json()
+    assert moved.json()["due_at"] == "2026-12-02T09:00:00Z"
+    assert await http.get("/v1/timers/invoice-7") == moved.json()
+    assert {answer.json()["id"] for answer in (created, same, moved)} == {created.json()["id"]}
+
+
+async def test_a_timer_that_has_fired_does_not_change_any_more(http: Caller, clock: ManualClock) -> None:
+    @http.app.on("invoice.overdue")
+    def chase(event: Any) -> None:
+        assert event.payload == {"invoice": 7}
+
+    await http.put("/v1/timers/invoice-7", {"after": "1h", "type": "invoice.overdue", "payload": {"invoice": 7}})
+    clock.advance(hours=1)
+    await http.app.tick()
+    again = await http("PUT", "/v1/timers/invoice-7", a_timer())
+    assert again.status_code == 200
+    assert again.json()["status"] == Status.COMPLETED
+    refused = await http("DELETE", "/v1/timers/invoice-7")
+    assert refused.status_code == 409
+    assert "only PENDING can be cancelled" in refused.json()["detail"]
+
+
+async def test_a_cancelled_timer_frees_its_key(http: Caller) -> None:
+    first = await http.put("/v1/timers/a", a_timer())
+    assert (await http.delete("/v1/timers/a"))["status"] == "CANCELLED"
+    assert (await http("GET", "/v1/timers/a")).status_code == 404
+    assert (await http("DELETE", "/v1/timers/a")).status_code == 404
+    again = await http("PUT", "/v1/timers/a", a_timer())
+    assert (again.status_code, again.json()["id"] != first["id"]) == (201, True)
+
+
+@pytest.mark.parametrize("key", ["a/b", "ä ö", "%2F", "preview", "a?b#c", "x" * 500, "..;/"])
+async def test_a_key_may_be_any_text(http: Caller, key: str) -> None:
+    address = f"/v1/timers/{quote(key, safe='')}"
+    created = await http("PUT", address, a_timer())
+    assert created.status_code == 201
+    assert created.json()["key"] == key
+    assert (await http.get(created.headers["location"]))["key"] == key
+
+
+async def test_all_that_is_wrong_is_told_at_once(http: Caller) -> None:
+    bad = {"due_at": 1764579600, "typ": "x", "retry": {"base": 5}, "target": {"pigeon": "coop"}, "key": "other"}
+    assert paths(await http("PUT", "/v1/timers/a", bad)) == ["typ", "key", "type", "due_at", "retry.base", "target"]
+    assert (await http("GET", "/v1/timers/a")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "due",
+    [1764579600, "2026-12-01", "2026-12-01T09:00:00", "tomorrow", "", None, True, ["2026-12-01T09:00:00Z"],
+     "2026-02-30T00:00:00Z", "9999-12-31T23:59:59Z", "2026-12-01T25:00:00Z", "20261201T090000Z"],
+)  # fmt: skip
+async def test_what_is_no_instant_is_refused(http: Caller, due: Any) -> None:
+    assert paths(await http("PUT", "/v1/timers/a", a_timer(due_at=due))) == ["due_at"]
+
+
+async def test_one_bad_timer_of_many_does_not_harm_the_others(http: Caller) -> None:
+    many = [
+        a_timer(key="a"),
+        {"type": "x"},
+        a_timer(),
+        5,
+        a_timer(key="a", due_at="2027-01-01T00:00:00Z"),
+        a_timer(key="a\n"),
+    ]
+    done = await http.post("/v1/timers", {"timers": many})
+    assert [result["status"] for result in done["results"]] == [
+        "created", "refused", "created", "refused", "changed", "refused",
+    ]  # fmt: skip
+    assert (done["created"], done["changed"], done["refused"]) == (2, 1, 3)
+    assert done["results"][0]["id"] == done["results"][4]["id"]
+    assert [error["path"] for error in done["results"][1]["errors"]] == ["due_at"]
+    assert (await http.get("/v1/timers/a"))["due_at"] == "2027-01-01T00:00:00Z"
+    assert len((await http.get("/v1/events"))["events"]) == 2
+
+
+@pytest.mark.parametrize("body", [{}, {"timers": []}, {"timers": {}}, {"timers": [a_timer()], "more": 1}, [], 5])
+async def test_what_is_no_list_of_timers_is_refused(http: Caller, body: Any) -> None:
+    assert paths(await http("POST", "/v1/timers", body)) == ["timers"]
+
+
+async def test_a_delay_counts_from_the_stores_now(http: Caller) -> None:
+    timer = await http.put("/v1/timers/a", {"after": "90m", "type": "x"})
+    assert timer["due_at"] == (START + timedelta(minutes=90)).isoformat().replace("+00:00", "Z")
