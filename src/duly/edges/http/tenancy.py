@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from duly.core.model import Timer
+from duly.core.model import NewEvent, Timer
 from duly.core.planning import plan
 from duly.errors import Misuse
 from duly.flow.admin import Events
@@ -28,17 +28,21 @@ class Tenancy:
         self.targets = Targets(store, duly.directory, duly.settings.secret_key, duly.signals)
         self._committed: list[Callable[[], None]] = []
 
-    async def put(self, timers: Sequence[Timer]) -> list[Added]:
-        """Schedule timers with keys of their own, or move those that have them."""
-        added = await self.store.put(plan(timers, self.duly.channels, new_ids))
+    def plan(self, timers: Sequence[Timer]) -> list[NewEvent]:
+        """Their events; Invalid with every problem of every one of them."""
+        return plan(timers, self.duly.channels, new_ids)
+
+    async def put(self, events: Sequence[NewEvent]) -> list[Added]:
+        """Schedule events with keys of their own, or move those that have them."""
+        added = await self.store.put(events)
         created = [one.event.id for one in added if one.change == "created"]
         if created:
             self.after_commit(lambda: self.duly.signals.emit(Created(created)))
         return added
 
-    async def add(self, timers: Sequence[Timer]) -> list[str]:
-        """Schedule timers without keys; their ids."""
-        ids = await self.store.add(plan(timers, self.duly.channels, new_ids))
+    async def add(self, events: Sequence[NewEvent]) -> list[str]:
+        """Schedule events without keys; their ids."""
+        ids = await self.store.add(events)
         self.after_commit(lambda: self.duly.signals.emit(Created(ids)))
         return ids
 

@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from duly.core.model import Timer
-from duly.core.planning import plan
+from duly.core.model import NewEvent, Timer
 from duly.edges.event_json import event_to_json
 from duly.edges.http import examples
 from duly.edges.http.asking import Answer, Ask
@@ -15,7 +14,6 @@ from duly.edges.http.problems import errors_of
 from duly.edges.http.schemas import MOST_BULK, ref
 from duly.edges.timer_json import read_timer
 from duly.errors import Invalid, Problem
-from duly.flow.ids import new_ids
 
 operations = Operations("timers")
 CHANGES = {"moved": "changed"}
@@ -38,7 +36,7 @@ async def put_timer(ask: Ask) -> Answer:
     shows what has become of it. A cancelled one frees its key.
     """
     timer = read_timer(ask.body, ask.tenant, ask.own.duly.channels, key=ask.named("key"))
-    [added] = await ask.own.put((timer,))
+    [added] = await ask.own.put(ask.own.plan((timer,)))
     body = event_to_json(added.event)
     if added.change != "created":
         return Answer(body)
@@ -76,48 +74,50 @@ async def put_timers(ask: Ask) -> Answer:
         message = f'expected an object {{"timers": [...]}} with 1 to {MOST_BULK:,} of them, and nothing else'
         raise Invalid([Problem("timers", message)])
     results: list[dict[str, Any]] = [{}] * len(written)
-    good = _read(ask, written, results)
-    keyless = [(index, timer) for index, timer in good if timer.key is None]
+    events = _planned(ask, written, results)
+    keyless = [(index, event) for index, event in events if event.key is None]
     if keyless:
-        for (index, _), id in zip(keyless, await ask.own.add([timer for _, timer in keyless]), strict=True):
+        for (index, _), id in zip(keyless, await ask.own.add([event for _, event in keyless]), strict=True):
             results[index] = _result("created", id)
-    for turn in _turns([(index, timer) for index, timer in good if timer.key is not None]):
-        for (index, timer), added in zip(turn, await ask.own.put([timer for _, timer in turn]), strict=True):
-            results[index] = _result(CHANGES.get(added.change, added.change), added.event.id, timer.key)
-    counts = Counter(result["status"] for result in results)
-    return Answer(
-        {word: counts[word] for word in ("created", "changed", "unchanged", "refused")} | {"results": results}
-    )
+    for turn in _turns([(index, event) for index, event in events if event.key is not None]):
+        for (index, event), added in zip(turn, await ask.own.put([event for _, event in turn]), strict=True):
+            results[index] = _result(CHANGES.get(added.change, added.change), added.event.id, event.key)
+    became = Counter(result["status"] for result in results)
+    counts = {word: became[word] for word in ("created", "changed", "unchanged", "refused")}
+    return Answer(counts | {"results": results})
 
 
-Numbered = tuple[int, Timer]
+Numbered = tuple[int, NewEvent]
 
 
-def _read(ask: Ask, written: Sequence[Any], results: list[dict[str, Any]]) -> list[Numbered]:
-    """The good ones with their places; what is wrong with each other one is its result."""
-    good: list[Numbered] = []
+def _planned(ask: Ask, written: Sequence[Any], results: list[dict[str, Any]]) -> list[Numbered]:
+    """The events of the good ones with their places; what is wrong with each other one is its result."""
+    timers: list[tuple[int, Timer]] = []
     for index, one in enumerate(written):
         try:
-            good.append((index, read_timer(one, ask.tenant, ask.own.duly.channels)))
+            timers.append((index, read_timer(one, ask.tenant, ask.own.duly.channels)))
         except Invalid as error:
             results[index] = _refused(one, error)
     try:
-        plan([timer for _, timer in good], ask.own.duly.channels, new_ids)
+        events = ask.own.plan([timer for _, timer in timers])
     except Invalid:
-        return [numbered for numbered in good if _is_sound(ask, *numbered, written, results)]
-    return good
+        return _planned_singly(ask, timers, written, results)
+    return [(index, event) for (index, _), event in zip(timers, events, strict=True)]
 
 
-def _is_sound(ask: Ask, index: int, timer: Timer, written: Sequence[Any], results: list[dict[str, Any]]) -> bool:
-    try:
-        plan((timer,), ask.own.duly.channels, new_ids)
-    except Invalid as error:
-        results[index] = _refused(written[index], error)
-        return False
-    return True
+def _planned_singly(
+    ask: Ask, timers: Sequence[tuple[int, Timer]], written: Sequence[Any], results: list[dict[str, Any]]
+) -> list[Numbered]:
+    events: list[Numbered] = []
+    for index, timer in timers:
+        try:
+            events += [(index, event) for event in ask.own.plan((timer,))]
+        except Invalid as error:
+            results[index] = _refused(written[index], error)
+    return events
 
 
-def _turns(keyed: list[Numbered]) -> list[list[Numbered]]:
+def _turns(keyed: Sequence[Numbered]) -> list[list[Numbered]]:
     """In order, so that no key comes twice in a turn: a later wish for the same timer changes the earlier one."""
     turns: list[list[Numbered]] = []
     seen: Counter[str | None] = Counter()

@@ -58,6 +58,7 @@ class Confined(CopyingStatements):
         self._pool: asyncpg.Pool | None = None
         self._connection: Any = None
         self._beginning = asyncio.Lock()
+        self._asking = asyncio.Lock()  # a connection answers one question at a time, and an import asks two at once
         self._over = False
         self._spoilt = False  # it can only be rolled back
 
@@ -120,8 +121,9 @@ class Confined(CopyingStatements):
         except BaseException:
             self._spoilt = True  # unless what follows undoes it
             if not self._over and is_open(self._connection) and self._connection.is_in_transaction():
-                with translated():
-                    await self._connection.execute("ROLLBACK TO SAVEPOINT duly; RELEASE SAVEPOINT duly")
+                async with self._asking:
+                    with translated():
+                        await self._connection.execute("ROLLBACK TO SAVEPOINT duly; RELEASE SAVEPOINT duly")
                 self._spoilt = False
             raise
         else:
@@ -139,6 +141,10 @@ class Confined(CopyingStatements):
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
         searches = query.name in SEARCHES
         connection = await self._begun(searches)
+        async with self._asking:
+            return await self._asked(connection, query, parameters, searches)
+
+    async def _asked(self, connection: Any, query: Query, parameters: dict[str, Any], searches: bool) -> list[Any]:
         with translated():
             if not searches or self._pool is self._pools.searching:
                 return await run_query(connection, query, parameters)
@@ -155,8 +161,9 @@ class Confined(CopyingStatements):
 
     async def _plainly(self, sql: str) -> None:
         connection = await self._begun()
-        with translated():
-            await connection.execute(sql)
+        async with self._asking:
+            with translated():
+                await connection.execute(sql)
 
     async def execute(self, sql: str, *args: Any) -> None:
         await (await self._begun()).execute(sql, *args)

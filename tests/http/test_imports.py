@@ -1,0 +1,45 @@
+"""Many users over HTTP: while some are stored, others are read, in one transaction."""
+
+from typing import Any
+
+from tests.http.calling import Caller
+from tests.make import a_user
+
+MANY = 4500  # more than are stored at a time
+
+
+def the_user(number: int, **changes: Any) -> dict[str, Any]:
+    return {**a_user(), "key": f"crm-{number}", **changes}
+
+
+async def test_more_than_are_stored_at_a_time_are_imported_and_the_bad_ones_told(http: Caller) -> None:
+    many = [the_user(number) for number in range(MANY)]
+    many[7] = the_user(7, timezone="Mars/Olympus")
+    many.append(the_user(9, first_name="Grace"))
+    done = await http.post("/v1/users/import", {"users": many})
+    assert {word: done[word] for word in ("added", "changed", "unchanged", "refused")} == {
+        "added": MANY - 1,
+        "changed": 1,
+        "unchanged": 0,
+        "refused": 1,
+    }
+    [(place, bad)] = [(place, one) for place, one in enumerate(done["results"]) if one["status"] == "refused"]
+    assert (place, bad["key"], [error["path"] for error in bad["errors"]]) == (7, "crm-7", ["timezone"])
+    [changed] = (await http.get("/v1/users?key=crm-9"))["users"]
+    assert changed["first_name"] == "Grace"
+    assert (await http.get("/v1/users?key=crm-7"))["users"] == []
+
+
+async def test_an_import_that_fails_in_the_middle_stores_nothing(http: Caller, monkeypatch: Any) -> None:
+    from duly.flow import import_users
+
+    stored = import_users.change_users
+
+    async def fails(*args: Any) -> Any:
+        await stored(*args)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(import_users, "change_users", fails)
+    many = [the_user(number) for number in range(MANY)] + [the_user(9, first_name="Grace")]
+    assert (await http("POST", "/v1/users/import", {"users": many})).status_code == 500
+    assert (await http.get("/v1/users"))["users"] == []
