@@ -25,7 +25,18 @@ from duly.core.specs import (
 from duly.core.stored_targets import Target
 from duly.core.targets import http, webhook
 from duly.core.users import User
-from duly.errors import Conflict, DulyError, Invalid, Misuse, NotFound, Stale, StoreError, StoreUnavailable
+from duly.errors import (
+    Conflict,
+    DulyError,
+    Forbidden,
+    Invalid,
+    Misuse,
+    NotFound,
+    Stale,
+    StoreError,
+    StoreUnavailable,
+    Unauthenticated,
+)
 from duly.ports import Transaction
 from duly.wiring import Duly
 
@@ -45,6 +56,7 @@ __all__ = [
     "ExecutedLate",
     "Failed",
     "FailedBetween",
+    "Forbidden",
     "InStatus",
     "Invalid",
     "Misfire",
@@ -71,6 +83,7 @@ __all__ = [
     "Target",
     "Timer",
     "Transaction",
+    "Unauthenticated",
     "Unreachable",
     "User",
     "WithKey",

@@ -122,10 +122,10 @@ PREVIEW: dict[str, Any] = {"rule": {"cron": "30 2 * * *"}, "timezone": "Europe/B
 
 OCCURRENCES: dict[str, Any] = {
     "occurrences": [
-        {"due_at": "2027-03-27T01:30:00Z", "local_at": "2027-03-27T02:30:00+01:00", "note": None},
+        {"due_at": "2027-03-27T01:30:00Z", "local_at": "2027-03-27T02:30:00", "note": None},
         {
             "due_at": "2027-03-28T01:00:00Z",
-            "local_at": "2027-03-28T03:00:00+02:00",
+            "local_at": "2027-03-28T03:00:00",
             "note": "02:30 does not exist on this day: clocks are put forward",
         },
     ]
