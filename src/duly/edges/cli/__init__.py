@@ -11,7 +11,20 @@ from typing import Annotated, Any
 from cyclopts import App, CycloptsError, Group, Parameter
 
 from duly import __version__
-from duly.edges.cli import at, demo, doctor, events, migrate, schedules, serve, targets, timer_service, users, worker
+from duly.edges.cli import (
+    at,
+    demo,
+    doctor,
+    events,
+    keys,
+    migrate,
+    schedules,
+    serve,
+    targets,
+    timer_service,
+    users,
+    worker,
+)
 from duly.edges.cli.invocation import Invocation
 from duly.edges.cli.output import forgive_encoding, tell_error
 from duly.errors import BadSetting, DulyError, Invalid, Misuse, StoreError
@@ -29,7 +42,7 @@ commands = App(
 )
 commands.meta.group_parameters = Group("Everywhere", sort_key=100)
 
-for subject in (serve, worker, timer_service, demo, at, events, schedules, users, targets, migrate, doctor):
+for subject in (serve, worker, timer_service, demo, at, events, schedules, users, targets, keys, migrate, doctor):
     subject.register(commands)
 
 
