@@ -1,0 +1,485 @@
+"""The second lock, on PostgreSQL. Here the first one is left open on purpose: statements that name no tenant at all."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import asyncpg
+import psycopg
+import pytest
+
+from duly import StoreError
+from duly.config import read_settings
+from duly.errors import Misuse, StoreUnavailable
+from duly.flow.admin import Events
+from duly.stores.postgres.confinement import CONFINED, RIGHTS, ROLE
+from duly.wiring import open_store
+from tests.make import HOUR, LANE, LEASE, START, make_head, make_new, make_schedule, make_user
+
+HAVE_A_TENANT = ("events", "schedules", "users", "targets", "destinations", "requests")
+EVENTS_ALONE = (
+    "GRANT USAGE ON SCHEMA duly TO {role}",
+    "GRANT SELECT ON duly.migrations, duly.history TO {role}",
+    "GRANT SELECT, INSERT, UPDATE ON duly.events, duly.journal TO {role}",
+)
+FAILS = "SELECT 1 / 0"
+
+
+class Oops(Exception):
+    pass
+
+
+@asynccontextmanager
+async def store_on(url: str, *, migrate: bool = True) -> AsyncIterator[Any]:
+    store = open_store(read_settings({}, database_url=url), None)
+    await store.open(migrate=migrate)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@pytest.fixture
+async def store(clean_postgres: str) -> AsyncIterator[Any]:
+    async with store_on(clean_postgres) as store:
+        await store.prepare_confinement()
+        yield store
+
+
+async def something_of(store: Any, tenant: str) -> None:
+    """A row in each table, and history of each."""
+    schedule = make_schedule(tenant=tenant, name="hourly")
+    user = make_user(tenant=tenant, key="ada")
+    async with store.begin() as tx:
+        [timer] = await tx.put([make_new(tenant=tenant, key="k")])
+        await tx.put_schedule(schedule)
+        await tx.plant([make_head(schedule, tenant=tenant)])
+        await tx.add_users([user], [], "me")
+        target = "INSERT INTO duly.targets VALUES (gen_random_uuid(), $1, 'crm', 'webhook', '{}', NULL, now(), now())"
+        await tx.execute(target, tenant)
+        await tx.limit(tenant, "crm", 5, None)
+        await tx.recall(tenant, "k", "put")
+        subjects = [timer.event.id, schedule.id, user.id]
+        subjects += [str(await tx.fetchval("SELECT id FROM duly.targets WHERE tenant = $1", tenant))]
+        await tx.note([(subject, "noted", tenant) for subject in subjects], "me")
+        completed = "UPDATE duly.events SET status = 'COMPLETED', ready = NULL, settled = now() WHERE id = $1"
+        await tx.execute(completed, timer.event.id)
+
+
+@pytest.fixture
+async def shared(store: Any) -> Any:
+    """A store with the same things of acme and of beta."""
+    for tenant in ("acme", "beta"):
+        await something_of(store, tenant)
+    return store
+
+
+async def kill(store: Any, request: Any) -> None:
+    """End the server's side of a request's connection. (The role itself may not.)"""
+    pid = await request.fetchval("SELECT pg_backend_pid()")
+    async with store.begin() as tx:
+        assert await tx.fetchval("SELECT pg_terminate_backend($1)", pid)
+
+
+# -- what a request cannot see, it cannot touch
+
+
+@pytest.mark.parametrize("table", HAVE_A_TENANT)
+async def test_others_rows_do_not_exist(shared: Any, table: str) -> None:
+    async with shared.begin() as tx:
+        before = await tx.fetch(f"SELECT t::text FROM duly.{table} AS t WHERE tenant = 'beta' ORDER BY 1")
+    assert before
+    async with shared.confined("acme", writes=True) as request:
+        seen = await request.fetch(f"SELECT tenant FROM duly.{table}")
+        assert {row["tenant"] for row in seen} == {"acme"}
+        assert await request.fetch(f"SELECT FROM duly.{table} WHERE tenant = 'beta'") == []
+        assert await request.fetch(f"SELECT FROM duly.{table} WHERE tenant = 'beta' FOR UPDATE") == []
+        assert len(await request.fetch(f"SELECT FROM duly.{table} FOR UPDATE")) == len(seen)
+        assert await request.fetch(f"UPDATE duly.{table} SET tenant = tenant WHERE tenant = 'beta' RETURNING 1") == []
+        assert len(await request.fetch(f"UPDATE duly.{table} SET tenant = tenant RETURNING 1")) == len(seen)
+        if "DELETE" in RIGHTS[table]:
+            assert await request.fetch(f"DELETE FROM duly.{table} WHERE tenant = 'beta' RETURNING 1") == []
+            assert len(await request.fetch(f"DELETE FROM duly.{table} RETURNING 1")) == len(seen)
+    async with shared.begin() as tx:
+        assert await tx.fetch(f"SELECT t::text FROM duly.{table} AS t WHERE tenant = 'beta' ORDER BY 1") == before
+
+
+@pytest.mark.parametrize("table", HAVE_A_TENANT)
+async def test_nothing_can_be_written_in_anothers_name(shared: Any, table: str) -> None:
+    async def give_away() -> None:
+        async with shared.confined("acme", writes=True) as request:
+            await request.execute(f"UPDATE duly.{table} SET tenant = 'beta'")
+
+    async def insert() -> None:
+        async with shared.confined("acme", writes=True) as request:
+            columns = await request.fetch(
+                "SELECT attname FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped",
+                f"duly.{table}",
+            )
+            others = [f'"{row[0]}"' for row in columns if row[0] not in ("tenant", "id", "key", "series")]
+            own = ["gen_random_uuid()"] if any(row[0] == "id" for row in columns) else []
+            named = ", ".join(["tenant", *(["id"] if own else []), *others])
+            told = ", ".join(["'gamma'", *own, *others])
+            if table == "requests":
+                named, told = f"key, {named}", f"'new', {told}"
+            await request.execute(f"INSERT INTO duly.{table} ({named}) SELECT {told} FROM duly.{table} LIMIT 1")
+
+    for act in (give_away, insert):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError, match="violates row-level security policy"):
+            await act()
+
+
+@pytest.mark.parametrize("view", ["journal", "history"])
+async def test_history_is_seen_with_what_it_tells_of(shared: Any, view: str) -> None:
+    async with shared.confined("acme", writes=False) as request:
+        told = await request.fetch(f"SELECT act, detail FROM duly.{view}")
+    assert {row["detail"] for row in told if row["act"] == "noted"} == {"acme"}
+    assert [row["act"] for row in told].count("noted") == 4
+    assert [row["act"] for row in told].count("delivered") == (1 if view == "history" else 0)
+
+
+async def test_the_view_of_timers_shows_through_the_policies(shared: Any) -> None:
+    """The role has no right to it; one that somebody gives shows no more than the tables do."""
+    async with shared.begin() as tx:
+        await tx.execute("UPDATE duly.events SET lane = 'timer' WHERE key IS NOT NULL")
+    with suppress(Oops):
+        async with shared.begin() as tx:
+            await tx.execute(f"GRANT SELECT ON duly.timer_schedules TO {ROLE}")
+            assert len(await tx.fetch("SELECT FROM duly.timer_schedules")) == 2
+            await tx.execute(f"SET LOCAL ROLE {ROLE}; SET LOCAL duly.tenant = 'acme'")
+            assert [row[0] for row in await tx.fetch("SELECT tenant_id FROM duly.timer_schedules")] == ["acme"]
+            raise Oops
+
+
+async def test_without_a_tenant_nothing_exists(shared: Any) -> None:
+    for tenant in (None, ""):
+        async with shared.begin() as tx:
+            await tx.execute(f"SET LOCAL ROLE {ROLE}")
+            if tenant is not None:
+                await tx.execute(f"SET LOCAL duly.tenant = '{tenant}'")
+            for table in (*CONFINED, "history"):
+                assert await tx.fetchval(f"SELECT count(*) FROM duly.{table}") == 0
+            for table in HAVE_A_TENANT:
+                assert await tx.fetch(f"UPDATE duly.{table} SET tenant = tenant RETURNING 1") == []
+
+
+@pytest.mark.parametrize("tenant", ["o'brien", "a\\b", "a\\' OR true --", "é→日本", "acme; RESET ROLE", "x" * 100])
+async def test_a_tenant_may_have_any_name(store: Any, tenant: str) -> None:
+    await something_of(store, tenant)
+    await something_of(store, "acme")
+    async with store.confined(tenant, writes=True) as request:
+        assert await request.fetchval("SELECT current_setting('duly.tenant')") == tenant
+        assert await request.fetchval("SELECT current_user") == ROLE
+        assert {row[0] for row in await request.fetch("SELECT tenant FROM duly.users")} == {tenant}
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT FROM duly.api_keys",
+        "UPDATE duly.api_keys SET scope = 'admin'",
+        "SELECT FROM duly.migrations",
+        "SELECT FROM duly.timer_schedules",
+        "UPDATE duly.journal SET act = 'nothing'",
+        "DELETE FROM duly.journal",
+        "DELETE FROM duly.events",
+        "TRUNCATE duly.events",
+        "ALTER TABLE duly.events DISABLE ROW LEVEL SECURITY",
+        "CREATE TABLE duly.more (n int)",
+    ],
+)
+async def test_what_the_role_may_not_do(shared: Any, sql: str) -> None:
+    async with shared.confined("acme", writes=True) as request:
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            async with request.begin() as tx:
+                await tx.execute(sql)
+
+
+# -- nothing of it is left on a connection
+
+
+async def is_clean(store: Any) -> int:
+    """That all pooled connections are as they were opened; how many there are."""
+    seen = 0
+    for pool in (*store._confined, store._own, store._searching):
+        connections = [await pool.acquire(timeout=10) for _ in range(pool.get_size())]
+        for connection in connections:
+            assert not connection.is_in_transaction()
+            told = await connection.fetchrow(
+                "SELECT current_user, session_user, coalesce(current_setting('duly.tenant', true), '') AS tenant"
+            )
+            assert (told["current_user"], told["tenant"]) == (told["session_user"], "")
+        for connection in connections:
+            await pool.release(connection)
+        seen += len(connections)
+    return seen
+
+
+async def test_a_request_that_failed_in_the_middle_leaves_no_trace(store: Any) -> None:
+    with suppress(asyncpg.DivisionByZeroError):
+        async with store.confined("acme", writes=True) as request:
+            await request.put([make_new(tenant="acme", key="k")])
+            await request.execute(FAILS)
+    assert await is_clean(store)
+    assert await store.by_key("acme", "k") is None
+
+
+async def test_an_error_that_nobody_undid_does_not_look_like_a_commit(store: Any) -> None:
+    async def swallow() -> None:
+        async with store.confined("acme", writes=True) as request:
+            await request.put([make_new(tenant="acme", key="k")])
+            with suppress(asyncpg.DivisionByZeroError):
+                await request.execute(FAILS)
+
+    with pytest.raises(StoreError, match="nothing of the request was stored"):
+        await swallow()
+    assert await store.by_key("acme", "k") is None
+    assert await is_clean(store)
+
+
+@pytest.mark.parametrize("sql", ["COMMIT", "ROLLBACK"])
+async def test_who_ends_the_transaction_from_within_can_ask_nothing_more(store: Any, sql: str) -> None:
+    await something_of(store, "beta")
+
+    async def escape() -> None:
+        async with store.confined("acme", writes=True) as request:
+            await request.execute(sql)
+            await request.fetch("SELECT FROM duly.events")
+
+    with pytest.raises(Misuse, match="ended from within"):
+        await escape()
+    assert await is_clean(store)
+
+
+@pytest.mark.parametrize("notices", [True, False])
+async def test_a_connection_that_is_lost_is_told_as_an_outage(store: Any, notices: bool) -> None:
+    async def lose() -> None:
+        async with store.confined("acme", writes=True) as request:
+            await request.put([make_new(tenant="acme", key="k")])
+            await kill(store, request)
+            if notices:
+                await request.now()
+
+    with pytest.raises(StoreUnavailable):
+        await lose()
+    assert await is_clean(store)
+    assert await store.by_key("acme", "k") is None
+
+
+async def test_who_is_cancelled_again_and_again_leaves_no_trace(store: Any) -> None:
+    """As some frameworks do: until the task gives up, each step of it is cancelled anew."""
+    inside = asyncio.Event()
+
+    async def hang() -> None:
+        async with store.confined("acme", writes=True) as request, request.begin() as tx:
+            await tx.put([make_new(tenant="acme", key="k")])
+            inside.set()
+            await tx.fetch("SELECT pg_sleep(60)")
+
+    task = asyncio.create_task(hang())
+    await inside.wait()
+    while not task.done():
+        task.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await is_clean(store)
+    assert await store.by_key("acme", "k") is None
+
+
+async def test_requests_of_many_tenants_never_meet(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """200 at once over three connections; some fail, some are cancelled, and some lose their connection."""
+    monkeypatch.setattr("duly.stores.postgres.store.CONFINED_CONNECTIONS", 3)
+    tenants = [f"tenant {n}" for n in range(20)]
+    for tenant in tenants:
+        await something_of(store, tenant)
+    luck = random.Random(7)
+    met: list[str] = []
+    ended: list[str] = []
+
+    async def look(request: Any, tenant: str) -> None:
+        for table in HAVE_A_TENANT:
+            seen = {row[0] for row in await request.fetch(f"SELECT tenant FROM duly.{table}")}
+            if seen != {tenant}:
+                met.append(f"{tenant} sees {seen} in {table}")
+
+    async def one(number: int, what: str) -> None:
+        tenant = tenants[number % len(tenants)]
+        async with few.confined(tenant, writes=True) as request:
+            await look(request, tenant)
+            await request.put([make_new(tenant=tenant, key=f"by {what} {number}", due=START + 1000 * HOUR)])
+            async with request.begin():
+                await asyncio.sleep(luck.random() / 100)
+                if what == "error":
+                    raise Oops
+                if what == "failure":
+                    await request.execute(FAILS)
+                if what == "kill":
+                    await kill(few, request)
+                    await request.now()
+                if what == "cancel":
+                    asyncio.current_task().cancel()  # type: ignore[union-attr]
+                    await request.fetchval("SELECT pg_sleep(60)")
+            await look(request, tenant)
+        ended.append(what)
+
+    acts = luck.sample(["read"] * 100 + ["error"] * 25 + ["failure"] * 25 + ["kill"] * 25 + ["cancel"] * 25, 200)
+    async with store_on(store.url) as few:
+        told = await asyncio.gather(
+            *(asyncio.create_task(one(number, what)) for number, what in enumerate(acts)), return_exceptions=True
+        )
+        assert met == []
+        assert ended == ["read"] * 100
+        assert len([error for error in told if error is not None]) == 100
+        assert few._confined.usual.get_size() <= 3
+        assert await is_clean(few)
+        async with few.begin() as tx:
+            stored = await tx.fetch("SELECT split_part(key, ' ', 2) FROM duly.events WHERE key LIKE 'by %'")
+            assert [row[0] for row in stored] == ["read"] * 100
+
+
+# -- nobody else is bound
+
+
+@pytest.fixture
+def role(postgres_connection: psycopg.Connection[Any], store: Any) -> Iterator[str]:
+    """One that owns nothing, and has rights on the tables of events alone."""
+    name = f"other_{random.getrandbits(48):x}"
+    postgres_connection.execute(f"CREATE ROLE {name} LOGIN")
+    for grant in EVENTS_ALONE:
+        postgres_connection.execute(grant.format(role=name))
+    yield name
+    postgres_connection.execute(f"DROP OWNED BY {name}")
+    postgres_connection.execute(f"DROP ROLE {name}")
+
+
+def as_role(url: str, role: str) -> str:
+    return url.replace("postgres@", f"{role}@")
+
+
+@pytest.mark.parametrize("who", ["owner", "other"])
+async def test_workers_see_all_tenants_events(store: Any, clean_postgres: str, role: str, who: str) -> None:
+    for tenant in ("acme", "beta"):
+        await something_of(store, tenant)
+        await store.add([make_new(tenant=tenant, due=START)])
+    async with store_on(clean_postgres if who == "owner" else as_role(clean_postgres, role), migrate=False) as worker:
+        events = await worker.claim("w1", {LANE: 10}, LEASE)
+        assert {event.tenant for event in events} == {"acme", "beta"}
+        async with worker.begin() as tx:
+            assert await tx.fetchval("SELECT count(*) FROM duly.journal") == 8
+            assert await tx.fetchval("SELECT count(*) FROM duly.history") == 10
+        assert len(await worker.add([make_new(tenant=f"t{n % 3}") for n in range(500)])) == 500
+        await worker.add([make_new() for _ in range(3)])
+
+
+async def test_who_does_not_own_the_tables_plans_as_the_owner_does(store: Any, clean_postgres: str, role: str) -> None:
+    """The policies are no part of other roles' plans: not even as a filter."""
+    sql = "EXPLAIN (COSTS off) SELECT * FROM duly.{table}"
+    async with store_on(as_role(clean_postgres, role), migrate=False) as other, other.begin() as tx:
+        for table in ("events", "journal", "history"):
+            async with store.begin() as owner:
+                assert await tx.fetch(sql.format(table=table)) == await owner.fetch(sql.format(table=table))
+
+
+# -- the role
+
+
+@pytest.fixture
+def without_rights(new_postgres: Callable[[], str]) -> Iterator[tuple[str, str]]:
+    """A database whose owner may create no roles; its URL for that owner, and for an administrator."""
+    url = new_postgres()
+    name = f"modest_{random.getrandbits(48):x}"
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute(f"CREATE ROLE {name} LOGIN")
+        admin.execute(f"ALTER DATABASE {url.rpartition('/')[2]} OWNER TO {name}")
+    yield as_role(url, name), url
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute(f"DROP OWNED BY {name} CASCADE")
+        admin.execute(f"REASSIGN OWNED BY {name} TO postgres")
+        admin.execute(f"ALTER DATABASE {url.rpartition('/')[2]} OWNER TO postgres")
+        admin.execute(f"DROP ROLE {name}")
+
+
+async def test_who_may_make_no_roles_migrates_and_is_told_what_an_administrator_runs(
+    without_rights: tuple[str, str],
+) -> None:
+    modest, admin = without_rights
+    async with store_on(modest) as store:
+        await something_of(store, "acme")
+        with pytest.raises(StoreError, match=f"role {ROLE}") as told:
+            await store.prepare_confinement()
+        sql = str(told.value).partition("\n\n")[2]
+        assert "GRANT SELECT, INSERT, UPDATE ON duly.events" in sql
+        with psycopg.connect(admin, autocommit=True) as administrator:
+            administrator.execute(sql.encode())
+        await store.prepare_confinement()
+        async with store.confined("acme", writes=True) as request:
+            assert len(await request.fetch("SELECT FROM duly.events")) == 2
+        async with store.confined("beta", writes=True) as request:
+            assert await request.fetch("SELECT FROM duly.events") == []
+
+
+async def test_only_what_is_missing_is_done(store: Any) -> None:
+    async with store.begin() as tx:
+        await tx.execute(f"REVOKE DELETE ON duly.users FROM {ROLE}")
+    await store.prepare_confinement()
+    async with store.confined("acme", writes=True) as request:
+        await request.delete_users([make_user().id])
+
+
+async def test_many_that_start_at_once_on_many_databases_all_get_the_role(new_postgres: Callable[[], str]) -> None:
+    urls = [new_postgres() for _ in range(4)]
+    for url in urls:
+        async with store_on(url):
+            pass
+
+    async def start(url: str) -> None:
+        async with store_on(url) as store:
+            await store.prepare_confinement()
+            async with store.confined("acme", writes=True) as request:
+                await request.add([make_new(tenant="acme")])
+
+    await asyncio.gather(*(start(url) for url in urls for _ in range(3)))
+
+
+@pytest.mark.parametrize(
+    ("grant", "told"),
+    [
+        (f"GRANT SELECT ON duly.api_keys TO {ROLE}", "SELECT on duly.api_keys"),
+        ("GRANT SELECT ON duly.migrations TO PUBLIC", "SELECT on duly.migrations"),
+        (f"GRANT TRUNCATE ON duly.events TO {ROLE}", "TRUNCATE on duly.events"),
+        ("ALTER TABLE duly.users DISABLE ROW LEVEL SECURITY", "does not bind duly_api on duly.users"),
+    ],
+)
+async def test_a_lock_that_does_not_lock_is_refused(new_postgres: Callable[[], str], grant: str, told: str) -> None:
+    async with store_on(new_postgres()) as store:
+        await store.prepare_confinement()
+        async with store.begin() as tx:
+            await tx.execute(grant)
+        with pytest.raises(StoreError, match=told):
+            await store.prepare_confinement()
+
+
+async def test_who_was_not_prepared_is_told_so(without_rights: tuple[str, str]) -> None:
+    async with store_on(without_rights[0]) as store:
+        with pytest.raises(StoreError, match="not prepared"):
+            async with store.confined("acme", writes=False) as request:
+                await request.now()
+
+
+async def test_an_older_server_is_refused(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duly.stores.postgres.confinement.LEAST_VERSION", 99)
+    with pytest.raises(StoreError, match="needs 99 or newer"):
+        await store.prepare_confinement()
+
+
+async def test_a_search_in_the_middle_is_planned_for_its_values(store: Any) -> None:
+    """And what comes after it as usual."""
+    async with store.confined("acme", writes=True) as request:
+        await request.now()
+        before = await request.fetchval("SELECT current_setting('plan_cache_mode')")
+        assert await Events(request).find(tenant="acme") == []
+        assert await request.fetchval("SELECT current_setting('plan_cache_mode')") == before == "force_generic_plan"
+        assert await request.fetchval("SELECT current_setting('enable_seqscan')") == "off"
