@@ -31,35 +31,37 @@ CREATE INDEX requests_created ON duly.requests (created);
 -- one in the setting duly.tenant, and none where that is not set. Nobody else is bound.
 --
 -- Whether the role is that one is known when a statement is planned, and a plan is never used under another role: so this
--- says IMMUTABLE, though it is not. Then the policy is no more than `tenant = …` in the plans of the API, which an index can
--- find, and nothing at all in everybody else's.
+-- says IMMUTABLE, though it is not. Then nothing at all is left of the policies in everybody else's plans.
+--
+-- In the API's plans they are a filter, and coalesce() keeps them from being more: a plain `tenant = …` would look like a
+-- good way to find the few rows of a tenant where those that are asked for are found by their ids or names.
 CREATE FUNCTION duly.confined() RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$ SELECT current_user OPERATOR(pg_catalog.=) 'duly_api'::pg_catalog.name $$;
 GRANT EXECUTE ON FUNCTION duly.confined() TO PUBLIC;
 
 ALTER TABLE duly.events ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON duly.events
-    USING (NOT duly.confined() OR tenant = nullif(current_setting('duly.tenant', true), ''));
+    USING (NOT duly.confined() OR coalesce(tenant = nullif(current_setting('duly.tenant', true), ''), false));
 
 ALTER TABLE duly.schedules ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON duly.schedules
-    USING (NOT duly.confined() OR tenant = nullif(current_setting('duly.tenant', true), ''));
+    USING (NOT duly.confined() OR coalesce(tenant = nullif(current_setting('duly.tenant', true), ''), false));
 
 ALTER TABLE duly.users ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON duly.users
-    USING (NOT duly.confined() OR tenant = nullif(current_setting('duly.tenant', true), ''));
+    USING (NOT duly.confined() OR coalesce(tenant = nullif(current_setting('duly.tenant', true), ''), false));
 
 ALTER TABLE duly.targets ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON duly.targets
-    USING (NOT duly.confined() OR tenant = nullif(current_setting('duly.tenant', true), ''));
+    USING (NOT duly.confined() OR coalesce(tenant = nullif(current_setting('duly.tenant', true), ''), false));
 
 ALTER TABLE duly.destinations ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON duly.destinations
-    USING (NOT duly.confined() OR tenant = nullif(current_setting('duly.tenant', true), ''));
+    USING (NOT duly.confined() OR coalesce(tenant = nullif(current_setting('duly.tenant', true), ''), false));
 
 ALTER TABLE duly.requests ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON duly.requests
-    USING (NOT duly.confined() OR tenant = nullif(current_setting('duly.tenant', true), ''));
+    USING (NOT duly.confined() OR coalesce(tenant = nullif(current_setting('duly.tenant', true), ''), false));
 
 -- The journal has no tenants: its rows are seen by whoever sees what they tell of. (Subqueries that give a value are asked
 -- of each row; EXISTS might be answered from a whole table.)
