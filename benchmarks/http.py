@@ -1,0 +1,201 @@
+"""The HTTP API, beside a bare FastAPI application that stores a row for each request: creates, reads, memory."""
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import aiohttp
+import psutil
+
+from benchmarks.crew import Broken
+from benchmarks.peers import Peer
+from benchmarks.usage import Usage
+from benchmarks.workloads import PATIENCE, Figures
+from duly import Duly
+
+AT_ONCE = 16
+IN_BULK = 1000
+TIMER = {"type": "invoice.overdue", "due_at": "2040-01-01T00:00:00Z", "payload": {"invoice": 7, "amount": "12.50"}}
+
+
+class Server:
+    """A process that serves HTTP, and how it is reached."""
+
+    def __init__(self, process: subprocess.Popen[str], address: str, headers: dict[str, str]) -> None:
+        self.process, self.address, self.headers = psutil.Process(process.pid), address, headers
+
+    @contextlib.asynccontextmanager
+    async def session(self) -> AsyncIterator[aiohttp.ClientSession]:
+        connector = aiohttp.TCPConnector(limit=AT_ONCE)
+        async with aiohttp.ClientSession(self.address, connector=connector, headers=self.headers) as session:
+            yield session
+
+
+@contextlib.contextmanager
+def serving(url: str) -> Iterator[Server]:
+    """``duly serve``, with a key whose rate is no limit."""
+    secret = asyncio.run(_key(url))
+    command = [sys.executable, "-m", "duly", "serve", "--no-worker", "--port", "0", "--db", url]
+    quiet = {"DULY_LOG_FORMAT": "json"}
+    with _started(command, quiet, re.compile(r"Duly serves (http://[\d.:]+)")) as (process, address):
+        yield Server(process, address, {"Authorization": f"Bearer {secret}"})
+
+
+@contextlib.contextmanager
+def bare(url: str) -> Iterator[Server]:
+    command = [sys.executable, "-m", "benchmarks.bare_http", url]
+    with _started(command, {}, re.compile(r"(http://[\d.:]+)")) as (process, address):
+        yield Server(process, address, {})
+
+
+@contextlib.contextmanager
+def _started(
+    command: list[str], more: dict[str, str], says: re.Pattern[str]
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    process = subprocess.Popen(command, env=os.environ | more, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        for line in process.stderr:
+            if found := says.search(line):
+                break
+        else:
+            raise Broken(f"{command} did not start")
+        drain = subprocess.Popen(["cat"], stdin=process.stderr, stdout=subprocess.DEVNULL)  # or its log would stop it
+        yield process, found[1]
+        drain.terminate()
+        drain.wait()
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
+
+
+async def _key(url: str) -> str:
+    async with Duly(url) as duly:
+        return (await duly.keys.create("benchmarks", scope="write", rate=1_000_000)).secret
+
+
+# -- creates
+
+
+def http_creates(_peer: Peer, url: str, many: int, bulk: int) -> Figures:
+    """Timers one by one, each with a key of its own, over 16 connections; and a thousand in each request. Beside them,
+    where there is PostgreSQL, an application that does no more than to store a row for each request."""
+    figures: Figures = {}
+    if url.startswith("postgresql"):
+        with bare(url) as server:
+            figures["bare_per_second"] = asyncio.run(_singles(server, url, many))[0]
+    with serving(url) as server:
+        rate, latencies, usage = asyncio.run(_singles(server, url, many))
+        in_bulk = asyncio.run(_bulk(server, bulk))
+    figures |= {
+        "singles_per_second": rate,
+        "bulk_per_second": in_bulk,
+        "p50_ms": 1e3 * statistics.median(latencies),
+        "p99_ms": 1e3 * _percentile(latencies, 99),
+        "api_us_per_request": 1e6 * usage.workers / many,
+        "server_us_per_request": 1e6 * usage.server / many,
+    }
+    if "bare_per_second" in figures:
+        figures["bare_percent"] = 100 * figures["singles_per_second"] / figures["bare_per_second"]
+    return figures
+
+
+async def _singles(server: Server, url: str, many: int) -> tuple[float, list[float], Usage]:
+    body, latencies = json.dumps(TIMER).encode(), list[float]()
+    async with server.session() as session:
+
+        async def put(numbers: Iterator[int]) -> None:
+            headers = {"Content-Type": "application/json"}
+            for number in numbers:
+                began = time.perf_counter()
+                async with session.put(f"/v1/timers/invoice-{number}", data=body, headers=headers) as answer:
+                    await answer.read()
+                    if answer.status != 201:
+                        raise Broken(f"a timer was answered with {answer.status}: {await answer.text()}")
+                latencies.append(time.perf_counter() - began)
+
+        warming = iter(range(many, many + 10 * AT_ONCE))
+        await asyncio.gather(*(put(warming) for _ in range(AT_ONCE)))
+        latencies.clear()
+        with Usage([server.process], url) as usage:
+            start = time.perf_counter()
+            left = iter(range(many))
+            await asyncio.gather(*(put(left) for _ in range(AT_ONCE)))
+            took = time.perf_counter() - start
+    return many / took, latencies, usage
+
+
+async def _bulk(server: Server, many: int) -> float:
+    body = json.dumps({"timers": [TIMER] * IN_BULK}).encode()
+    async with server.session() as session:
+        start = time.perf_counter()
+        for _ in range(many // IN_BULK):
+            headers = {"Content-Type": "application/json"}
+            async with session.post("/v1/timers", data=body, headers=headers) as answer:
+                done = await answer.json()
+                if done.get("created") != IN_BULK:
+                    raise Broken(f"a thousand timers were answered with {answer.status}: {done}")
+        return many / (time.perf_counter() - start)
+
+
+# -- memory
+
+
+def http_memory(_peer: Peer, url: str, requests: int) -> Figures:
+    """Resident memory of a server over so many requests: creates, reads, lists and errors in turn."""
+    samples: list[float] = []
+    with serving(url) as server:
+        asyncio.run(_various(server, requests, samples))
+    tenth = max(1, len(samples) // 10)
+    before, after = statistics.median(samples[tenth : 2 * tenth]), statistics.median(samples[-tenth:])
+    return {
+        "before_mb": before,
+        "after_mb": after,
+        "most_mb": max(samples),
+        "growth_percent": 100 * (after / before - 1),
+    }
+
+
+async def _various(server: Server, requests: int, samples: list[float]) -> None:
+    every = max(1, requests // 100)
+    async with server.session() as session:
+
+        async def ask(numbers: Iterator[int]) -> None:
+            for number in numbers:
+                method, path, body = _request(number)
+                async with session.request(method, path, json=body) as answer:
+                    await answer.read()
+                    if answer.status >= 500:
+                        raise Broken(f"{method} {path} was answered with {answer.status}")
+                if number % every == 0:
+                    samples.append(server.process.memory_info().rss / 2**20)
+
+        left = iter(range(requests))
+        await asyncio.gather(*(ask(left) for _ in range(AT_ONCE)))
+
+
+def _request(number: int) -> tuple[str, str, Any]:
+    match number % 5:
+        case 0:
+            return "PUT", f"/v1/timers/memory-{number}", TIMER
+        case 1:
+            return "GET", f"/v1/timers/memory-{number - 1}", None
+        case 2:
+            return "GET", "/v1/events?limit=10", None
+        case 3:
+            return "PUT", f"/v1/timers/bad-{number}", {"due_at": number}
+        case _:
+            return "POST", "/v1/timers", {"timers": [TIMER] * 3}
+
+
+def _percentile(values: list[float], percent: int) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
