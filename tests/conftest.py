@@ -34,9 +34,17 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start the one server before the workers; without xdist, `postgres_server` does when first asked."""
+    keep_bytecode(config)
     if config.getoption("dist", "no") != "no" and not config.option.collectonly:
         config.stash[SERVER_OF_THE_RUN] = Postgres().__enter__()
         os.environ[SERVER] = config.stash[SERVER_OF_THE_RUN].url
+
+
+def keep_bytecode(config: pytest.Config) -> None:
+    """Out of the way of whoever wants none beside the sources: or each of the many processes that tests start would
+    compile all that it imports."""
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", None) and hasattr(config, "cache"):
+        os.environ.setdefault("PYTHONPYCACHEPREFIX", str(config.cache.mkdir("bytecode")))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
