@@ -21,6 +21,8 @@ from tests.servers import Postgres, create_database
 SERVER = "DULY_TEST_POSTGRES"  # from the xdist controller to its workers: the URL of the run's one server
 SERVER_OF_THE_RUN = pytest.StashKey[Postgres]()
 
+LONG = ("tests/crash/", "tests/docs/", "tests/cli/test_demo.py", "tests/stores/test_plans.py")
+
 settings.register_profile("dev", deadline=None)
 settings.register_profile(
     "ci",
@@ -45,6 +47,11 @@ def keep_bytecode(config: pytest.Config) -> None:
     compile all that it imports."""
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", None) and hasattr(config, "cache"):
         os.environ.setdefault("PYTHONPYCACHEPREFIX", str(config.cache.mkdir("bytecode")))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest comes first, so that at the end no worker has to wait for another's."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
