@@ -1,17 +1,15 @@
 """A worker process that ends itself with SIGKILL at a named point of the path, or is killed by its supervisor.
 
-    python doomed.py '{"url": "sqlite:///x.db", "journal": "x.log", "name": "w7", "point": "delivered"}'
-
 What it does stands in the journal: one JSON line for each act, appended with one write, so that no kill can
 take it back.
 """
 
 import asyncio
 import json
+import multiprocessing
 import os
 import random
 import signal
-import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -23,6 +21,7 @@ import msgspec
 
 from duly import Duly, Event
 from duly.signals import WorkerStarted
+from tests.crash.forked import say_into
 
 SPARED = 3
 """Crashes after which an event is left in peace. One that was there in five is taken for their cause; here the test
@@ -37,6 +36,7 @@ INSERT = {
 class Orders(msgspec.Struct, frozen=True):
     url: str
     journal: str
+    stderr: str
     name: str
     point: str | None = None  # where to die, when that is reached for the countdown's last time
     countdown: int = 1
@@ -204,18 +204,20 @@ def register(duly: Duly, orders: Orders, journal: Journal, doom: Doom) -> None:
 
 
 def end_with_supervisor() -> None:
-    """Standard input is a pipe from it, which closes when it dies, however that happens."""
+    """However it dies."""
+    supervisor = multiprocessing.parent_process()
+    assert supervisor is not None
 
     def wait() -> None:
-        os.read(0, 1)
+        supervisor.join()
         os._exit(1)
 
     threading.Thread(target=wait, daemon=True).start()
 
 
-def main() -> None:
+def main(orders: Orders) -> None:
     end_with_supervisor()
-    orders = msgspec.json.decode(sys.argv[1], type=Orders)
+    say_into(orders.stderr)
     journal = Journal(orders)
     doom = Doom(orders, journal)
     duly = Duly(orders.url, **orders.options)
@@ -223,7 +225,3 @@ def main() -> None:
     duly.store = DoomedStore(duly.store, doom)  # type: ignore[assignment]
     duly.observe(lambda _: journal.write("started"), WorkerStarted)
     asyncio.run(duly.run(name=orders.name))
-
-
-if __name__ == "__main__":
-    main()

@@ -4,22 +4,21 @@ import asyncio
 import inspect
 import itertools
 import json
+import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from duly import Duly, InStatus, Status
+from tests.crash import doomed
 from tests.crash.doomed import SPARED, Orders
+from tests.crash.forked import FORKED
 
-DOOMED = Path(__file__).with_name("doomed.py")
 AT_RANDOM = None
 """In place of a named point: the supervisor kills, whatever the worker is doing."""
 
@@ -54,19 +53,23 @@ class Supervisor:
     def __init__(self, app: Duly, folder: Path, **options: Any) -> None:
         self._app, self._folder, self._options = app, folder, options
         self._names = (f"w{number}" for number in itertools.count(1))
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: dict[str, ForkServerProcess] = {}
         self.journal = Journal(folder / "journal")
         self.killed: dict[str, float] = {}  # worker → when, in seconds since 1970
 
     def start(self, point: str | None = None, countdown: int = 1) -> str:
         name = next(self._names)
-        orders = Orders(self._app.settings.database_url, str(self.journal.path), name, point, countdown, self._options)
-        with (self._folder / "stderr").open("ab") as stderr:
-            self._processes[name] = subprocess.Popen(
-                [sys.executable, str(DOOMED), msgspec.json.encode(orders).decode()],
-                stdin=subprocess.PIPE,  # which never says anything: see the worker
-                stderr=stderr,
-            )
+        orders = Orders(
+            url=self._app.settings.database_url,
+            journal=str(self.journal.path),
+            stderr=str(self._folder / "stderr"),
+            name=name,
+            point=point,
+            countdown=countdown,
+            options=self._options,
+        )
+        self._processes[name] = FORKED.Process(target=doomed.main, args=(orders,))
+        self._processes[name].start()
         return name
 
     async def started(self, *workers: str) -> None:
@@ -85,19 +88,20 @@ class Supervisor:
             await self.ends(worker)
 
     def signal(self, worker: str, number: signal.Signals) -> None:
-        self._processes[worker].send_signal(number)
+        pid = self._processes[worker].pid
+        assert pid is not None
+        os.kill(pid, number)
 
     async def ends(self, worker: str) -> None:
-        code = await asyncio.to_thread(self._processes[worker].wait, PATIENCE)
+        await self.until(lambda: self._processes[worker].exitcode is not None, f"{worker} ends")
+        code = self._processes[worker].exitcode
         assert code == 0, f"{worker} ended with {code}: {self._stderr()}"
 
     def end(self) -> None:
         """Leave nobody behind."""
         for process in self._processes.values():
-            if process.poll() is None:
-                process.kill()
-                process.wait(PATIENCE)
-            process.stdin.close()  # type: ignore[union-attr]
+            process.kill()
+            process.join(PATIENCE)
 
     # -- killing
 
@@ -135,11 +139,10 @@ class Supervisor:
 
     def is_dead(self, worker: str) -> bool:
         """True when it was killed; that it ended in any other way is an error."""
-        code = self._processes[worker].poll()
+        code = self._processes[worker].exitcode
         if code is None:
             return False
         assert code == -signal.SIGKILL, f"{worker} ended with {code}: {self._stderr()}"
-        self._processes[worker].stdin.close()  # type: ignore[union-attr]
         if worker not in self.killed:
             [struck] = self.journal.of("struck", worker)
             self.killed[worker] = struck["at"]
@@ -147,11 +150,11 @@ class Supervisor:
 
     async def _kill_unless_cruel(self, worker: str) -> bool:
         """Stop it, look whom the kill would strike, and kill it or let it go on."""
-        process, now = self._processes[worker], time.time()
-        process.send_signal(signal.SIGSTOP)
+        now = time.time()
+        self.signal(worker, signal.SIGSTOP)
         under_way = await self._app.events.find(InStatus(Status.PROCESSING), limit=1000)
         if any(event.worker == worker and event.interruptions >= SPARED for event in under_way):
-            process.send_signal(signal.SIGCONT)
+            self.signal(worker, signal.SIGCONT)
             return False
         self.kill(worker, now)
         return self.is_dead(worker)
@@ -159,7 +162,7 @@ class Supervisor:
     def kill(self, worker: str, at: float | None = None) -> None:
         self.killed[worker] = at or time.time()
         self._processes[worker].kill()
-        self._processes[worker].wait(PATIENCE)
+        self._processes[worker].join(PATIENCE)
 
     # -- waiting
 
@@ -187,4 +190,5 @@ class Supervisor:
             await asyncio.sleep(LOOK_EVERY)
 
     def _stderr(self) -> str:
-        return (self._folder / "stderr").read_text()[-3000:]
+        stderr = self._folder / "stderr"
+        return stderr.read_text()[-3000:] if stderr.exists() else "nothing was said"

@@ -12,7 +12,7 @@ from tests.crash.ledger import Claimed, Ledger
 from tests.crash.supervisor import AT_RANDOM
 
 LEASE = timedelta(seconds=2)
-OPTIONS = {"lease": "2s", "concurrency": 8, "batch_size": 8, "poll_interval": "500ms"}
+OPTIONS = {"lease": "2s", "concurrency": 4, "batch_size": 4, "poll_interval": "500ms"}
 
 POINTS = ("claiming", "claimed", "delivering", "delivered", "settling", "settled")
 POINTS_IN_TRANSACTION = ("claiming", "claimed", "delivering", "delivered", "settling", "committing", "settled")
@@ -64,7 +64,8 @@ async def test_kills_lose_nothing_that_was_reserved_ahead_of_time(app: Duly, sup
         delays = [timedelta(milliseconds=random.uniform(100, 700)) for _ in range(20)]
         await app.add_many(Timer(delay, random.choice(("awaited", "threaded"))) for delay in delays)
 
-    supervisor = supervise(**OPTIONS, lookahead="500ms")
+    room = {"concurrency": 8, "batch_size": 8}  # ahead of time is reserved where there is room for each type
+    supervisor = supervise(**OPTIONS | room, lookahead="500ms")
     await supervisor.kill_many(
         iter(kills(("reserved", "started", "delivered", "settled"), times=5, at_random=20)), feed
     )

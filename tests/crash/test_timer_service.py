@@ -7,12 +7,11 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
@@ -21,13 +20,14 @@ from duly import Duly, InStatus, Status
 from duly.channels.nats_streams import COMMANDS, FOR_EVENTS
 from tests.brokers import NatsServer
 from tests.crash.doomed import SPARED
+from tests.crash.forked import start_duly
 from tests.timers.desk import Desk, command, encode, in_seconds
 from tests.worker.watching import until
 
 KILLS = 50
 """On each store, so a hundred in all."""
 
-RATE = 50
+RATE = 100
 """Commands a second."""
 
 SETTINGS = {"DULY_LEASE": "1s", "TIMER_POLLING_INTERVAL": "500"}
@@ -40,16 +40,14 @@ class Service:
         self._app, self._folder = app, folder
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("DULY_", "TIMER_"))}
         self._environment = kept | SETTINGS | {"TIMER_BROKER_URL": server.url}
-        self._command = [sys.executable, "-m", "duly", "timer-service", "--db", app.settings.database_url]
-        self._process: subprocess.Popen[bytes] | None = None
+        self._words = ["timer-service", "--db", app.settings.database_url]
+        self._process: ForkServerProcess | None = None
         self._started = 0
 
     def start(self) -> None:
         self._started += 1
-        with self._log(self._started).open("wb") as log:
-            self._process = subprocess.Popen(
-                self._command, env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+        self._log(self._started).touch()
+        self._process = start_duly(self._words, self._environment, self._log(self._started))
 
     def _log(self, number: int) -> Path:
         return self._folder / f"log-{number}"
@@ -65,28 +63,31 @@ class Service:
         cause."""
         process = self._process
         assert process is not None
+        assert process.pid is not None
         while True:
-            process.send_signal(signal.SIGSTOP)
+            os.kill(process.pid, signal.SIGSTOP)
             under_way = await self._app.events.find(InStatus(Status.PROCESSING), limit=1000)
             if not any(event.interruptions >= SPARED for event in under_way):
                 break
-            process.send_signal(signal.SIGCONT)
+            os.kill(process.pid, signal.SIGCONT)
             await asyncio.sleep(0.02)
         process.kill()
-        process.wait(30)
+        process.join(30)
+        assert process.exitcode == -signal.SIGKILL
         self._process = None
 
-    def stop(self) -> int:
+    def stop(self) -> int | None:
         assert self._process is not None
         self._process.terminate()
-        code = self._process.wait(30)
+        self._process.join(30)
+        code = self._process.exitcode
         self._process = None
         return code
 
     def end(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait(30)
+            self._process.join(30)
 
 
 @pytest.fixture
