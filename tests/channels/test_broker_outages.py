@@ -7,6 +7,7 @@ import pytest
 
 from duly import Duly, Event, Status, Timer
 from duly.channels import brokers, celery
+from duly.channels.kafka import Kafka
 from duly.signals import ChannelDown, ChannelUp, Claimed, Completed, DeadLettered, GivenBack, Retried
 from duly.testing import ManualClock
 from tests.api.sending import acts, one_due
@@ -143,6 +144,17 @@ async def test_events_for_a_cluster_that_vanishes_wait(open_app: OpenDuly, clock
     for id in ids:
         event = await app.events.get(id)
         assert (event.status, event.attempts) == (Status.PENDING, 0)
+
+
+async def test_a_producer_that_has_only_just_been_opened_can_be_closed() -> None:
+    """The library cancels what it has begun, also what has not had its first turn yet."""
+    with KafkaInside() as cluster:
+        client = Kafka(cluster.url)
+        await client.open()
+        await client.close()
+        producer = client._producer
+        assert producer is not None
+        assert producer._closed
 
 
 async def test_a_message_alone_that_is_not_acknowledged_spends_an_attempt(

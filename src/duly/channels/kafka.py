@@ -94,12 +94,15 @@ class Kafka:
     async def close(self) -> None:
         if self._producer is None:
             return
+        await asyncio.sleep(0)  # cancelled before its first turn, the sender would take who waits for it along
         try:  # by itself it would go on trying for ever
             await self._producer._sender.close()
+        finally:  # also when nobody waits for that any more
             self._let_go(self._producer._message_accumulator)
-            await self._producer.stop()
-        finally:
-            await self._producer.client.close()
+            try:
+                await self._producer.stop()
+            finally:
+                await self._producer.client.close()
 
     def _let_go(self, unsent: Any) -> None:
         for batch in chain(unsent._pending_batches, *unsent._batches.values()):
