@@ -28,6 +28,7 @@ WORKLOADS = {
     "webhooks": "webhooks",
     "timers": "timers",
     "quiet": "tenants",
+    "reads": "reads",
 }
 """Each with the module that it stands in; only that one is imported."""
 

@@ -20,6 +20,7 @@ WORKLOADS = (
     "webhooks",
     "tenants",
     "timers",
+    "reads",
 )
 
 
@@ -50,6 +51,8 @@ class Sizes:
     commands: int = 10_000  # for timers, over a broker
     flood: int = 200_000  # due events of one tenant
     quiet: int = 10  # events a second of another
+    looked_through: int = 1_000_000  # events among which people look for some
+    looks: int = 200
     repeat: int = 3
     thorough: bool = True  # or leave out what peers use while idle, and slow ones with two processes
 
@@ -75,6 +78,8 @@ QUICK = Sizes(
     webhooks=2000,
     commands=2000,
     flood=50_000,
+    looked_through=50_000,
+    looks=30,
     repeat=1,
     thorough=False,
 )
@@ -211,6 +216,11 @@ def _tenants(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
             yield Case("quiet", name, (flood, sizes.quiet, 10), f"{beside}{store}")
 
 
+def _reads(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
+    for name, store in (("duly", "PostgreSQL"), ("duly_sqlite", "SQLite")):
+        yield Case("reads", name, (sizes.looked_through, sizes.looks), store)
+
+
 _PLANS = {
     "insert": _insert,
     "drain": _drain,
@@ -225,6 +235,7 @@ _PLANS = {
     "webhooks": _webhooks,
     "tenants": _tenants,
     "timers": _timers,
+    "reads": _reads,
 }
 
 

@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from benchmarks.reads import QUESTIONS
 from benchmarks.results import Results, Row
 from benchmarks.rules import CHANGES
 from benchmarks.targets import verdicts
@@ -33,6 +34,7 @@ def tables(results: Results) -> list[Table]:
         _webhooks,
         _quiet,
         _timers,
+        _reads,
         _targets,
     )
     made = [make(results) for make in (_insert, _drain, _lateness, _idle, *own)]
@@ -190,6 +192,15 @@ def _quiet(results: Results) -> Table:
         "the other's events/s": lambda row: _rate(row) if row.numbers[0] else "–",
     }
     return _table(results, "quiet", "A quiet tenant beside a flooding one, one worker", columns, label_first=True)
+
+
+def _reads(results: Results) -> Table:
+    measured = [row for row in results.of("reads") if row.runs]
+    figures = [row.medians(figure) for row in measured for figure in ("p50_ms", "p99_ms")]
+    columns = ["", *(f"{row.label}, {figure} ms" for row in measured for figure in ("p50", "p99"))]
+    rows = [[name, *(f"{each:.2f}" for each in values)] for name, *values in zip(QUESTIONS, *figures, strict=True)]
+    many = measured[0].numbers[0] if measured else 0
+    return Table("reads", f"Looking among {many:,} events", columns, rows if measured else [])
 
 
 def _version(results: Results, library: str) -> str:

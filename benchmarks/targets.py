@@ -112,6 +112,12 @@ def _quiet(results: Results) -> Iterator[Verdict]:
     yield _under(row, f"a quiet tenant, {row.label if row else 'beside a flood'}, p99", P99, 250, "ms")
 
 
+def _reads(results: Results) -> Iterator[Verdict]:
+    for store in ("PostgreSQL", "SQLite"):
+        row = next((row for row in results.of("reads", store) if row.runs), None)
+        yield _under(row, f"the slowest question about events, {store}, p99", "worst_p99_ms", 50, "ms")
+
+
 _JUDGES = {
     "drain": _drain,
     "insert": _insert,
@@ -126,6 +132,7 @@ _JUDGES = {
     "morning": _morning,
     "webhooks": _webhooks,
     "quiet": _quiet,
+    "reads": _reads,
 }
 
 

@@ -112,6 +112,14 @@ class Added(NamedTuple):
     change: str
 
 
+class Page(NamedTuple):
+    """Some events, and the id after which the next page begins; None at the end. Where few events satisfy a spec, a
+    page may hold less than it has room for, or nothing, and still not be the last."""
+
+    events: list[Event]
+    next: str | None
+
+
 class Horizon(NamedTuple):
     """How far away the next work is, by the store's clock; None where there is none."""
 
@@ -154,6 +162,9 @@ class Reserved(NamedTuple):
     head: bool
     until: datetime
 
+
+EXAMINED = 5_000
+"""How many events one page looks at: some 5 ms of work."""
 
 NOTHING_SEEN = Seen()
 NOT_YET = datetime.max.replace(tzinfo=UTC)
@@ -568,6 +579,9 @@ class Statements(
 
     async def find(self, spec: Spec, *, limit: int, after: str | None = None) -> list[Event]:
         """Events that satisfy the spec, newest id first, at most *limit*, older than the id *after*."""
+
+    async def page(self, spec: Spec, *, limit: int, after: str | None = None, examine: int = EXAMINED) -> Page:
+        """The same, but no more than so many events are looked at that may not satisfy the spec."""
 
     async def history(self, subject: str) -> list[Entry]: ...
 

@@ -24,7 +24,7 @@ from duly.flow.replan import Replanned
 from duly.flow.schedules import Backfilled, Resumed, Schedules
 from duly.flow.targets import Targets
 from duly.flow.users import Refreshed, Users
-from duly.ports import DeadLetters
+from duly.ports import DeadLetters, Page
 from duly.signals import PassEnded
 
 if TYPE_CHECKING:
@@ -155,6 +155,9 @@ class SyncEvents:
 
     def find(self, spec: Spec | None = None, **options: Any) -> list[Event]:
         return self._sync.wait_for(self._sync.duly.events.find(spec, **options))
+
+    def page(self, spec: Spec | None = None, **options: Any) -> Page:
+        return self._sync.wait_for(self._sync.duly.events.page(spec, **options))
 
     def schedules_of(self, events: Iterable[Event]) -> dict[str, str]:
         return self._sync.wait_for(self._sync.duly.events.schedules_of(events))

@@ -349,3 +349,38 @@ def test_synchronous_code_is_told_the_names_too(url: str) -> None:
         sync.schedules.put("hourly", every("1h"), "digest")
         events = sync.events.find()
         assert sync.events.schedules_of(events) == {events[0].id: "hourly"}
+
+
+# -- page by page
+
+
+async def test_pages_are_of_one_tenant_and_follow_one_another(app: Duly) -> None:
+    ours = [(await app.at(START, "greet", tenant="acme")).id for _ in range(5)][::-1]
+    await app.at(START, "greet", tenant="theirs")
+    first = await app.events.page(tenant="acme", limit=3)
+    assert ([event.id for event in first.events], first.next) == (ours[:3], ours[2])
+    last = await app.events.page(tenant="acme", limit=3, after=first.next)
+    assert ([event.id for event in last.events], last.next) == (ours[3:], None)
+    assert len((await app.events.page()).events) == 6
+    assert await app.events.page(OfType("other"), tenant="acme") == ([], None)
+    assert (await app.events.page(tenant="nobody")).events == []
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1001, "7", None, True])
+async def test_a_page_has_a_size(app: Duly, limit: Any) -> None:
+    with pytest.raises(Invalid, match="limit"):
+        await app.events.page(limit=limit)
+
+
+async def test_a_page_begins_after_an_id(app: Duly) -> None:
+    for wrong in WRONG_IDS:
+        if wrong is not None:
+            with pytest.raises(Invalid, match="after"):
+                await app.events.page(after=wrong)
+
+
+def test_synchronous_code_turns_pages_too(url: str) -> None:
+    with Duly(url).sync as sync:
+        sync.after(timedelta(hours=1), "greet")
+        page = sync.events.page(OfType("greet"), limit=1)
+        assert (len(page.events), page.next) == (1, None)

@@ -18,7 +18,7 @@ from duly.errors import Conflict, Invalid, NotFound, Problem
 from duly.flow.dead_letters import MOST_KINDS, Discarded, Replayed, discard_all, replay_all
 from duly.flow.gates import let_go_after
 from duly.flow.heads import plan_next
-from duly.ports import DeadLetters, Store, Transaction
+from duly.ports import DeadLetters, Page, Store, Transaction
 
 MOST = MOST_LISTED
 AN_EVENTS = "an event's"
@@ -50,6 +50,20 @@ class Events:
         check_page(limit)
         before = None if after is None else check_id(after, AN_EVENTS, "after")
         return await self._store.find(_of(tenant, spec), limit=limit, after=before)
+
+    async def page(
+        self,
+        spec: Spec | None = None,
+        *,
+        tenant: str | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> Page:
+        """The newest first, in a time that does not grow with the number of events. A page may be short, or empty, and
+        not the last: the next one begins after its ``next``, which is None at the end."""
+        check_page(limit)
+        before = None if after is None else check_id(after, AN_EVENTS, "after")
+        return await self._store.page(_of(tenant, spec), limit=limit, after=before)
 
     async def schedules_of(self, events: Iterable[Event]) -> dict[str, str]:
         """The names of the schedules that events are of, by the events' ids. An event that is missing is of none, or

@@ -28,8 +28,8 @@ class Asking(ABC):
         """The named query that ``ask`` would run, and its parameters."""
 
     @abstractmethod
-    async def search(self, asked: tuple[Query, dict[str, Any]], spec: Spec) -> list[Any]:
-        """The rows of a query whose ``{where}`` is this spec."""
+    async def search(self, asked: tuple[Query, dict[str, Any]], spec: Spec, also: str = "") -> list[Any]:
+        """The rows of a query whose ``{where}`` is this spec, and what else is to be said there."""
 
     @abstractmethod
     def listed(self, values: Sequence[str]) -> Any:

@@ -12,9 +12,10 @@ from duly.core.lifecycle import DELIVERED, MAX_INTERRUPTIONS
 from duly.core.model import Claim, Entry, Event, NewEvent, Settlement, Status
 from duly.core.specs import Compare, Spec
 from duly.errors import NotFound
-from duly.ports import NOTHING_SEEN, Added, Clock, Horizon, Looked, Looking, Reserved, Seen
-from duly.stores.asking import EPOCH, Columns
+from duly.ports import EXAMINED, NOTHING_SEEN, Added, Clock, Horizon, Looked, Looking, Page, Reserved, Seen
+from duly.stores.asking import EPOCH, LAST_ID, Columns
 from duly.stores.key_statements import KeyStatements, RequestStatements
+from duly.stores.leads import USUAL_TENANT, lead_of
 from duly.stores.letter_statements import DeadLetterStatements
 from duly.stores.queries import Query, load
 from duly.stores.schedule_statements import ScheduleStatements
@@ -79,9 +80,10 @@ class Statements(
         parameters["now"] = self.present()
         return load(self.dialect)[name], parameters
 
-    async def search(self, asked: tuple[Query, dict[str, Any]], spec: Spec) -> list[Any]:
+    async def search(self, asked: tuple[Query, dict[str, Any]], spec: Spec, also: str = "") -> list[Any]:
         query, parameters = asked
         where, values = compile_spec(spec, self.specs)
+        where += also
         return await self.run(Query(query.name, query.sql.replace("{where}", where), query.reads), parameters | values)
 
     # -- the path
@@ -268,7 +270,28 @@ class Statements(
 
     async def find(self, spec: Spec, *, limit: int, after: str | None = None) -> list[Event]:
         older = spec & Compare("id", "<", after) if after else spec
-        return [self.read_event(row) for row in await self.search(self.statement("find", limit=limit), older)]
+        rows = await self.search(self.statement("find", limit=limit), older, lead_of(spec).also)
+        return [self.read_event(row) for row in rows]
+
+    async def page(self, spec: Spec, *, limit: int, after: str | None = None, examine: int = EXAMINED) -> Page:
+        floor = await self._floor(spec, after, examine)
+        # Bounded on both sides, also on the first page: else a table of which nothing is known yet would be scanned.
+        within = spec if floor is None else spec & Compare("id", ">=", floor) & Compare("id", "<", after or LAST_ID)
+        found = await self.find(within, limit=limit + 1, after=after if floor is None else None)
+        return Page(found[:limit], found[limit - 1].id if len(found) > limit else floor)
+
+    async def _floor(self, spec: Spec, after: str | None, examine: int) -> str | None:
+        """The last of so many that a page looks at, the newest first; None where those are all, or where nothing is
+        looked at in vain."""
+        lead = lead_of(spec)
+        if not lead.leaves:
+            return None
+        if lead.tenant == USUAL_TENANT:
+            [row] = await self.ask("floor_of_all", before=after or LAST_ID, skipped=examine - 1)
+            return row[0]  # type: ignore[no-any-return]
+        older = lead.spec & Compare("id", "<", after) if after else lead.spec
+        rows = await self.search(self.statement("floor", skipped=examine - 1), older, lead.also)
+        return rows[0][0] if len(rows) > 1 else None
 
     async def history(self, subject: str) -> list[Entry]:
         return [

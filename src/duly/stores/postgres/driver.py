@@ -21,7 +21,7 @@ TRANSIENT = (
     asyncpg.LockNotAvailableError,
 )
 
-SEARCHES = frozenset({"find", "find_dead", "count_dead"})
+SEARCHES = frozenset({"find", "floor", "floor_of_all", "find_dead", "count_dead"})
 """Which index fits these depends on the values, so they are planned anew each time."""
 
 

@@ -659,6 +659,16 @@ FROM changed
 -- name: find (read)
 SELECT {event} FROM duly.events AS e WHERE ({where}) ORDER BY e.id DESC LIMIT :limit
 
+-- name: floor (read)
+-- The last of so many, and the one below, if there is one.
+-- (Those above are not written as text first.)
+SELECT id::text
+FROM (SELECT e.id FROM duly.events AS e WHERE ({where}) ORDER BY e.id DESC OFFSET :skipped LIMIT 2) AS last
+ORDER BY last.id DESC
+
+-- name: floor_of_all (read)
+SELECT duly.floor_of_all(:before::uuid, :skipped)::text
+
 -- fragment: found
 -- Dead letters that are still as they were found. One that somebody has locked is being changed, and is left alone.
 found AS MATERIALIZED (

@@ -467,6 +467,14 @@ RETURNING id
 -- name: find (read)
 SELECT {event} FROM events AS e WHERE ({where}) ORDER BY e.id DESC LIMIT :limit
 
+-- name: floor (read)
+-- The last of so many, and the one below, if there is one.
+SELECT e.id FROM events AS e WHERE ({where}) ORDER BY e.id DESC LIMIT 2 OFFSET :skipped
+
+-- name: floor_of_all (read)
+-- The last of so many, whosever it is; so it is blurred, and nobody's id.
+SELECT substr((SELECT id FROM events WHERE id < :before ORDER BY id DESC LIMIT 1 OFFSET :skipped), 1, 33) || '000'
+
 -- name: find_dead (read)
 SELECT e.id, e.version FROM events AS e
 WHERE e.status = 'FAILED' AND e.id > :after AND ({where})
