@@ -29,6 +29,10 @@ WORKLOADS = {
     "timers": "timers",
     "quiet": "tenants",
     "reads": "reads",
+    "confined": "confined",
+    "http_creates": "http",
+    "http_reads": "http",
+    "http_memory": "http",
 }
 """Each with the module that it stands in; only that one is imported."""
 

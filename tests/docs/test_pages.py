@@ -87,7 +87,7 @@ def test_the_table_of_the_history_has_every_word_that_the_code_writes() -> None:
     """The words stand in the queries, in what `judge` and `decide` return, and in what flow passes on."""
     source = Path(duly.__file__).parent
     written, of_schedules, of_users = {Drop("", 1, None).act}, set(), {"created"}  # a user's row tells of that itself
-    of_targets: set[str] = set()
+    of_targets, of_keys = set[str](), set[str]()
     subjects = {"schedule.id": of_schedules, "one.user.id": of_users, "user": of_users, "user.id": of_users}
     for queries in source.glob("stores/*/*.sql"):
         written |= set(re.findall(r"SELECT [\w.]+, (?:\{now\}|:now), '([a-z ]+)'", queries.read_text(encoding="utf-8")))
@@ -96,8 +96,8 @@ def test_the_table_of_the_history_has_every_word_that_the_code_writes() -> None:
             if not isinstance(call, ast.Call):
                 continue
             name = ast.unparse(call.func)
-            if module.name in ("targets.py", "destinations.py"):
-                of_targets |= acts_of_targets(call, name)
+            if module.name in ("targets.py", "destinations.py", "keys.py"):
+                (of_keys if module.name == "keys.py" else of_targets).update(acts_of_targets(call, name))
                 continue
             place = {"tx.change": 1, "Verdict": 1, "_change": 2, "_dropped": 2, "_note": 2, "Reshaped": 2}.get(name)
             if place is not None and len(call.args) > place and isinstance(call.args[place], ast.Constant):
@@ -110,6 +110,7 @@ def test_the_table_of_the_history_has_every_word_that_the_code_writes() -> None:
     assert of_schedules == {cells[0] for cells in table("docs/states.md", "The history of a schedule")}
     assert of_users == {cells[0] for cells in table("docs/states.md", "The history of a user")}
     assert of_targets == {cells[0] for cells in table("docs/states.md", "The history of a target")}
+    assert of_keys == {cells[0] for cells in table("docs/states.md", "The history of a key")}
 
 
 def acts_of_targets(call: ast.Call, name: str) -> set[str]:

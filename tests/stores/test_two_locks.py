@@ -2,8 +2,10 @@
 
 import asyncio
 import random
+import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -419,6 +421,17 @@ async def test_who_may_make_no_roles_migrates_and_is_told_what_an_administrator_
             assert len(await request.fetch("SELECT FROM duly.events")) == 2
         async with store.confined("beta", writes=True) as request:
             assert await request.fetch("SELECT FROM duly.events") == []
+
+
+def test_the_documentation_has_the_same_rights() -> None:
+    page = (Path(__file__).parents[2] / "docs/operations.md").read_text(encoding="utf-8")
+    granted = {
+        (table.removeprefix("duly."), right)
+        for rights, tables in re.findall(rf"^GRANT ([A-Z, ]+) ON (duly\..*?) TO {ROLE};", page, re.MULTILINE)
+        for table in tables.split(", ")
+        for right in rights.split(", ")
+    }
+    assert granted == {(table, right) for table, rights in RIGHTS.items() for right in rights}
 
 
 async def test_only_what_is_missing_is_done(store: Any) -> None:

@@ -31,9 +31,8 @@ REASON = taken({"reason": maybe(text(1, 1000))})
 
 
 async def list_page(ask: Ask, spec: Spec | None, page: Page) -> Answer:
-    found = await ask.own.events.find(spec, tenant=ask.tenant, limit=page.limit, after=page.after)
-    more = len(found) == page.limit
-    return page_of(ask, page, "events", await shown(ask, found), found[-1].id if more else None)
+    found = await ask.own.events.page(spec, tenant=ask.tenant, limit=page.limit, after=page.after)
+    return page_of(ask, page, "events", await shown(ask, found.events), found.next)
 
 
 async def shown(ask: Ask, events: Sequence[Event]) -> list[dict[str, Any]]:

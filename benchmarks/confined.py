@@ -1,0 +1,72 @@
+"""What it costs that each request of the API is one transaction, confined to its tenant."""
+
+import asyncio
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from benchmarks.peers import Peer
+from benchmarks.workloads import Figures, tidy
+from duly import Duly, Timer
+from duly.flow.admin import Events
+from duly.flow.schedule import put_timer
+
+TENANT, TENANTS = "t7", 100
+WARM_UP = 50
+
+Act = Callable[[Any, int], Awaitable[Any]]
+
+
+def confined(_peer: Peer, url: str, events: int, rounds: int) -> Figures:
+    """One client reads events by their ids, puts timers and cancels events, beside so many events of a hundred tenants:
+    unconfined, as a program does it, and confined, as the API does. The medians, in milliseconds."""
+    return asyncio.run(_confined(url, events, rounds))
+
+
+async def _confined(url: str, events: int, rounds: int) -> Figures:
+    async with Duly(url) as duly:
+        await duly.store.prepare_confinement()
+        due = datetime.now(UTC) + timedelta(days=300)
+        ids = await duly.add_many(Timer(due, "bench", {"n": n}, tenant=f"t{n % TENANTS}") for n in range(events))
+        mine = ids[7::TENANTS]
+        tidy(url)
+
+        async def read(store: Any, number: int) -> None:
+            await Events(store).get(mine[number], tenant=TENANT)
+
+        async def put(store: Any, number: int) -> None:
+            await put_timer(store, Timer(due, "bench", {"n": 1}, f"{time.time_ns()}", TENANT), {})
+
+        async def cancel(store: Any, number: int) -> None:
+            await Events(store).cancel(mine.pop(), tenant=TENANT)
+
+        figures: Figures = {}
+        for act in (read, put, cancel):
+            plain, confined = await _in_turn(_plainly(duly, act), _in_a_request(duly, act), rounds=rounds)
+            figures |= {f"{act.__name__}_ms": plain, f"{act.__name__}_confined_ms": confined}
+        return figures
+
+
+def _plainly(duly: Duly, act: Act) -> Callable[[int], Awaitable[Any]]:
+    return lambda number: act(duly.store, number)
+
+
+def _in_a_request(duly: Duly, act: Act) -> Callable[[int], Awaitable[Any]]:
+    async def request(number: int) -> None:
+        async with duly.store.confined(TENANT, writes=True) as store:
+            await act(store, number)
+
+    return request
+
+
+async def _in_turn(*ways: Callable[[int], Awaitable[Any]], rounds: int) -> list[float]:
+    """The median of each, in turns, so that whatever else the machine does is the same for all."""
+    took: list[list[float]] = [[] for _ in ways]
+    for number in range(WARM_UP + rounds):
+        for way, times in zip(ways, took, strict=True):
+            began = time.perf_counter()
+            await way(number)
+            times.append(1000 * (time.perf_counter() - began))
+    return [round(statistics.median(times[WARM_UP:]), 3) for times in took]
