@@ -4,19 +4,23 @@ import asyncio
 import contextlib
 import json
 import os
+import random
 import re
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 import aiohttp
 import psutil
 
 from benchmarks.crew import Broken
 from benchmarks.peers import Peer
+from benchmarks.reads import FIRST, LARGE, SMALL, USUAL, WARM_UP, event_id, seed, user_id
 from benchmarks.usage import Usage
 from benchmarks.workloads import PATIENCE, Figures
 from duly import Duly
@@ -40,9 +44,9 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(url: str) -> Iterator[Server]:
+def serving(url: str, scope: str = "write") -> Iterator[Server]:
     """``duly serve``, with a key whose rate is no limit."""
-    secret = asyncio.run(_key(url))
+    secret = asyncio.run(_key(url, scope))
     command = [sys.executable, "-m", "duly", "serve", "--no-worker", "--port", "0", "--db", url]
     quiet = {"DULY_LOG_FORMAT": "json"}
     with _started(command, quiet, re.compile(r"Duly serves (http://[\d.:]+)")) as (process, address):
@@ -69,6 +73,8 @@ def _started(
         else:
             raise Broken(f"{command} did not start")
         drain = subprocess.Popen(["cat"], stdin=process.stderr, stdout=subprocess.DEVNULL)  # or its log would stop it
+        if not asyncio.run(_is_ready(found[1])):
+            raise Broken(f"{command} is not ready in time")
         yield process, found[1]
         drain.terminate()
         drain.wait()
@@ -77,9 +83,20 @@ def _started(
         process.wait(PATIENCE)
 
 
-async def _key(url: str) -> str:
+async def _is_ready(address: str) -> bool:
+    async with aiohttp.ClientSession(address) as session:
+        for _ in range(int(100 * PATIENCE)):
+            with contextlib.suppress(aiohttp.ClientError):
+                async with session.get("/readyz") as answer:
+                    if answer.status in (200, 404):  # a bare application has no such address
+                        return True
+            await asyncio.sleep(0.01)
+    return False
+
+
+async def _key(url: str, scope: str) -> str:
     async with Duly(url) as duly:
-        return (await duly.keys.create("benchmarks", scope="write", rate=1_000_000)).secret
+        return (await duly.keys.create("benchmarks", scope=scope, rate=1_000_000)).secret
 
 
 # -- creates
@@ -88,7 +105,7 @@ async def _key(url: str) -> str:
 def http_creates(_peer: Peer, url: str, many: int, bulk: int) -> Figures:
     """Timers one by one, each with a key of its own, over 16 connections; and a thousand in each request. Beside them,
     where there is PostgreSQL, an application that does no more than to store a row for each request."""
-    figures: Figures = {}
+    figures: Figures = {"bare_per_second": 0.0, "bare_percent": 0.0}
     if url.startswith("postgresql"):
         with bare(url) as server:
             figures["bare_per_second"] = asyncio.run(_singles(server, url, many))[0]
@@ -103,7 +120,7 @@ def http_creates(_peer: Peer, url: str, many: int, bulk: int) -> Figures:
         "api_us_per_request": 1e6 * usage.workers / many,
         "server_us_per_request": 1e6 * usage.server / many,
     }
-    if "bare_per_second" in figures:
+    if figures["bare_per_second"]:
         figures["bare_percent"] = 100 * figures["singles_per_second"] / figures["bare_per_second"]
     return figures
 
@@ -144,6 +161,64 @@ async def _bulk(server: Server, many: int) -> float:
                 if done.get("created") != IN_BULK:
                     raise Broken(f"a thousand timers were answered with {answer.status}: {done}")
         return many / (time.perf_counter() - start)
+
+
+# -- reads
+
+
+def http_reads(_peer: Peer, url: str, events: int, rounds: int) -> Figures:
+    """How long each question takes among so many events, asked one after another over HTTP."""
+    asyncio.run(_seed(url, events))
+    with serving(url, scope="admin") as server:
+        took = asyncio.run(_looks(server, events, rounds))
+    p99 = [_percentile(times, 99) for times in took.values()]
+    p50 = [statistics.median(times) for times in took.values()]
+    return {"p50_ms": p50, "p99_ms": p99, "worst_p99_ms": max(p99)}
+
+
+async def _seed(url: str, events: int) -> None:
+    async with Duly(url) as duly:
+        await seed(duly, events)
+
+
+def questions(events: int) -> dict[str, tuple[str, str]]:
+    """What is asked, by which tenant; ``{n}`` is another number each time."""
+    start = FIRST + timedelta(seconds=events // 3)
+    hour = urlencode({"due_from": start.isoformat(), "due_to": (start + timedelta(hours=1)).isoformat()})
+    return {
+        "an event by its id": ("/v1/events/{id}", LARGE),
+        "a timer by its key": ("/v1/timers/{key}", LARGE),
+        "the first page": ("/v1/events", LARGE),
+        "the first page of the usual tenant": ("/v1/events", USUAL),
+        "a type of which there are few": ("/v1/events?type=rare", LARGE),
+        "a status of which there are few": ("/v1/events?status=SKIPPED", LARGE),
+        "dead letters": ("/v1/events?status=FAILED", LARGE),
+        "a small tenant": ("/v1/events", SMALL),
+        "a type of a small tenant": ("/v1/events?type=rare", SMALL),
+        "due within an hour": (f"/v1/events?{hour}", LARGE),
+        "completed late": ("/v1/events?late_by=5m", LARGE),
+        "a user's": ("/v1/events?user_id={user}", LARGE),
+    }
+
+
+async def _looks(server: Server, events: int, rounds: int) -> dict[str, list[float]]:
+    chance, took = random.Random(7), dict[str, list[float]]()
+    async with server.session() as session:
+        for name, (path, tenant) in questions(events).items():
+            times, cursor = list[float](), None
+            for _ in range(WARM_UP + rounds):
+                number = 1000 * chance.randrange(1, events // 1000) + 10  # one of the large tenant's, with a key
+                named = path.format(id=event_id(number), key=f"key-{number}", user=user_id(chance.randrange(5000)))
+                asked = named if cursor is None else f"{named}{'&' if '?' in named else '?'}cursor={cursor}"
+                began = time.perf_counter()
+                async with session.get(asked, headers={"Duly-Tenant": tenant}) as answer:
+                    found = await answer.json()
+                times.append(1e3 * (time.perf_counter() - began))
+                if answer.status != 200:
+                    raise Broken(f"{asked} was answered with {answer.status}: {found}")
+                cursor = None if "{" in path else found.get("next_cursor")
+            took[name] = sorted(times[WARM_UP:])
+    return took
 
 
 # -- memory

@@ -21,6 +21,7 @@ WORKLOADS = (
     "tenants",
     "timers",
     "reads",
+    "http",
 )
 
 
@@ -53,6 +54,8 @@ class Sizes:
     quiet: int = 10  # events a second of another
     looked_through: int = 1_000_000  # events among which people look for some
     looks: int = 200
+    requests: int = 5000  # over HTTP, one timer each
+    answered: int = 100_000  # over which memory is to stay as it is
     repeat: int = 3
     thorough: bool = True  # or leave out what peers use while idle, and slow ones with two processes
 
@@ -80,6 +83,8 @@ QUICK = Sizes(
     flood=50_000,
     looked_through=50_000,
     looks=30,
+    requests=500,
+    answered=2000,
     repeat=1,
     thorough=False,
 )
@@ -216,6 +221,13 @@ def _tenants(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
             yield Case("quiet", name, (flood, sizes.quiet, 10), f"{beside}{store}")
 
 
+def _http(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
+    for name, store in (("duly", "PostgreSQL"), ("duly_sqlite", "SQLite")):
+        yield Case("http_creates", name, (sizes.requests, 10 * sizes.requests), store)
+        yield Case("http_reads", name, (sizes.looked_through, sizes.looks), store)
+        yield Case("http_memory", name, (sizes.answered,), f"{sizes.answered:,} requests, {store}", once=True)
+
+
 def _reads(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
     for name, store in (("duly", "PostgreSQL"), ("duly_sqlite", "SQLite")):
         yield Case("reads", name, (sizes.looked_through, sizes.looks), store)
@@ -236,6 +248,7 @@ _PLANS = {
     "tenants": _tenants,
     "timers": _timers,
     "reads": _reads,
+    "http": _http,
 }
 
 

@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from benchmarks.http import questions as http_questions
 from benchmarks.reads import QUESTIONS
 from benchmarks.results import Results, Row
 from benchmarks.rules import CHANGES
@@ -35,6 +36,9 @@ def tables(results: Results) -> list[Table]:
         _quiet,
         _timers,
         _reads,
+        _http_creates,
+        _http_reads,
+        _http_memory,
         _targets,
     )
     made = [make(results) for make in (_insert, _drain, _lateness, _idle, *own)]
@@ -201,6 +205,43 @@ def _reads(results: Results) -> Table:
     rows = [[name, *(f"{each:.2f}" for each in values)] for name, *values in zip(QUESTIONS, *figures, strict=True)]
     many = measured[0].numbers[0] if measured else 0
     return Table("reads", f"Looking among {many:,} events", columns, rows if measured else [])
+
+
+def _http_creates(results: Results) -> Table:
+    columns = {
+        "single timers/s": _plain("singles_per_second", 0),
+        "p50 ms": _plain("p50_ms"),
+        "p99 ms": _plain("p99_ms"),
+        "API CPU µs each": _plain("api_us_per_request", 0),
+        "server CPU µs each": _plain("server_us_per_request", 0),
+        "bare FastAPI/s": lambda row: _plain("bare_per_second", 0)(row) if row.median("bare_per_second") else "–",
+        "of it": lambda row: f"{row.median('bare_percent'):.0f} %" if row.median("bare_percent") else "–",
+        "timers/s, 1,000 a request": _plain("bulk_per_second", 0),
+    }
+    return _table(
+        results, "http_creates", "Timers over HTTP, one server process, 16 connections", columns, label_first=True
+    )
+
+
+def _http_reads(results: Results) -> Table:
+    measured = [row for row in results.of("http_reads") if row.runs]
+    figures = [row.medians(figure) for row in measured for figure in ("p50_ms", "p99_ms")]
+    columns = ["", *(f"{row.label}, {figure} ms" for row in measured for figure in ("p50", "p99"))]
+    rows = [
+        [name, *(f"{each:.1f}" for each in values)] for name, *values in zip(http_questions(1), *figures, strict=True)
+    ]
+    many = measured[0].numbers[0] if measured else 0
+    return Table("http_reads", f"Looking among {many:,} events over HTTP", columns, rows if measured else [])
+
+
+def _http_memory(results: Results) -> Table:
+    columns = {
+        "at a tenth MB": _plain("before_mb"),
+        "at the end MB": _plain("after_mb"),
+        "most MB": _plain("most_mb"),
+        "growth": lambda row: f"{row.median('growth_percent'):+.1f} %",
+    }
+    return _table(results, "http_memory", "Memory of a server of the API", columns, label_first=True)
 
 
 def _version(results: Results, library: str) -> str:

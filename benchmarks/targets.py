@@ -118,6 +118,17 @@ def _reads(results: Results) -> Iterator[Verdict]:
         yield _under(row, f"the slowest question about events, {store}, p99", "worst_p99_ms", 50, "ms")
 
 
+def _http_reads(results: Results) -> Iterator[Verdict]:
+    for store in ("PostgreSQL", "SQLite"):
+        row = next((row for row in results.of("http_reads", store) if row.runs), None)
+        yield _under(row, f"the slowest question over HTTP, {store}, p99", "worst_p99_ms", 50, "ms")
+
+
+def _http_memory(results: Results) -> Iterator[Verdict]:
+    row = next((row for row in results.of("http_memory") if row.runs), None)
+    yield _under(row, "growth of a server's memory over its requests", "growth_percent", 5, "%")
+
+
 _JUDGES = {
     "drain": _drain,
     "insert": _insert,
@@ -133,6 +144,8 @@ _JUDGES = {
     "webhooks": _webhooks,
     "quiet": _quiet,
     "reads": _reads,
+    "http_reads": _http_reads,
+    "http_memory": _http_memory,
 }
 
 
