@@ -126,7 +126,7 @@ async def change_schedule(ask: Ask) -> Answer:
     """Change some fields of a schedule.
 
     Those that are given replace what was there; null is the default again. Of `misfire`, `retry`, `dst` and
-    `depends_on`, single fields can be given.
+    `depends_on`, single fields can be given, or be null.
     """
     if not isinstance(ask.body, dict):
         raise Invalid([Problem("schedule", "expected an object with the fields that change")])
@@ -149,7 +149,10 @@ def _merged(there: Schedule, changes: dict[str, Any]) -> dict[str, Any]:
     stored["dst"] = there.policies.to_json()["dst"]  # not what holds where nobody has said anything
     for field, value in changes.items():
         inner = stored.get(field) if field in MERGED else None
-        stored[field] = {**inner, **value} if isinstance(inner, dict) and isinstance(value, dict) else value
+        if isinstance(inner, dict) and isinstance(value, dict):
+            default = {own for own, said in value.items() if said is None and own in shown[field]}
+            value = {own: said for own, said in {**inner, **value}.items() if own not in default}
+        stored[field] = value
     return stored
 
 
