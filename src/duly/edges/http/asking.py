@@ -1,5 +1,6 @@
 """What is asked over HTTP, by whom, and what is answered."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -12,6 +13,9 @@ from duly.edges.http.tenancy import Tenancy
 
 SLASH = "\uffff"
 """Stands for a slash inside a name, which an address writes as %2F: no name can have this character itself."""
+
+_DOTS = re.compile(r"(?<=/)\.{1,2}(?=/|$)")
+"""A name that whoever follows an address would take for a way through folders."""
 
 
 class Caller(NamedTuple):
@@ -40,7 +44,8 @@ class Ask:
     @property
     def address(self) -> str:
         """Where it was asked, as addresses are written."""
-        return quote(self.request.scope["path"]).replace(quote(SLASH), "%2F")
+        written = quote(self.request.scope["path"]).replace(quote(SLASH), "%2F")
+        return _DOTS.sub(lambda dots: dots[0].replace(".", "%2E"), written)
 
     @property
     def by(self) -> str:
