@@ -126,7 +126,7 @@ OCCURRENCES: dict[str, Any] = {
         {
             "due_at": "2027-03-28T01:00:00Z",
             "local_at": "2027-03-28T03:00:00",
-            "note": "02:30 does not exist on this day: clocks are put forward",
+            "note": "2027-03-28 has no 02:30: it fires right after the gap",
         },
     ]
 }
