@@ -1,7 +1,7 @@
 """Users over HTTP: whom calendar events are for."""
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from duly.core.checks import check_id
@@ -43,18 +43,21 @@ def _answer(user: User, status: int = 200, **headers: str) -> Answer:
 )
 async def add_user(ask: Ask) -> Answer:
     """Add a user. Their events are planned when this returns."""
-    fields = _fields(ask.body, {}, lambda known: _check_new(ask, known))
+    fields = await _fields(ask, {}, lambda known, now: _check_new(ask, known, now))
     user = await ask.own.users.add(tenant=ask.tenant, by=ask.by, **fields)
     return _answer(user, 201, Location=f"{ask.address.rstrip('/')}/{user.id}")
 
 
-def _check_new(ask: Ask, fields: Mapping[str, Any]) -> None:
+def _check_new(ask: Ask, fields: Mapping[str, Any], now: datetime) -> None:
     duly = ask.own.duly
-    new_user(fields, "", ask.tenant, duly.channels, datetime.now(UTC), duly.settings.delivery_time)
+    new_user(fields, "", ask.tenant, duly.channels, now, duly.settings.delivery_time)
 
 
-def _fields(body: Any, own: Mapping[str, Any], check: Callable[[Mapping[str, Any]], object]) -> dict[str, Any]:
+async def _fields(
+    ask: Ask, own: Mapping[str, Any], check: Callable[[Mapping[str, Any], datetime], object]
+) -> dict[str, Any]:
     """What a body says of a user. Of what is not a caller's to say, it may repeat what is so."""
+    body = ask.body
     if not isinstance(body, dict):
         raise Invalid([Problem("user", f"expected an object with {', '.join(FIELDS)}")])
     known = {field: value for field, value in body.items() if field in FIELDS}
@@ -68,7 +71,7 @@ def _fields(body: Any, own: Mapping[str, Any], check: Callable[[Mapping[str, Any
             problems.append(Problem(field, f"is {own[field]}, and cannot be changed"))
     if problems:
         try:
-            check(known)
+            check(known, await ask.own.store.now())
         except Invalid as error:
             problems += error.problems
         raise Invalid(problems)
@@ -118,12 +121,13 @@ async def get_user(ask: Ask) -> Answer:
 async def change_user(ask: Ask) -> Answer:
     """Change some fields of a user; the others stay.
 
-    What has not started follows: its time, its words, its zone. What is under way is delivered as it was.
+    Of `attributes`, those that are given change, and null takes one away. What has not started follows: its time, its
+    words, its zone. What is under way is delivered as it was.
     """
     there = await ask.own.users.get(id_of(ask), tenant=ask.tenant)
     duly = ask.own.duly
     own = {"id": there.id, "tenant": there.tenant}
-    changes = _fields(ask.body, own, lambda known: changed_user(there, known, duly.channels, datetime.now(UTC)))
+    changes = await _fields(ask, own, lambda known, now: changed_user(there, known, duly.channels, now))
     tag = expected(ask, user_tag(there))
     return _answer(await ask.own.users.update(there.id, tenant=ask.tenant, by=ask.by, expected=tag, **changes))
 
