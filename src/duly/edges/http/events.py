@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from duly.core.checks import check_id
 from duly.core.model import Event
 from duly.core.specs import Spec
 from duly.edges.event_json import (
@@ -31,7 +32,8 @@ REASON = taken({"reason": maybe(text(1, 1000))})
 
 
 async def list_page(ask: Ask, spec: Spec | None, page: Page) -> Answer:
-    found = await ask.own.events.page(spec, tenant=ask.tenant, limit=page.limit, after=page.after)
+    after = None if page.after is None else check_id(page.after, "an event's", "cursor")
+    found = await ask.own.events.page(spec, tenant=ask.tenant, limit=page.limit, after=after)
     return page_of(ask, page, "events", await shown(ask, found.events), found.next)
 
 
