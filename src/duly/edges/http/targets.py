@@ -96,7 +96,8 @@ async def delete_target(ask: Ask) -> Answer:
 )
 async def rotate_secret(ask: Ask) -> Answer:
     """Give a webhook's target a new secret. The old one signs as well until `keep` has passed."""
-    said = {field: value for field, value in read_fields(ask.body, {"secret": str, "keep": str}).items() if value}
+    read = read_fields(ask.body, {"secret": str, "keep": str})
+    said = {field: value for field, value in read.items() if value is not None}
     return Answer(_with_secret(await ask.own.targets.rotate(ask.named("name"), tenant=ask.tenant, by=ask.by, **said)))
 
 
