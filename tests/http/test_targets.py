@@ -1,0 +1,206 @@
+"""Stored targets over HTTP: secrets are shown once, the values of headers never."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from duly.testing import ManualClock
+from tests.api.sending import OPTIONS, verified
+from tests.conftest import OpenDuly
+from tests.http.calling import Caller, OpenCaller, ok, paths
+from tests.make import HOUR
+from tests.receivers.obedient import Answer, Obedient
+
+URL = "https://hooks.example/in"
+TOKEN = "t0ken-that-nobody-may-see"
+BROUGHT = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Obedient]:
+    async with Obedient() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+async def shop(duly: OpenDuly, calling: OpenCaller) -> Caller:
+    """An API that can keep secrets and may reach loopback."""
+    return await calling(await duly(**OPTIONS))
+
+
+async def send(http: Caller, clock: ManualClock, key: str = "a") -> dict[str, Any]:
+    """An event that is due now, to the target `shop`."""
+    due = f"{clock.now():%FT%TZ}"
+    target = {"webhook": {"target": "shop"}}
+    timer = await http.put(f"/v1/timers/{key}", {"due_at": due, "type": "sale", "target": target})
+    await http.app.tick()
+    event: dict[str, Any] = await http.get(f"/v1/events/{timer['id']}")
+    return event
+
+
+async def test_a_secret_is_shown_once_and_signs(shop: Caller, clock: ManualClock, receiver: Obedient) -> None:
+    created = await shop("PUT", "/v1/targets/shop", {"url": receiver.url(), "headers": {"X-Token": TOKEN}})
+    assert (created.status_code, created.headers["location"]) == (201, "/v1/targets/shop")
+    secret = created.json()["secret"]
+    assert secret.startswith("whsec_")
+    answers = [
+        await shop("GET", "/v1/targets/shop"),
+        await shop("GET", "/v1/targets"),
+        await shop("PUT", "/v1/targets/shop", {"url": receiver.url()}),
+        await shop("PUT", "/v1/targets/shop/limits", {"concurrency": 5}),
+        await shop("POST", "/v1/targets/shop/disable", {"reason": "it moves house"}),
+        await shop("POST", "/v1/targets/shop/enable"),
+    ]
+    assert all(answer.status_code == 200 for answer in answers)
+    assert not [answer for answer in answers if secret in answer.text]
+    assert not [answer for answer in [created, *answers] if TOKEN in answer.text]
+    assert (answers[2].json()["secret"], answers[0].json()["headers"]) == (None, ["X-Token"])
+    assert "secret" not in answers[0].json()
+    assert (await send(shop, clock))["status"] == "COMPLETED"
+    [request] = receiver.requests
+    assert verified(request, secret)
+    assert request.header("x-token") == TOKEN, "what was put before stays"
+    assert TOKEN not in (await shop("DELETE", "/v1/targets/shop")).text
+
+
+async def test_a_secret_can_be_brought_and_rotated(shop: Caller, clock: ManualClock, receiver: Obedient) -> None:
+    await shop.put("/v1/targets/shop", {"url": receiver.url(), "secret": BROUGHT})
+    rotated = await shop.post("/v1/targets/shop/rotate", {"keep": "1h"})
+    assert rotated["secret"] != BROUGHT
+    await send(shop, clock)
+    [request] = receiver.requests
+    assert verified(request, BROUGHT)
+    assert verified(request, rotated["secret"]), "both sign for an hour"
+    again = await shop.post("/v1/targets/shop/rotate", {"secret": BROUGHT, "keep": "0s"})
+    assert again["secret"] == BROUGHT
+    for bad, wanted in (
+        ({"secret": "short"}, ["secret"]),
+        ({"secret": ""}, ["secret"]),
+        ({"keep": "long"}, ["keep"]),
+        ({"keep": ""}, ["keep"]),
+        ({"keep": 5}, ["keep"]),
+        ({"seal": "x"}, ["seal"]),
+    ):
+        assert paths(await shop("POST", "/v1/targets/shop/rotate", bad)) == wanted, bad
+    await shop.put("/v1/targets/plain", {"url": URL, "channel": "http", "method": "PUT"})
+    refused = await shop("POST", "/v1/targets/plain/rotate")
+    assert (refused.status_code, "has no secret to rotate" in refused.json()["detail"]) == (409, True)
+
+
+async def test_without_a_key_to_keep_secrets_with_it_is_said_what_to_do(http: Caller) -> None:
+    for body in ({"url": URL}, {"url": URL, "channel": "http", "headers": {"X-Token": TOKEN}}):
+        refused = await http("PUT", "/v1/targets/shop", body)
+        assert (refused.status_code, "DULY_SECRET_KEY" in refused.json()["detail"]) == (409, True)
+    assert (await http("GET", "/v1/targets/shop")).status_code == 404
+    plain = await http("PUT", "/v1/targets/shop", {"url": URL, "channel": "http"})
+    assert (plain.status_code, plain.json()["secret"]) == (201, None)
+
+
+async def test_all_that_is_wrong_is_told_at_once(shop: Caller) -> None:
+    bad = {
+        "url": "ftp://x", "channel": "pigeon", "method": "get", "headers": {"Host": "x", "X-A": 5}, "format": "xml",
+        "timeout": "1h", "secret": "short",
+    }  # fmt: skip
+    found = paths(await shop("PUT", "/v1/targets/shop", bad))
+    assert {path.partition(".")[0] for path in found} == set(bad)
+    assert {"headers.Host", "headers.X-A"} <= set(found)
+    assert paths(await shop("PUT", "/v1/targets/shop", {"headers": [], "timeout": 5, "colour": 1})) == [
+        "colour", "url", "timeout", "headers",
+    ]  # fmt: skip
+    assert paths(await shop("PUT", "/v1/targets/a%20b", {"url": URL})) == ["name"]
+    assert (await shop.get("/v1/targets"))["targets"] == []
+
+
+async def test_a_disabled_target_holds_its_events(shop: Caller, clock: ManualClock, receiver: Obedient) -> None:
+    await shop.put("/v1/targets/shop", {"url": receiver.url()})
+    disabled = await shop.post("/v1/targets/shop/disable", {"reason": "it moves house"})
+    assert (disabled["enabled"], disabled["parked"]) == (False, "is disabled: it moves house")
+    held = await send(shop, clock)
+    assert (held["status"], receiver.requests) == ("PENDING", [])
+    assert (await shop("POST", "/v1/targets/shop/probe")).status_code == 409, "until a person enables it"
+    assert await shop.post("/v1/targets/shop/enable") == {"name": "shop", "events": 1}
+    await shop.app.tick()
+    assert receiver.ids == [held["id"]]
+    assert (await shop.get("/v1/targets/shop"))["parked"] is None
+    assert (await shop("POST", "/v1/targets/shop/enable")).status_code == 409, "there is nothing to enable"
+
+
+async def test_a_target_that_says_it_is_gone_waits_for_a_person(
+    shop: Caller, clock: ManualClock, receiver: Obedient
+) -> None:
+    await shop.put("/v1/targets/shop", {"url": receiver.url()})
+    receiver.answer = Answer(410)
+    assert (await send(shop, clock))["status"] == "FAILED"
+    gone = await shop.get("/v1/targets/shop")
+    assert (gone["enabled"], "410" in gone["parked"]) == (False, True)
+    receiver.answer = Answer()
+    waits = await send(shop, clock, "b")
+    assert waits["status"] == "PENDING"
+    assert (await shop.post("/v1/targets/shop/enable"))["events"] == 1
+    await shop.app.tick()
+    assert (await shop.get(f"/v1/events/{waits['id']}"))["status"] == "COMPLETED"
+
+
+async def test_limits_are_put_and_taken_away(shop: Caller) -> None:
+    await shop.put("/v1/targets/shop", {"url": URL})
+    limited = await shop.put("/v1/targets/shop/limits", {"concurrency": 5, "rate": "50/s"})
+    assert (limited["concurrency"], limited["rate"]) == (5, "50/s")
+    assert await shop.get("/v1/targets/shop") == limited
+    fewer = await shop.put("/v1/targets/shop/limits", {"rate": "1/m"})
+    assert (fewer["concurrency"], fewer["rate"]) == (None, "1/m")
+    none = await shop.put("/v1/targets/shop/limits", {})
+    assert (none["concurrency"], none["rate"]) == (None, None)
+    bad: dict[str, Any] = {"concurrency": 0, "rate": "fast"}
+    assert paths(await shop("PUT", "/v1/targets/shop/limits", bad)) == ["concurrency", "rate"]
+    bad = {"concurrency": "5", "rate": 5}
+    assert paths(await shop("PUT", "/v1/targets/shop/limits", bad)) == ["concurrency", "rate"]
+
+
+async def test_who_is_not_there_is_not_found(shop: Caller) -> None:
+    for name in ("nobody", "a%20b", "x" * 200, "%00", "https%3A%2F%2Fhooks.example"):
+        for method, path, body in (
+            ("GET", "", None), ("DELETE", "", None), ("POST", "/rotate", None), ("POST", "/disable", None),
+            ("POST", "/enable", None), ("POST", "/probe", None), ("PUT", "/limits", {}),
+        ):  # fmt: skip
+            assert (await shop(method, f"/v1/targets/{name}{path}", body)).status_code == 404, (name, path)
+
+
+async def test_what_names_a_deleted_target_becomes_a_dead_letter(shop: Caller, clock: ManualClock) -> None:
+    await shop.put("/v1/targets/shop", {"url": URL})
+    gone = await shop.delete("/v1/targets/shop")
+    assert (gone["name"], gone["url"]) == ("shop", URL)
+    dead = await send(shop, clock)
+    assert (dead["status"], "shop" in dead["last_error"]) == ("FAILED", True)
+
+
+async def test_targets_are_listed_by_name_in_pages(shop: Caller) -> None:
+    names = [f"t{n}" for n in range(5)]
+    for name in names[::-1]:
+        ok(await shop("PUT", f"/v1/targets/{name}", {"url": URL}))
+    page = await shop("GET", "/v1/targets?limit=2")
+    found = [target["name"] for target in page.json()["targets"]]
+    await shop.put("/v1/targets/a", {"url": URL})
+    while page.json()["next_cursor"]:
+        page = await shop("GET", page.links["next"]["url"])
+        found += [target["name"] for target in page.json()["targets"]]
+    assert found == names
+
+
+async def test_an_unreachable_target_is_parked_and_can_be_probed(
+    shop: Caller, clock: ManualClock, receiver: Obedient
+) -> None:
+    await shop.put("/v1/targets/shop", {"url": receiver.url()})
+    receiver.answer = Answer(503)
+    one = {"due_at": f"{clock.now():%FT%TZ}", "type": "sale", "target": {"webhook": {"target": "shop"}}}
+    await shop.post("/v1/timers", {"timers": [one] * 10})
+    await shop.app.tick()
+    parked = await shop.get("/v1/targets/shop")
+    assert "503" in parked["parked"]
+    assert parked["enabled"], "nobody has disabled it"
+    clock.advance(HOUR)
+    receiver.answer = Answer()
+    probed = await shop.post("/v1/targets/shop/probe")
+    assert probed["probe_at"] == "2026-01-01T01:00:00Z"
+    await shop.app.tick()
+    assert (await shop.get("/v1/targets/shop"))["parked"] is None
