@@ -17,7 +17,7 @@ from duly.edges.http.operations import Operation
 from duly.edges.http.problems import BUG, MEDIA_TYPE, Refused, problem, problem_of, without_message
 from duly.edges.http.queries import read_query
 from duly.edges.http.tenancy import tenancy
-from duly.errors import Conflict, DulyError, Invalid, Misuse, Problem, StoreError
+from duly.errors import Conflict, DulyError, Invalid, Problem, StoreError
 from duly.observers.logs import Line
 from duly.wiring import Duly
 
@@ -67,12 +67,12 @@ class Answering:
 
     async def prepare(self) -> None:
         """The database for confined transactions, before the first of them."""
+        if self.duly.loop is None:
+            raise Refused(503, "the Duly behind this API is not open: open it where the application starts")
         if self._prepared:
             return
         async with self._preparing:
             if not self._prepared:
-                if self.duly.loop is None:
-                    raise Misuse("the Duly behind this API is not open: open it where the application starts")
                 await self.duly.store.prepare_confinement()
                 self._prepared = True
 
