@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 import msgspec
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -52,6 +53,8 @@ class Answering:
             return problem_of(error)
         except DulyError as error:
             return problem_of(error)
+        except HTTPException as error:  # of an application's own way of telling who asks
+            return problem(error.status_code, str(error.detail), headers=error.headers)
         except Exception as error:
             log.error(Line("request.failed", {"request": request_id(request), "error": without_message(error)}))
             return problem(500, BUG)
