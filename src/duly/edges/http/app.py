@@ -73,6 +73,7 @@ def _endpoint(answering: Answering, operation: Operation) -> Callable[[Request],
 async def _refused(request: Request, error: Exception) -> Response:
     """What finds no route, or not by this method."""
     assert isinstance(error, HTTPException)
-    told = {404: "there is nothing at this address: see /openapi.json", 405: "not by this method"}
+    where = f"{request.scope.get('root_path', '')}/openapi.json"
+    told = {404: f"there is nothing at this address: see {where}", 405: "not by this method"}
     answer = problem(error.status_code, told.get(error.status_code, str(error.detail)), headers=error.headers)
     return write(answer, request)

@@ -58,7 +58,8 @@ def add_routes(api: FastAPI, answering: Answering, metrics: Metrics) -> None:
         return Response(body, media_type=media_type)
 
     async def docs(request: Request) -> Response:
-        page = docs_page(api.openapi(), str(request.base_url).rstrip("/"))
+        here = f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '')}"
+        page = docs_page(api.openapi(), here)
         return Response(page, media_type="text/html", headers={"Content-Security-Policy": POLICY})
 
     for path, endpoint in (("/healthz", healthz), ("/readyz", readyz), ("/metrics", figures), ("/docs", docs)):
