@@ -8,6 +8,7 @@ from duly import Duly
 from duly.edges.http.app import create_api
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller
+from tests.receivers.obedient import Obedient
 
 
 @pytest.fixture
@@ -29,3 +30,10 @@ async def calling(duly: OpenDuly) -> AsyncIterator[OpenCaller]:
 async def http(calling: OpenCaller) -> Caller:
     """One of them, on a server without keys."""
     return await calling()
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Obedient]:
+    """Whom webhooks are sent to."""
+    async with Obedient() as receiver:
+        yield receiver

@@ -1,6 +1,5 @@
 """Stored targets over HTTP: secrets are shown once, the values of headers never."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -15,12 +14,6 @@ from tests.receivers.obedient import Answer, Obedient
 URL = "https://hooks.example/in"
 TOKEN = "t0ken-that-nobody-may-see"
 BROUGHT = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[Obedient]:
-    async with Obedient() as receiver:
-        yield receiver
 
 
 @pytest.fixture
