@@ -337,3 +337,12 @@ async def test_one_bad_user_of_many_does_not_harm_the_others(http: Caller) -> No
     assert (await http.get("/v1/users?key=known"))["users"][0]["last_name"] == "King"
     for bad in ({}, {"users": []}, {"users": {}}, {"users": [a_user()], "more": 1}, [], 5):
         assert paths(await http("POST", "/v1/users/import", bad)) == ["users"]
+
+
+async def test_thousands_are_imported_by_one_request(http: Caller) -> None:
+    many = [a_user(key=f"k{n}") for n in range(5000)] + [a_user(key="k0", last_name="King"), a_user(timezone="Mars")]
+    many[2500] = {**many[2500], "date_of_birth": 5}
+    done = await http.post("/v1/users/import", {"users": many})
+    assert [done[word] for word in ("added", "changed", "unchanged", "refused")] == [4999, 1, 0, 2]
+    assert [n for n, result in enumerate(done["results"]) if result["status"] == "refused"] == [2500, 5001]
+    assert (await http.get("/v1/users?key=k0"))["users"][0]["last_name"] == "King"
