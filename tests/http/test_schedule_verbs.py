@@ -85,7 +85,7 @@ async def test_who_prefers_to_wait_is_answered_when_it_is_done(http: Caller) -> 
         await may_end.wait()
 
     await put(http)
-    asked = asyncio.create_task(http("POST", "/v1/schedules/daily/trigger", prefer="respond-async, wait=30"))
+    asked = asyncio.create_task(http("POST", "/v1/schedules/daily/trigger", prefer="respond-async, wait=99999"))
     working = asyncio.create_task(_tick_until(http, began))
     await asyncio.wait_for(began.wait(), 20)
     assert not asked.done()
@@ -93,7 +93,7 @@ async def test_who_prefers_to_wait_is_answered_when_it_is_done(http: Caller) -> 
     answer = await asyncio.wait_for(asked, 20)
     await working
     assert (answer.status_code, answer.json()["status"]) == (201, "COMPLETED")
-    assert answer.headers["preference-applied"] == "wait=30"
+    assert answer.headers["preference-applied"] == "wait=60"
 
 
 async def _tick_until(http: Caller, done: asyncio.Event) -> None:

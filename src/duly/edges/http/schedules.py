@@ -53,7 +53,7 @@ MERGED = ("misfire", "retry", "dst", "depends_on")
 
 MOST_TRIES = 5
 LONGEST_WAIT, LOOK_EVERY = 60.0, 0.05
-_WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?(\d{1,4})\"?\s*(?:$|[,;])", re.IGNORECASE)
+_WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?(\d{1,18})\"?\s*(?:$|[,;])", re.IGNORECASE)
 
 
 def _shown(schedule: Schedule, status: int = 200, **headers: str) -> Answer:
