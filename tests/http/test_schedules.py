@@ -179,6 +179,13 @@ async def test_a_name_may_be_any_text_for_every_operation(http: Caller) -> None:
         assert (await http.delete(address))["name"] == name
 
 
+async def test_a_name_that_is_no_text_is_refused(http: Caller) -> None:
+    for name in ("%ff", "%fe", "a%2F%ff", "%ED%A0%80", "%EF%BF%BF", "a%2Fb%EF%BF%BF"):
+        refused = await http("PUT", f"/v1/schedules/{name}", daily())
+        assert (refused.status_code, "UTF-8" in refused.json()["detail"]) == (400, True), name
+    assert (await http("PUT", "/v1/schedules/%EF%BF%BD", daily())).json()["name"] == "\ufffd", "that is a character"
+
+
 # -- PATCH
 
 

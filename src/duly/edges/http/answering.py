@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import logging
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -12,7 +13,7 @@ from starlette.responses import Response
 
 from duly.core.checks import name_problems
 from duly.edges.http.admission import Admission
-from duly.edges.http.asking import Answer, Ask, Caller
+from duly.edges.http.asking import SLASH, Answer, Ask, Caller
 from duly.edges.http.bodies import LARGE, read_body, read_json
 from duly.edges.http.operations import Operation
 from duly.edges.http.problems import BUG, MEDIA_TYPE, Refused, problem, problem_of, without_message
@@ -42,6 +43,7 @@ class Answering:
     async def _answer(self, operation: Operation, request: Request) -> Answer:
         try:
             await self.prepare()
+            _check_address(request)
             caller = await self._admission.admit(request, operation.needs)
             request.state.caller = caller
             query = read_query(request.query_params.multi_items(), operation.query)
@@ -101,6 +103,17 @@ async def _once(key: str, operation: Operation, ask: Ask, body: bytes) -> Answer
     answer = await operation.run(ask)
     await store.remember(ask.tenant, key, answer.status, _encode(answer.headers).decode(), _encode(answer.body))
     return answer
+
+
+def _check_address(request: Request) -> None:
+    """What is no text names nothing: the server has made one and the same name of all that it could not read."""
+    if not {"\ufffd", SLASH}.isdisjoint(request.scope["path"]):
+        try:
+            readable = SLASH not in unquote_to_bytes(request.scope.get("raw_path") or b"").decode()
+        except UnicodeDecodeError:
+            readable = False
+        if not readable:
+            raise Refused(400, "the address is not text in UTF-8: write each name with its characters percent-encoded")
 
 
 def _key(request: Request) -> str | None:
