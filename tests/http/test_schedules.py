@@ -323,6 +323,15 @@ async def test_changes_of_different_fields_at_once_all_hold(http: Caller) -> Non
     assert (shown["payload"], shown["jitter"], shown["retry"]["max_attempts"]) == (1, "5s", 7)
 
 
+async def test_who_has_not_said_what_must_be_there_is_not_told_that_it_has_changed(http: Caller) -> None:
+    await put(http)
+    address = "/v1/schedules/daily"
+    answers = await asyncio.gather(*(http("PATCH", address, {"payload": n, "type": f"t{n}"}) for n in range(20)))
+    assert {answer.status_code for answer in answers} == {200}
+    last = await http.get(address)
+    assert last["type"] == f"t{last['payload']}", "each change is whole"
+
+
 async def test_created_at_once_it_is_created_once(http: Caller) -> None:
     answers = await asyncio.gather(*(http("PUT", "/v1/schedules/daily", daily()) for _ in range(4)))
     assert all(answer.is_success for answer in answers), [answer.text for answer in answers]
