@@ -7,6 +7,8 @@ from typing import NamedTuple
 class DulyError(Exception):
     """The root of every error that Duly raises on purpose."""
 
+    request_id: str | None = None  # of the HTTP request that failed, where the error comes from a server
+
 
 class Problem(NamedTuple):
     """One thing that is wrong with an input: where it is, and what to do about it."""
@@ -70,6 +72,14 @@ class StoreError(DulyError):
 
 class StoreUnavailable(StoreError):
     """The store cannot be reached or cannot write just now; trying again later may help."""
+
+
+class ServerUnavailable(StoreUnavailable):
+    """A server did not answer in time, or could not do it just now; trying again later may help."""
+
+
+class ServerError(DulyError):
+    """A server answered what no caller can mend: it has an error of its own, or is no Duly at all."""
 
 
 class SchemaMismatch(StoreError):

@@ -1,5 +1,6 @@
-"""``duly.sync``: the same calls for synchronous code. A façade: each call runs the asynchronous one in the loop where
-its Duly is open, or in one of its own; on a caller's own connection it runs right here, in the caller's thread."""
+"""``duly.sync``: the same calls for synchronous code, of a Duly or of a Client. A façade: each call runs the
+asynchronous one in the loop where that is open, or in one of its own; on a caller's own connection it runs right here,
+in the caller's thread."""
 
 import asyncio
 import builtins
@@ -7,7 +8,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from duly.core.keys import ApiKey, MadeKey
 from duly.core.model import Entry, Event, Schedule, Timer
@@ -19,16 +20,12 @@ from duly.core.users import User
 from duly.errors import Misuse
 from duly.flow.dead_letters import Discarded, Replayed
 from duly.flow.import_users import Imported, Lines
-from duly.flow.keys import Keys
 from duly.flow.replan import Replanned
-from duly.flow.schedules import Backfilled, Resumed, Schedules
-from duly.flow.targets import Targets
-from duly.flow.users import Refreshed, Users
-from duly.ports import DeadLetters, Page
+from duly.flow.schedules import Backfilled, Resumed
+from duly.flow.users import Refreshed
+from duly.ports import Added, DeadLetters, Page
 from duly.signals import PassEnded
-
-if TYPE_CHECKING:
-    from duly.wiring import Duly
+from duly.verbs import KeyVerbs, ScheduleVerbs, TargetVerbs, UserVerbs, Verbs
 
 T = TypeVar("T")
 
@@ -37,7 +34,7 @@ class Sync:
     """Open it with ``with duly.sync:`` once for the life of the program, or around a few calls. In a plain ``def``
     handler it is open already: the worker's own Duly is."""
 
-    def __init__(self, duly: "Duly") -> None:
+    def __init__(self, duly: Verbs) -> None:
         self.duly = duly
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opened = 0
@@ -72,6 +69,9 @@ class Sync:
     def after(self, delay: timedelta, type: str, payload: Any = None, **options: Any) -> Event:
         return self.call(self.duly.after, delay, type, payload, **options)
 
+    def put(self, due: datetime | timedelta, type: str, payload: Any = None, **options: Any) -> Added:
+        return self.call(self.duly.put, due, type, payload, **options)
+
     def add_many(self, timers: Iterable[Timer], *, transaction: Any = None) -> list[str]:
         return self.call(self.duly.add_many, timers, transaction=transaction)
 
@@ -84,7 +84,7 @@ class Sync:
     @contextmanager
     def transaction(self) -> Iterator["SyncTransaction"]:
         self.refuse_own_deadlock()
-        manager = self.duly.store.lend()
+        manager = self.duly.lend()
         tx = self.wait_for(manager.__aenter__())
         self._holding.transaction = True
         try:
@@ -127,11 +127,7 @@ class Sync:
             return self.wait_for(function(*args, **options))
         if isinstance(transaction, SyncTransaction):
             return self.wait_for(function(*args, transaction=transaction.inner, **options))
-        self.duly.refuse_foreign_on_sqlite(transaction)
-        from duly.stores.postgres.foreign import SyncForeignTransaction
-
-        foreign = SyncForeignTransaction(self.duly.store, transaction)
-        return _run_here(function(*args, transaction=foreign, **options))
+        return _run_here(function(*args, transaction=self.duly.foreign(transaction), **options))
 
     def _close(self) -> None:
         if self._opened == 0 and self._loop is not None:
@@ -238,7 +234,7 @@ class SyncSchedules:
         return self._sync.call(self._verbs.replan, **options)
 
     @property
-    def _verbs(self) -> Schedules:
+    def _verbs(self) -> ScheduleVerbs:
         return self._sync.duly.schedules
 
 
@@ -282,7 +278,7 @@ class SyncUsers:
         return self._sync.call(self._verbs.refresh, **options)
 
     @property
-    def _verbs(self) -> Users:
+    def _verbs(self) -> UserVerbs:
         return self._sync.duly.users
 
 
@@ -335,7 +331,7 @@ class SyncTargets:
         return self._verbs.signing_secret(url, **options)
 
     @property
-    def _verbs(self) -> Targets:
+    def _verbs(self) -> TargetVerbs:
         return self._sync.duly.targets
 
 
@@ -370,7 +366,7 @@ class SyncKeys:
         return self._sync.wait_for(self._verbs.made_any())
 
     @property
-    def _verbs(self) -> Keys:
+    def _verbs(self) -> KeyVerbs:
         return self._sync.duly.keys
 
 

@@ -38,6 +38,7 @@ from duly.stores.sqlite.store import SqliteStore
 from duly.stores.statements import Statements
 
 if TYPE_CHECKING:
+    from duly.stores.postgres.foreign import SyncForeignTransaction
     from duly.stores.postgres.store import PostgresStore
     from duly.sync import Sync
 
@@ -318,6 +319,16 @@ class Duly:
     @property
     def one_writer(self) -> bool:
         return isinstance(self.store, SqliteStore)
+
+    def lend(self) -> contextlib.AbstractAsyncContextManager[Transaction]:
+        return self.store.lend()
+
+    def foreign(self, connection: Any) -> "SyncForeignTransaction":
+        """A caller's synchronous connection, as something to run statements in."""
+        self.refuse_foreign_on_sqlite(connection)
+        from duly.stores.postgres.foreign import SyncForeignTransaction
+
+        return SyncForeignTransaction(self.store, connection)
 
     def transaction_of(self, given: Any) -> Statements | None:
         """The caller's transaction as something to run statements in."""

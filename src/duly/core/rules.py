@@ -8,7 +8,7 @@ from typing import Any
 from duly.core.cron import readings_of
 from duly.core.cron_fields import normal
 from duly.core.durations import format_duration, parse_duration
-from duly.core.recurrence import BY_DATE, OPEN, Cron, Dst, Every, Once, OnceLocal, RRule, Rule, Yearly
+from duly.core.recurrence import BY_DATE, OPEN, Cron, Dst, Every, Local, Once, OnceLocal, RRule, Rule, Yearly
 from duly.core.rrule_text import parse_recurrence
 from duly.core.templates import TEMPLATES
 from duly.core.yearly import FIRST_YEAR, LAST_YEAR, LEAPS
@@ -103,6 +103,12 @@ def zone_problems(timezone: Any) -> list[Problem]:
         except (ValueError, TypeError) as error:
             return [Problem("timezone", str(error))]
     return []
+
+
+def usual_dst(rule: Rule) -> dict[str, str | None]:
+    """What a rule does where it was not told otherwise. One of real time does not care about clocks on the wall."""
+    gap, overlap = (rule.usual_gap, "first") if isinstance(rule, Local) else (None, None)
+    return {"gap": gap, "overlap": overlap}
 
 
 def _naming(by_date: bool) -> dict[str, Any]:

@@ -11,16 +11,16 @@ from duly.core.policies import DEFAULT as NO_POLICIES
 from duly.core.policies import FIELDS as POLICIES
 from duly.core.policies import read_policies
 from duly.core.preview import Preview
-from duly.core.recurrence import DEFAULT_ZONE, Local, Rule
+from duly.core.recurrence import DEFAULT_ZONE, Rule
 from duly.core.retry import Retry, parse_retry
-from duly.core.rules import parse_rule, zone_problems
+from duly.core.rules import parse_rule, usual_dst, zone_problems
 from duly.edges.event_json import write_instant
 from duly.errors import Invalid, Problem
 from duly.flow.replan import Replanned
 from duly.flow.schedules import Backfilled, Resumed
 
 FIELDS = ("name", "tenant", "type", "rule", "timezone", "payload", "target", *POLICIES, "retry", "enabled")
-READ_ONLY = ("next_at", "last_at", "held", "halted", "origin", "created_at", "updated_at")
+READ_ONLY = ("id", "next_at", "last_at", "held", "halted", "origin", "created_at", "updated_at")
 """What a schedule tells and nobody can set: ignored where it is read back."""
 
 
@@ -30,6 +30,7 @@ READ_ONLY = ("next_at", "last_at", "held", "halted", "origin", "created_at", "up
 def schedule_to_json(schedule: Schedule) -> dict[str, Any]:
     """A schedule with all that it left to the defaults. One that cannot be understood is shown as it is stored."""
     return {
+        "id": schedule.id,
         "name": schedule.name,
         "tenant": schedule.tenant,
         "type": schedule.type,
@@ -64,12 +65,6 @@ def _as_stored(policies: str | None) -> dict[str, Any]:
         return dict(msgspec.json.decode(policies or "{}"))
     except (ValueError, TypeError):
         return {}
-
-
-def usual_dst(rule: Rule) -> dict[str, str | None]:
-    """What a rule does where it was not told otherwise. One of real time does not care about clocks on the wall."""
-    gap, overlap = (rule.usual_gap, "first") if isinstance(rule, Local) else (None, None)
-    return {"gap": gap, "overlap": overlap}
 
 
 def preview_to_json(one: Preview) -> dict[str, Any]:

@@ -15,6 +15,7 @@ def target_to_json(target: Target) -> dict[str, Any]:
     spec = USUAL[target.channel] | target.spec
     told = {"format": spec.get("format")} if target.channel == WEBHOOK else {"method": spec.get("method")}
     return {
+        "id": target.id,
         "name": target.name,
         "tenant": target.tenant,
         "channel": target.channel,

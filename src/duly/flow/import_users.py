@@ -201,7 +201,7 @@ async def _chunks(rows: Lines) -> AsyncIterator[list[_Keyed]]:
     """So many at a time. A key that comes a second time begins the next chunk: it changes what the first has added."""
     chunk: list[_Keyed] = []
     keys: set[str] = set()
-    async for line in _numbered(rows):
+    async for line in numbered(rows):
         written = None if isinstance(line.fields, Problem) else line.fields.get("key")
         key = None if written is None or name_problems("key", written) else written
         if len(chunk) >= CHUNK or key in keys:
@@ -214,7 +214,7 @@ async def _chunks(rows: Lines) -> AsyncIterator[list[_Keyed]]:
         yield chunk
 
 
-async def _numbered(rows: Lines) -> AsyncIterator[Line]:
+async def numbered(rows: Lines) -> AsyncIterator[Line]:
     number = 0
     if not isinstance(rows, AsyncIterable | Iterable) or isinstance(rows, str | Mapping):
         raise Misuse(f"an import takes many rows, each an object with a user's fields, not {type(rows).__name__}")

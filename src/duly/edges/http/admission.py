@@ -114,14 +114,16 @@ class Bucket:
 
 def _tenant(request: Request, key: ApiKey) -> str:
     named = request.headers.get(TENANT)
-    if named is None or named == key.tenant:
+    if named is None:
         return key.tenant
-    if not key.scope.covers(Scope.ADMIN):
-        raise Forbidden("only an admin key may name another tenant in Duly-Tenant")
     try:
         named = named.encode("latin-1").decode()  # header values are bytes; ours are UTF-8
     except UnicodeDecodeError:
         raise Invalid([Problem("Duly-Tenant", "is not UTF-8")]) from None
+    if named == key.tenant:
+        return key.tenant
+    if not key.scope.covers(Scope.ADMIN):
+        raise Forbidden("only an admin key may name another tenant in Duly-Tenant")
     if problems := name_problems("tenant", named):
         raise Invalid([problem._replace(path="Duly-Tenant") for problem in problems])
     return named

@@ -90,6 +90,7 @@ NEW_SCHEDULE: dict[str, Any] = {
 }
 
 SCHEDULE: dict[str, Any] = {
+    "id": "019a8f2e-6c00-7000-8000-000000005c4e",
     "name": "weekly-report",
     "tenant": "default",
     "type": "report.weekly",
@@ -166,6 +167,7 @@ USER_RESULTS: dict[str, Any] = {
 }
 
 TARGET: dict[str, Any] = {
+    "id": "019a8f2e-6c00-7000-8000-0000000054a9",
     "name": "shop",
     "tenant": "default",
     "channel": "webhook",

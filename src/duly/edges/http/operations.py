@@ -48,6 +48,7 @@ class Operation:
     query: Mapping[str, Schema] = field(default_factory=dict)
     conflicts: bool = False  # can be refused for what state things are in
     guarded: bool = False  # heeds If-Match
+    discloses: bool = False  # answers a secret, which is nowhere kept as it is
     waits: Afterwards | None = None  # heeds Prefer: wait, once all is committed
 
     @property
@@ -60,8 +61,9 @@ class Operation:
 
     @property
     def remembered(self) -> bool:
-        """Whether it heeds an Idempotency-Key: the other methods are idempotent as they are."""
-        return self.method == "POST" and self.writes
+        """Whether it heeds an Idempotency-Key. Also where the method itself is idempotent, for its answer is not: what
+        was deleted is not found again, and what was changed has another tag."""
+        return self.writes and not self.discloses
 
 
 class Operations:

@@ -1,16 +1,12 @@
 """Reads what an address asks for after its question mark; all that is wrong with it at once."""
 
-import base64
-import binascii
-import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-import msgspec
-
 from duly.core.checks import MOST_LISTED
+from duly.core.cursors import read_cursor, write_cursor
 from duly.errors import Invalid, Problem
 
 USUAL_LIMIT = 100
@@ -45,7 +41,7 @@ class Page:
 
     def __init__(self, query: Mapping[str, str]) -> None:
         problems = []
-        self._of = _digest({name: value for name, value in query.items() if name not in PAGING})
+        self._filters = {name: value for name, value in query.items() if name not in PAGING}
         self.limit, self.after = USUAL_LIMIT, None
         if "limit" in query:
             limit = read_whole("limit", query["limit"], 1, MOST_LISTED)
@@ -62,24 +58,14 @@ class Page:
         self.problems: Sequence[Problem] = problems
 
     def cursor(self, after: str) -> str:
-        return base64.urlsafe_b64encode(msgspec.json.encode([self._of, after])).decode().rstrip("=")
+        return write_cursor(self._filters, after)
 
     def _read(self, cursor: str) -> str | Problem:
         try:
-            written = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-            of, after = msgspec.json.decode(written, type=tuple[str, str])
-        except (ValueError, binascii.Error):
-            of = after = "\n"
-        if not after.isprintable():
-            return Problem("cursor", "is none that a list has given: take next_cursor as it is")
-        if of != self._of:
-            return Problem("cursor", "belongs to a list with other filters: begin that list anew")
-        return after
+            return read_cursor(self._filters, cursor)
+        except ValueError as error:
+            return Problem("cursor", str(error))
 
 
 def link_to_next(path: str, query: Mapping[str, str], cursor: str) -> str:
     return f'<{path}?{urlencode({**query, "cursor": cursor})}>; rel="next"'
-
-
-def _digest(filters: Mapping[str, str]) -> str:
-    return hashlib.blake2b(repr(sorted(filters.items())).encode(errors="replace"), digest_size=6).hexdigest()

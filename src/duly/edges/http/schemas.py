@@ -255,6 +255,7 @@ _entry: Mapping[str, Schema] = {
 }
 
 _seen_target: Mapping[str, Schema] = {
+    "id": uuid,
     "name": {"type": "string"},
     "tenant": {"type": "string"},
     "channel": choice("webhook", "http"),
@@ -280,6 +281,7 @@ _read_schedule: Mapping[str, Schema] = {
     "exclude": listed({"type": "string"}),
     "start": maybe(instant),
     "end": maybe(instant),
+    "id": uuid,
     "next_at": maybe(instant),
     "last_at": maybe(instant),
     "held": maybe({"type": "string"}),
@@ -300,7 +302,7 @@ _read_user: Mapping[str, Schema] = {
 
 _ignored: Mapping[str, Schema] = {
     field: {"description": "As it was read; ignored"}
-    for field in ("next_at", "last_at", "held", "halted", "origin", "created_at", "updated_at")
+    for field in ("id", "next_at", "last_at", "held", "halted", "origin", "created_at", "updated_at")
 }
 
 SCHEMAS: Mapping[str, Schema] = {

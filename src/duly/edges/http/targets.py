@@ -32,6 +32,7 @@ def _with_secret(target: Target) -> dict[str, Any]:
     },
     takes=Takes(ref("NewTarget"), {"url": "https://hooks.example/duly"}),
     conflicts=True,
+    discloses=True,
 )
 async def put_target(ask: Ask) -> Answer:
     """Store a target, or replace it.

@@ -1,0 +1,15 @@
+"""``duly.client``: the verbs of Duly, of a server that has them, over its HTTP API.
+
+    from duly.client import Client
+
+    async with Client("https://duly.example", key="duly_…") as duly:
+        await duly.at(due, "invoice.overdue", {"invoice": 7}, key="invoice-7")
+
+It takes ``pip install 'duly[client]'``.
+"""
+
+from duly.client.client import Client
+from duly.client.event_types import KnownType
+from duly.errors import Forbidden, ServerError, ServerUnavailable, Unauthenticated
+
+__all__ = ["Client", "Forbidden", "KnownType", "ServerError", "ServerUnavailable", "Unauthenticated"]

@@ -1,0 +1,100 @@
+"""What a server answers, and which error an answer is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from duly.errors import (
+    Conflict,
+    DulyError,
+    Forbidden,
+    Invalid,
+    Misuse,
+    NotFound,
+    Problem,
+    ServerError,
+    Stale,
+    Unauthenticated,
+)
+
+RENAMED: Mapping[str, str] = {"due_at": "due"}
+"""What JSON calls otherwise than the verbs do."""
+
+_ERRORS: Mapping[int, type[DulyError]] = {
+    401: Unauthenticated,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    412: Stale,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+
+    @property
+    def request_id(self) -> str | None:
+        return self.headers.get("X-Request-Id")
+
+
+class _Wrong(msgspec.Struct):
+    path: str
+    message: str
+
+
+class _Problem(msgspec.Struct):
+    """As RFC 9457 writes it."""
+
+    detail: str
+    errors: list[_Wrong] = []
+
+
+_problem = msgspec.json.Decoder(_Problem)
+
+
+def error_of(answer: Answer, request_id: str, renamed: Mapping[str, str]) -> DulyError | None:
+    """None for a good answer."""
+    if 200 <= answer.status < 300:
+        return None
+    return named(_error(answer, renamed), answer.request_id or request_id)
+
+
+def _error(answer: Answer, renamed: Mapping[str, str]) -> DulyError:
+    status = answer.status
+    if 300 <= status < 400:
+        elsewhere = answer.headers.get("Location", "elsewhere")
+        return Misuse(
+            f"the server redirects to {elsewhere[:200]}: make the Client with the address that answers itself"
+        )
+    try:
+        problem = _problem.decode(answer.body)
+    except msgspec.DecodeError:
+        return ServerError(f"the server answered {status}, and not as a Duly does: is this its address?")
+    if status in (400, 413, 422):
+        wrong = [Problem(renamed.get(one.path, one.path), one.message) for one in problem.errors]
+        return Invalid(wrong or [Problem("body", problem.detail)])
+    if status in _ERRORS:
+        return _ERRORS[status](problem.detail)
+    return ServerError(f"the server answered {status}: {problem.detail}")
+
+
+def named(error: DulyError, request_id: str) -> DulyError:
+    """The error, which says under which id the server has logged the request."""
+    error.request_id = request_id
+    error.args = (f"{error} (request {request_id})",)
+    return error
+
+
+def misunderstood(answer: Answer, error: Exception, request_id: str) -> DulyError:
+    told = f"the server answered {answer.status} with what this client does not understand: {error!s:.200}"
+    return named(ServerError(told), answer.request_id or request_id)
+
+
+def problems_of(errors: Any, prefix: str = "", renamed: Mapping[str, str] = RENAMED) -> list[Problem]:
+    """What is wrong with one of many."""
+    return [Problem(f"{prefix}{renamed.get(one.path, one.path)}".rstrip("."), one.message) for one in errors]

@@ -1,0 +1,285 @@
+"""``Client``: the verbs of Duly, of a server over HTTP."""
+
+import asyncio
+import ssl
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+import msgspec
+
+from duly.client.answers import problems_of
+from duly.client.connection import Connection, place
+from duly.client.event_types import EventTypes
+from duly.client.events import Events
+from duly.client.group import check_tenant
+from duly.client.reading import EVENT, Wrong
+from duly.client.refusals import here_only, refuse_transaction
+from duly.client.schedules import Schedules
+from duly.client.targets import Targets
+from duly.client.users import Users
+from duly.client.writing import ANY_CHANNEL, timer_body
+from duly.core.model import Event, NewEvent, Schedule, Timer
+from duly.core.planning import plan
+from duly.core.recurrence import Rule
+from duly.core.retry import DEFAULT, Retry
+from duly.errors import Invalid, Misuse
+from duly.flow.ids import new_ids
+from duly.ports import Added
+
+if TYPE_CHECKING:
+    from duly.sync import Sync
+
+AT_ONCE = 5000
+LARGEST = 8 * 1024 * 1024
+"""Bytes in a request; a server takes twice as many."""
+
+CHANGES = {"changed": "moved"}
+"""What the verbs call otherwise than the API."""
+
+AFTER = {"after": "due", "due_at": "due"}
+UNSAID = "default"
+"""A timer that names no tenant has this one."""
+
+IN_THE_SERVER = "it is for the program that runs the events: use Duly there, or `duly serve --app`"
+
+
+class Result(msgspec.Struct):
+    status: str
+    id: str | None
+    errors: list[Wrong]
+
+
+class SeenTimers(msgspec.Struct):
+    results: list[Result]
+
+
+TIMERS = msgspec.json.Decoder(SeenTimers)
+
+
+class Client:
+    """A Duly elsewhere, behind its HTTP API: the same verbs, with the same arguments, results and errors.
+
+    *timeout* is for a call in all: connections that fail or are lost, 503 and 429 are tried again until then, under the
+    same Idempotency-Key, so that nothing happens twice. *tenant* is for admin keys; all others have their own. *tls*
+    is for a server whose certificate an authority of your own has signed.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        key: str | None = None,
+        tenant: str | None = None,
+        timeout: timedelta | float = 30.0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        if not 0 < seconds <= 86_400:
+            raise Misuse(f"timeout= must be more than 0 seconds and at most a day, not {timeout!s:.50}")
+        self._connection = Connection(url, key, tenant, seconds, tls)
+        self._opened = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._sync: Sync | None = None
+        self.events = Events(self._connection)
+        self.schedules = Schedules(self._connection)
+        self.users = Users(self._connection)
+        self.targets = Targets(self._connection)
+        self.event_types = EventTypes(self._connection)
+
+    def __repr__(self) -> str:
+        tenant = "" if self._connection.tenant is None else f", tenant={self._connection.tenant!r}"
+        return f"Client({self._connection.url!r}{tenant})"
+
+    # -- life
+
+    async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        if self._opened == 0:
+            await self._connection.open()
+            self._loop = loop
+        elif loop is not self._loop:
+            raise Misuse("this Client is open in another event loop (its .sync has one of its own): make a second one")
+        self._opened += 1
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._opened -= 1
+        if self._opened == 0:
+            await self._connection.close()
+
+    # -- what to do, and when
+
+    async def at(self, due: datetime, type: str, payload: Any = None, **options: Any) -> Event:
+        """Fire once at an instant. With a *key*, a second call moves the first, unless it has started.
+
+        Options: ``key``, ``tenant``, ``target``, ``retry``, ``correlation_id``.
+        """
+        planned = self._planned(due, type, payload, **options)
+        if planned.key is None or planned.due is None:
+            return (await self._put(planned)).event
+        body = timer_body(planned)
+        seen = await self._connection.ask("PUT", place("timers", planned.key), body, reads=EVENT, renamed=AFTER)
+        return seen.event()
+
+    async def after(self, delay: timedelta, type: str, payload: Any = None, **options: Any) -> Event:
+        """Fire once, so long after the server's now. The options are those of ``at``."""
+        return (await self._put(self._planned(delay, type, payload, **options))).event
+
+    async def put(
+        self,
+        due: datetime | timedelta,
+        type: str,
+        payload: Any = None,
+        *,
+        transaction: Any = None,
+        key: str | None = None,
+        tenant: str | None = None,
+        target: dict[str, Any] | None = None,
+        retry: Retry = DEFAULT,
+        correlation_id: str | None = None,
+    ) -> Added:
+        """As ``at`` and ``after``, also telling whether the event was created, moved or left unchanged."""
+        planned = self._planned(
+            due,
+            type,
+            payload,
+            transaction=transaction,
+            key=key,
+            tenant=tenant,
+            target=target,
+            retry=retry,
+            correlation_id=correlation_id,
+        )
+        return await self._put(planned)
+
+    async def add_many(self, timers: Iterable[Timer], *, transaction: Any = None) -> list[str]:
+        """Schedule many; the ids, in order.
+
+        When one is invalid, none is sent. What only the server can tell, such as that it has no such channel, is
+        Invalid too; the others are scheduled then.
+        """
+        refuse_transaction(transaction)
+        given = list(timers)
+        for timer in given:
+            if isinstance(timer, Timer) and timer.tenant != UNSAID:
+                check_tenant(self._connection, timer.tenant)
+        planned = plan(given, ANY_CHANNEL, new_ids)
+        results: list[Result] = []
+        for chunk in _chunks(planned):
+            results += await self._send(chunk)
+        refused = [
+            problem
+            for index, result in enumerate(results)
+            for problem in problems_of(result.errors, f"[{index}].", AFTER)
+        ]
+        if refused:
+            raise Invalid(refused)
+        return [str(result.id) for result in results]
+
+    async def every(self, name: str, rule: Rule, type: str, payload: Any = None, **options: Any) -> Schedule:
+        """Fire again and again by a rule. A second call with this name replaces the schedule. The options are those of
+        ``schedules.put``."""
+        return await self.schedules.put(name, rule, type, payload, **options)
+
+    @property
+    def sync(self) -> "Sync":
+        """The same calls for synchronous code: ``with Client(…).sync as duly:``."""
+        if self._sync is None:
+            from duly.sync import Sync
+
+            self._sync = Sync(self)
+        return self._sync
+
+    # -- not over HTTP
+
+    def on(self, *_: Any, **__: Any) -> NoReturn:
+        raise here_only("on", IN_THE_SERVER)
+
+    def schedule(self, *_: Any, **__: Any) -> NoReturn:
+        raise here_only("@schedule", f"{IN_THE_SERVER}; or put a schedule with `every` and a target")
+
+    def observe(self, *_: Any, **__: Any) -> NoReturn:
+        raise here_only("observe", IN_THE_SERVER)
+
+    def run(self, *_: Any, **__: Any) -> NoReturn:
+        raise here_only("run", IN_THE_SERVER)
+
+    def tick(self) -> NoReturn:
+        raise here_only("tick", IN_THE_SERVER)
+
+    def stop(self) -> NoReturn:
+        raise here_only("stop", IN_THE_SERVER)
+
+    def transaction(self) -> NoReturn:
+        raise here_only("transaction", "use Duly on the database itself, or call after your commit, with a key=")
+
+    @property
+    def keys(self) -> NoReturn:
+        raise here_only("keys", "make them where the server runs: `duly keys create`")
+
+    # -- within
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop in which this Client is open."""
+        return self._loop if self._opened else None
+
+    @property
+    def one_writer(self) -> bool:
+        return False
+
+    def lend(self) -> NoReturn:
+        self.transaction()
+
+    def foreign(self, connection: Any) -> None:
+        """Whoever brings a connection hears why it cannot be used."""
+        refuse_transaction(connection)
+
+    def _planned(
+        self,
+        due: datetime | timedelta,
+        type: str,
+        payload: Any = None,
+        *,
+        transaction: Any = None,
+        key: str | None = None,
+        tenant: str | None = None,
+        target: dict[str, Any] | None = None,
+        retry: Retry = DEFAULT,
+        correlation_id: str | None = None,
+    ) -> NewEvent:
+        refuse_transaction(transaction)
+        check_tenant(self._connection, tenant)
+        timer = Timer(due, type, payload, key, UNSAID, target, retry, correlation_id)
+        [planned] = plan((timer,), ANY_CHANNEL, new_ids)
+        return planned
+
+    async def _put(self, planned: NewEvent) -> Added:
+        """As one of many, for those have an Idempotency-Key: a delay that is asked for again is not counted anew."""
+        [result] = await self._send([_raw(planned)])
+        if result.errors:
+            raise Invalid(problems_of(result.errors, renamed=AFTER))
+        return Added(await self.events.get(str(result.id)), CHANGES.get(result.status, result.status))
+
+    async def _send(self, timers: Sequence[msgspec.Raw]) -> list[Result]:
+        return (
+            await self._connection.ask("POST", place("timers"), {"timers": timers}, reads=TIMERS, once=True)
+        ).results
+
+
+def _raw(event: NewEvent) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(timer_body(event)))
+
+
+def _chunks(events: Sequence[NewEvent]) -> Iterator[Sequence[msgspec.Raw]]:
+    chunk: list[msgspec.Raw] = []
+    size = 0
+    for raw in map(_raw, events):
+        if chunk and (len(chunk) >= AT_ONCE or size + len(raw) > LARGEST):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(raw)
+        size += len(raw)
+    if chunk:
+        yield chunk

@@ -1,0 +1,239 @@
+"""Asks a server, and asks again where that can help: after a lost connection, a 503 or a 429, until the deadline.
+
+What is asked again is the same request under the same Idempotency-Key: a server that has carried it out already only
+repeats its answer.
+"""
+
+import asyncio
+import random
+import ssl
+import time
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from duly.client.answers import RENAMED, Answer, error_of, misunderstood, named
+from duly.core.checks import name_problems
+from duly.errors import DulyError, Invalid, Misuse, Problem, ServerUnavailable
+from duly.flow.ids import new_id
+
+if TYPE_CHECKING:
+    import aiohttp
+
+INSTALL = "pip install 'duly[client]'"
+CONNECT_WITHIN = 10.0
+FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0
+AGAIN = frozenset({429, 502, 503, 504})
+"""Answers that say: not now."""
+
+T = TypeVar("T")
+
+
+class Lost(NamedTuple):
+    """No answer came, or not all of it."""
+
+    reason: str
+    hopeless: bool = False  # asking again would not help
+
+
+class Request(NamedTuple):
+    method: str
+    url: str
+    body: bytes | None
+    headers: Mapping[str, str]
+
+    @property
+    def id(self) -> str:
+        return self.headers["X-Request-Id"]
+
+
+class Connection:
+    """To one server, as one caller. Connections underneath are kept and used again."""
+
+    def __init__(
+        self, url: str, key: str | None, tenant: str | None, timeout: float, tls: ssl.SSLContext | None
+    ) -> None:
+        self.url, self.tenant, self.timeout = _address(url), _tenant(tenant), timeout
+        self._headers = _headers(key, tenant)
+        self._tls = tls
+        self._session: aiohttp.ClientSession | None = None
+
+    async def open(self) -> None:
+        try:
+            import aiohttp
+        except ImportError:
+            raise Misuse(f"duly.client takes more than is installed here: {INSTALL}") from None
+        self._session = aiohttp.ClientSession(
+            headers=self._headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_WITHIN),
+            connector=aiohttp.TCPConnector(ssl=True if self._tls is None else self._tls),
+        )
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        reads: msgspec.json.Decoder[T],
+        query: Mapping[str, str] | None = None,
+        once: bool = False,
+        headers: Mapping[str, str] | None = None,
+        patience: float = 0.0,
+        renamed: Mapping[str, str] = RENAMED,
+    ) -> T:
+        """What the server says. *once* gives the request an Idempotency-Key; *patience* is how much longer than usual
+        the answer may take."""
+        answer, request = await self.answer(
+            method, path, body, query=query, once=once, headers=headers, patience=patience, renamed=renamed
+        )
+        try:
+            return reads.decode(answer.body)
+        except msgspec.DecodeError as error:
+            raise misunderstood(answer, error, request.id) from None
+
+    async def answer(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        once: bool = False,
+        headers: Mapping[str, str] | None = None,
+        patience: float = 0.0,
+        renamed: Mapping[str, str] = RENAMED,
+    ) -> tuple[Answer, Request]:
+        id = new_id()
+        sent = {"X-Request-Id": id, **(headers or {})}
+        if once:
+            sent["Idempotency-Key"] = id
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+        url = self.url + path + (f"?{urlencode(query, quote_via=quote, safe='')}" if query else "")
+        request = Request(method, url, None if body is None else _encode(body), sent)
+        answer = await self._persist(request, self.timeout + patience)
+        if (error := error_of(answer, id, renamed)) is not None:
+            raise error
+        return answer, request
+
+    async def _persist(self, request: Request, seconds: float) -> Answer:
+        deadline = time.monotonic() + seconds
+        wait, turn = 0.0, 0
+        while True:
+            got = await self._try(request, deadline - time.monotonic())
+            if isinstance(got, Answer) and got.status not in AGAIN:
+                return got
+            turn += 1
+            wait = _wait(got, turn)
+            hopeless = isinstance(got, Lost) and got.hopeless
+            if hopeless or time.monotonic() + wait >= deadline:
+                raise self._unavailable(got, request, turn)
+            await asyncio.sleep(wait)
+
+    async def _try(self, request: Request, seconds: float) -> Answer | Lost:
+        """Nothing of aiohttp's errors goes on from here: some of them carry the request, and so the key."""
+        import aiohttp
+        from yarl import URL
+
+        session = self._session
+        if session is None:
+            raise Misuse("this Client is not open: use `async with Client(…) as duly:` around your calls")
+        try:
+            async with (
+                asyncio.timeout(seconds),
+                session.request(
+                    request.method,
+                    URL(request.url, encoded=True),
+                    data=request.body,
+                    headers=request.headers,
+                    allow_redirects=False,
+                ) as response,
+            ):
+                return Answer(response.status, await response.read(), response.headers)
+        except aiohttp.ClientConnectorCertificateError as error:
+            lost = Lost(f"its certificate is not to be trusted: {error.certificate_error}", hopeless=True)
+        except aiohttp.ClientSSLError as error:
+            lost = Lost(f"no secure connection: {type(error).__name__}", hopeless=True)
+        except aiohttp.ClientConnectorError as error:
+            lost = Lost(f"no connection: {error.os_error.strerror or error.os_error}")
+        except aiohttp.ClientError as error:
+            lost = Lost(f"the connection was lost ({type(error).__name__})")
+        except TimeoutError:
+            lost = Lost("no answer in time")
+        except OSError as error:
+            lost = Lost(f"no connection: {error.strerror or type(error).__name__}")
+        return lost
+
+    def _unavailable(self, got: Answer | Lost, request: Request, turns: int) -> DulyError:
+        if isinstance(got, Lost):
+            told = got.reason
+            unsure = "" if request.method == "GET" or got.hopeless else "; it may have been carried out all the same"
+        else:
+            error = error_of(got, request.id, {})
+            told, unsure = f"answered {got.status}" + (f": {error}" if error is not None else ""), ""
+            told = told.replace(f" (request {got.request_id or request.id})", "")
+        tries = "1 attempt" if turns == 1 else f"{turns} attempts"
+        answered = got.request_id if isinstance(got, Answer) else None
+        return named(ServerUnavailable(f"{self.url}: {told}, after {tries}{unsure}"), answered or request.id)
+
+
+def place(*parts: str) -> str:
+    """An address below /v1. A name may be any text, so nothing in it counts as a part of the address."""
+    return "/v1/" + "/".join(quote(part, safe="").replace(".", "%2E") for part in parts)
+
+
+def _wait(got: Answer | Lost, turn: int) -> float:
+    """Twice as long each time, spread so that those who failed together do not come back together; never sooner than
+    the server wants it."""
+    backoff = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(turn - 1, 10)) * random.uniform(0.5, 1.0)
+    wanted = got.headers.get("Retry-After", "") if isinstance(got, Answer) else ""
+    return float(wanted) + backoff if wanted.isdecimal() and len(wanted) < 6 else backoff
+
+
+def _encode(body: Any) -> bytes:
+    try:
+        return msgspec.json.encode(body)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise Invalid([Problem("body", f"cannot be written as JSON: {error}")]) from None
+
+
+def _address(url: Any) -> str:
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except (ValueError, AttributeError, TypeError):
+        known = False
+    if not known or parts.username is not None or parts.query or parts.fragment or not url.isprintable():
+        raise Misuse("a Client needs the address of a server, such as https://duly.example, and the key as key=")
+    return str(url).rstrip("/")
+
+
+def _tenant(tenant: str | None) -> str | None:
+    if tenant is not None and (problems := name_problems("tenant", tenant)):
+        raise Invalid(problems)
+    return tenant
+
+
+def _headers(key: str | None, tenant: str | None) -> dict[str, str]:
+    try:
+        known = f"duly-client/{version('duly')}"
+    except PackageNotFoundError:
+        known = "duly-client"
+    headers = {"User-Agent": known, "Accept": "application/json"}
+    if key is not None:
+        if not isinstance(key, str) or not key.isascii() or not key.isprintable() or not key.strip():
+            raise Misuse("key= is no API key: `duly keys create` shows one, which begins with duly_")
+        headers["Authorization"] = f"Bearer {key.strip()}"
+    if tenant is not None:
+        headers["Duly-Tenant"] = tenant
+    return headers

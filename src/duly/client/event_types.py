@@ -1,0 +1,35 @@
+"""``client.event_types``: which kinds of events the server knows."""
+
+import builtins
+from typing import Any, NoReturn
+
+import msgspec
+
+from duly.client.connection import place
+from duly.client.group import Group
+from duly.client.refusals import here_only
+
+
+class KnownType(msgspec.Struct, frozen=True):
+    """A kind of events: one of users' calendars, or one that has a handler."""
+
+    name: str
+    source: str  # calendar or handler
+    depends_on: tuple[str, ...] = ()  # the fields of a user that decide about it
+
+
+class SeenTypes(msgspec.Struct):
+    event_types: list[KnownType]
+
+
+TYPES = msgspec.json.Decoder(SeenTypes)
+
+
+class EventTypes(Group):
+    async def list(self) -> builtins.list[KnownType]:
+        """In the order of names."""
+        return (await self._connection.ask("GET", place("event-types"), reads=TYPES)).event_types
+
+    def register(self, type: Any) -> NoReturn:
+        """Not over HTTP: a type is code."""
+        raise here_only("event_types.register", "register it in the program that `duly serve --app` loads")

@@ -1,0 +1,189 @@
+"""``client.events``: what is promised, what has become of it, and what people do to it."""
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from duly.client.connection import Connection, place
+from duly.client.filters import SCHEDULE_ID, body_of, filters_of
+from duly.client.group import Group, said
+from duly.client.paging import all_pages, one_page
+from duly.client.reading import EVENT, HISTORY, SeenEvents
+from duly.client.refusals import refuse_name
+from duly.client.schedule_names import ScheduleNames
+from duly.client.writing import instant, rate_text
+from duly.core.checks import check_id
+from duly.core.model import Entry, Event
+from duly.core.specs import Spec
+from duly.errors import Misuse
+from duly.flow.admin import AN_EVENTS
+from duly.flow.dead_letters import Discarded, Replayed
+from duly.ports import DeadLetters, Kind
+
+
+class SeenReplayed(msgspec.Struct):
+    replayed: int
+    last_ready_at: datetime | None
+    left_alone: int
+
+
+class SeenDiscarded(msgspec.Struct):
+    discarded: int
+    left_alone: int
+
+
+class SeenDeadLetters(msgspec.Struct):
+    class Kind(msgspec.Struct):
+        tenant: str
+        type: str
+        lane: str
+        destination: str | None
+        events: int
+
+    dead_letters: int
+    kinds: list[Kind]
+
+
+EVENTS = msgspec.json.Decoder(SeenEvents)
+REPLAYED = msgspec.json.Decoder(SeenReplayed)
+DISCARDED = msgspec.json.Decoder(SeenDiscarded)
+DEAD_LETTERS = msgspec.json.Decoder(SeenDeadLetters)
+
+
+class Events(Group):
+    """The verbs of ``duly.events``. A spec may ask for what the API's filters can say."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._names = ScheduleNames(connection)
+
+    async def get(self, id: str, *, tenant: str | None = None) -> Event:
+        self._check(tenant)
+        return (await self._connection.ask("GET", _place(id), reads=EVENT)).event()
+
+    async def by_key(self, key: str, *, tenant: str | None = None) -> Event:
+        """The timer with this key. A cancelled one has lost its key, and is found by its id alone."""
+        self._check(tenant)
+        return (await self._connection.ask("GET", place("timers", key), reads=EVENT)).event()
+
+    async def find(
+        self,
+        spec: Spec | None = None,
+        *,
+        tenant: str | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> list[Event]:
+        """The newest first. For the next page, *after* is the last id of this one."""
+        before = None if after is None else check_id(after, AN_EVENTS, "after")
+        filters = await self._filters(spec, tenant)
+        page = await one_page(self._connection, place("events"), EVENTS, limit=limit, after=before, filters=filters)
+        return [one.event() for one in page.events]
+
+    async def all(self, spec: Spec | None = None, *, tenant: str | None = None) -> AsyncIterator[Event]:
+        """Every one of them, the newest first: ``async for event in duly.events.all(spec)``. What is created meanwhile
+        is newer, and does not come."""
+        filters = await self._filters(spec, tenant)
+        async for page in all_pages(self._connection, place("events"), EVENTS, filters):
+            for one in page.events:
+                yield one.event()
+
+    async def schedules_of(self, events: Iterable[Event]) -> dict[str, str]:
+        """The names of the schedules that events are of, by the events' ids. An event that is missing is of none, or
+        of one that has been deleted."""
+        of = {event.id: id for event in events if (id := event.schedule_id) is not None}
+        names = await self._names.of(of.values())
+        return {event: names[id] for event, id in of.items() if id in names}
+
+    async def history(self, id: str, *, tenant: str | None = None) -> list[Entry]:
+        """Every attempt, interruption and human act, oldest first."""
+        self._check(tenant)
+        return (await self._connection.ask("GET", _place(id), reads=HISTORY)).entries()
+
+    async def cancel(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
+        """It will not fire. Its series, if it has one, goes on with the occurrence after it."""
+        return await self._act(id, "cancel", said(reason=reason), tenant, by)
+
+    async def reschedule(self, id: str, due: datetime, *, tenant: str | None = None, by: str = "api") -> Event:
+        """Move one that has not started."""
+        return await self._act(id, "reschedule", {"due_at": instant("due", due)}, tenant, by)
+
+    async def replay(self, id: str, *, tenant: str | None = None, by: str = "api") -> Event:
+        """A dead letter's way back, under the same id, with all its attempts anew."""
+        return await self._act(id, "replay", {}, tenant, by)
+
+    async def discard(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
+        """A dead letter that nobody needs any more."""
+        return await self._act(id, "discard", said(reason=reason), tenant, by)
+
+    # -- many dead letters at once
+
+    async def dead_letters(self, spec: Spec | None = None, *, tenant: str | None = None) -> DeadLetters:
+        """How many satisfy the spec, and the most frequent kinds of them: what ``replay_all`` would replay."""
+        filters = await self._filters(spec, tenant)
+        seen = await self._connection.ask("GET", place("dead-letters"), reads=DEAD_LETTERS, query=filters)
+        kinds = tuple(Kind(one.tenant, one.type, one.lane, one.destination, one.events) for one in seen.kinds)
+        return DeadLetters(seen.dead_letters, kinds)
+
+    async def replay_all(
+        self,
+        spec: Spec | None = None,
+        *,
+        tenant: str | None = None,
+        rate: float | str | None = None,
+        limit: int | None = None,
+        by: str = "api",
+        progress: Callable[[Replayed], object] | None = None,
+    ) -> Replayed:
+        """Replay the dead letters that satisfy the spec, the oldest first, at most *limit*. The server does it in one
+        transaction: *progress* is told once, and who has very many of them replays some thousand at a time."""
+        refuse_name(by)
+        body = said(filter=body_of(await self._filters(spec, tenant)), rate=rate_text(rate), limit=limit)
+        seen = await self._connection.ask("POST", place("events", "replay"), body, reads=REPLAYED, once=True)
+        done = Replayed(events=seen.replayed, until=seen.last_ready_at, left_alone=seen.left_alone)
+        if progress is not None:
+            progress(done)
+        return done
+
+    async def discard_all(
+        self,
+        spec: Spec | None = None,
+        *,
+        tenant: str | None = None,
+        limit: int | None = None,
+        by: str = "api",
+        reason: str | None = None,
+        progress: Callable[[Discarded], object] | None = None,
+    ) -> Discarded:
+        """Put away the dead letters that satisfy the spec, the oldest first, at most *limit*; in one transaction, as
+        ``replay_all``."""
+        refuse_name(by)
+        body = said(filter=body_of(await self._filters(spec, tenant)), reason=reason, limit=limit)
+        seen = await self._connection.ask("POST", place("events", "discard"), body, reads=DISCARDED, once=True)
+        done = Discarded(events=seen.discarded, left_alone=seen.left_alone)
+        if progress is not None:
+            progress(done)
+        return done
+
+    # -- within
+
+    async def _act(self, id: str, act: str, body: dict[str, Any], tenant: str | None, by: str) -> Event:
+        self._check(tenant)
+        refuse_name(by)
+        return (await self._connection.ask("POST", _place(id, act), body, reads=EVENT, once=True)).event()
+
+    async def _filters(self, spec: Spec | None, tenant: str | None) -> dict[str, str]:
+        self._check(tenant)
+        filters = filters_of(spec, self._connection.tenant)
+        if (id := filters.pop(SCHEDULE_ID, None)) is not None:
+            names = await self._names.of([id])
+            if id not in names:
+                raise Misuse("the schedule of this series is gone, and the API asks for its name: ask for its type")
+            filters["schedule"] = names[id]
+        return filters
+
+
+def _place(id: str, *act: str) -> str:
+    return place("events", check_id(id, AN_EVENTS), *act)

@@ -1,0 +1,38 @@
+"""What the groups of verbs share: the connection, and whose things they are."""
+
+from typing import Any
+
+import msgspec
+
+from duly.client.connection import Connection
+from duly.errors import Misuse
+
+
+class Nothing(msgspec.Struct):
+    """An answer that nobody reads."""
+
+
+NOTHING = msgspec.json.Decoder(Nothing)
+
+
+class Group:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def _check(self, tenant: str | None) -> None:
+        check_tenant(self._connection, tenant)
+
+
+def check_tenant(connection: Connection, tenant: str | None) -> None:
+    """None is the client's own: that of its key, or the one that it was made for."""
+    if tenant is not None and tenant != connection.tenant:
+        mine = "its key's tenant" if connection.tenant is None else f"tenant {connection.tenant!r}"
+        raise Misuse(
+            f"this Client acts for {mine}, not for {tenant!r:.60}: make one with Client(…, tenant={tenant!r:.60}) and "
+            "a key that is that tenant's or an admin's"
+        )
+
+
+def said(**fields: Any) -> dict[str, Any]:
+    """A body without what is not given."""
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,84 @@
+"""Many users at once: some thousand in each request. Memory does not grow with them."""
+
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
+
+from duly.client.answers import problems_of
+from duly.client.connection import Connection, place
+from duly.client.reading import Wrong
+from duly.core.checks import write_json
+from duly.errors import Problem
+from duly.flow.import_users import MOST_REMEMBERED, Imported, Line, Lines, Refused, Telling, numbered
+
+AT_ONCE = 2000
+LARGEST = 8 * 1024 * 1024
+"""Bytes in a request; a server takes twice as many."""
+
+
+class Result(msgspec.Struct):
+    status: str
+    errors: list[Wrong]
+
+
+class SeenImported(msgspec.Struct):
+    added: int
+    changed: int
+    unchanged: int
+    results: list[Result]
+
+
+IMPORTED = msgspec.json.Decoder(SeenImported)
+Chunk = Sequence[tuple[int, "str | Problem"]]
+"""The numbers of rows, with what each says as JSON, or why it cannot be written."""
+
+
+async def import_users(connection: Connection, rows: Lines, telling: Telling) -> Imported:
+    done = Imported()
+    async for chunk in _chunks(rows):
+        written = [(number, row) for number, row in chunk if isinstance(row, str)]
+        refused = [Refused(number, [row]) for number, row in chunk if isinstance(row, Problem)]
+        if written:
+            body = {"users": [msgspec.Raw(row.encode()) for _, row in written]}
+            seen = await connection.ask("POST", place("users", "import"), body, reads=IMPORTED, once=True)
+            refused += [
+                Refused(number, tuple(problems_of(result.errors)))
+                for (number, _), result in zip(written, seen.results, strict=True)
+                if result.status == "refused"
+            ]
+            done = msgspec.structs.replace(
+                done,
+                added=done.added + seen.added,
+                changed=done.changed + seen.changed,
+                unchanged=done.unchanged + seen.unchanged,
+            )
+        done = _told(done, chunk[-1][0], sorted(refused), telling)
+    return done
+
+
+def _told(done: Imported, last: int, refused: Sequence[Refused], telling: Telling) -> Imported:
+    for bad in refused:
+        telling.refused(bad)
+    problems = (*done.problems, *refused)[:MOST_REMEMBERED]
+    done = msgspec.structs.replace(done, refused=done.refused + len(refused), last=last, problems=problems)
+    telling.progress(done)
+    return done
+
+
+async def _chunks(rows: Lines) -> AsyncIterator[Chunk]:
+    chunk: list[tuple[int, str | Problem]] = []
+    size = 0
+    async for line in numbered(rows):
+        row = _row(line)
+        length = len(row.encode()) if isinstance(row, str) else 0
+        if chunk and (len(chunk) >= AT_ONCE or size + length > LARGEST):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append((line.number, row))
+        size += length
+    if chunk:
+        yield chunk
+
+
+def _row(line: Line) -> str | Problem:
+    return line.fields if isinstance(line.fields, Problem) else write_json(dict(line.fields), "")

@@ -1,0 +1,38 @@
+"""The names of schedules by their ids: events know the one, and the API asks for the other."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from duly.client.connection import Connection, place
+from duly.client.paging import all_pages
+
+
+class Named(msgspec.Struct):
+    id: str
+    name: str
+
+
+class NamedSchedules(msgspec.Struct):
+    schedules: list[Named]
+    next_cursor: str | None
+
+
+NAMED = msgspec.json.Decoder(NamedSchedules)
+
+
+class ScheduleNames:
+    """Looked for in the list of schedules, as far as need be. A schedule keeps its name for as long as it is there."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def of(self, ids: Iterable[str]) -> dict[str, str]:
+        left = set(ids)
+        found: dict[str, str] = {}
+        if left:
+            async for page in all_pages(self._connection, place("schedules"), NAMED):
+                found |= {one.id: one.name for one in page.schedules if one.id in left}
+                if left <= found.keys():
+                    break
+        return found

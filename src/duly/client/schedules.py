@@ -1,0 +1,265 @@
+"""``client.schedules``: look, put, pause, trigger, move, skip, backfill."""
+
+import builtins
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from typing import Any, NoReturn
+
+import msgspec
+
+from duly.client.connection import place
+from duly.client.group import Group, said
+from duly.client.paging import all_pages, one_page
+from duly.client.reading import EVENT, HISTORY, OCCURRENCES, SCHEDULE, SeenResumed, SeenSchedules
+from duly.client.refusals import here_only, refuse_name, refuse_transaction
+from duly.client.writing import instant, preview_body, schedule_body
+from duly.core.checks import name_problems, write_json
+from duly.core.model import Entry, Event, Schedule
+from duly.core.preview import Preview
+from duly.core.recurrence import Rule
+from duly.core.retry import DEFAULT, Retry
+from duly.errors import Invalid, NotFound, Problem
+from duly.flow.gates import SKIP
+from duly.flow.schedules import UNCHANGED, Backfilled, Resumed
+
+MOST_WAIT = 60.0
+"""Seconds for which a server waits for an event at the most."""
+
+
+class SeenDeleted(msgspec.Struct):
+    cancelled: int
+
+
+class SeenBackfilled(msgspec.Struct):
+    label: str
+    events: list[str]
+    existing: int
+
+
+SCHEDULES = msgspec.json.Decoder(SeenSchedules)
+RESUMED = msgspec.json.Decoder(SeenResumed)
+DELETED = msgspec.json.Decoder(SeenDeleted)
+BACKFILLED = msgspec.json.Decoder(SeenBackfilled)
+
+
+class Schedules(Group):
+    """The verbs of ``duly.schedules``."""
+
+    # -- putting and looking
+
+    async def put(
+        self,
+        name: str,
+        rule: Rule | dict[str, Any],
+        type: str,
+        payload: Any = None,
+        *,
+        timezone: str | None = None,
+        tenant: str | None = None,
+        target: dict[str, Any] | None = None,
+        retry: Retry = DEFAULT,
+        enabled: bool | None = None,
+        expected: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+        **policies: Any,
+    ) -> Schedule:
+        """Create a schedule, or replace the one with this name.
+
+        An unchanged rule and zone keep the next event where it is. Policies: ``misfire``, ``overlap``,
+        ``max_concurrent``, ``depends_on``, ``start``, ``end``, ``dst``, ``jitter``, ``exclude``, ``mode``. Without
+        *enabled*, a paused schedule stays paused. With the tag that is *expected*, Stale unless the schedule still has
+        it.
+        """
+        self._check(tenant)
+        refuse_transaction(transaction)
+        refuse_name(by)
+        if problems := name_problems("name", name):
+            raise Invalid(problems)
+        body = schedule_body(rule, type, payload, timezone, target, retry, enabled, policies)
+        guarded = expected is not None
+        seen = await self._connection.ask(
+            "PUT", place("schedules", name), body, reads=SCHEDULE, once=guarded, headers=if_match(expected)
+        )
+        return seen.schedule()
+
+    async def get(self, name: str, *, tenant: str | None = None) -> Schedule:
+        self._check(tenant)
+        return (await self._connection.ask("GET", _place(name), reads=SCHEDULE)).schedule()
+
+    async def list(
+        self, *, tenant: str | None = None, limit: int = 100, after: Schedule | None = None
+    ) -> builtins.list[Schedule]:
+        """In the order of names. For the next page, *after* is the last one of this page."""
+        self._check(tenant)
+        last = None if after is None else after.name
+        page = await one_page(self._connection, place("schedules"), SCHEDULES, limit=limit, after=last)
+        return [one.schedule() for one in page.schedules]
+
+    async def all(self, *, tenant: str | None = None) -> AsyncIterator[Schedule]:
+        """Every one of them, in the order of names."""
+        self._check(tenant)
+        async for page in all_pages(self._connection, place("schedules"), SCHEDULES):
+            for one in page.schedules:
+                yield one.schedule()
+
+    async def history(self, name: str, *, tenant: str | None = None) -> builtins.list[Entry]:
+        """Every human act, oldest first. What became of its events is in theirs."""
+        self._check(tenant)
+        return (await self._connection.ask("GET", _place(name, "history"), reads=HISTORY)).entries()
+
+    # -- holding
+
+    async def pause(
+        self, name: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None
+    ) -> Schedule:
+        """Nothing of it starts any more; what has begun goes on to its end, with its retries. Its next event stays
+        where it is, held."""
+        return await self._act(name, "pause", said(reason=reason), tenant, by)
+
+    async def resume(self, name: str, *, tenant: str | None = None, passed: str = SKIP, by: str = "api") -> Resumed:
+        """Go on. A pause is not a misfire: what it has passed over is left out. With ``passed="fire"`` it is treated by
+        the misfire policy, as if it had been missed."""
+        self._check(tenant)
+        refuse_name(by)
+        seen = await self._connection.ask("POST", _place(name, "resume"), {"passed": passed}, reads=RESUMED, once=True)
+        return Resumed(seen.schedule(), seen.passed, seen.fires)
+
+    # -- the next one
+
+    async def reschedule(self, name: str, due: datetime, *, tenant: str | None = None, by: str = "api") -> Schedule:
+        """Move the next event, that one alone: the rule goes on after it."""
+        return await self._act(name, "reschedule", {"due_at": instant("due", due)}, tenant, by)
+
+    async def skip(
+        self, name: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None
+    ) -> Schedule:
+        """Leave the next event out, that one alone."""
+        return await self._act(name, "skip", said(reason=reason), tenant, by)
+
+    # -- beside the rule
+
+    async def trigger(
+        self,
+        name: str,
+        *,
+        payload: Any = UNCHANGED,
+        tenant: str | None = None,
+        by: str = "api",
+        correlation_id: str | None = None,
+        wait: timedelta | float | None = None,
+    ) -> Event:
+        """Fire now, also while it is paused. The next event stays where it is.
+
+        With *wait*, in seconds or as a timedelta, the event is as it was when it had ended or its first attempt had
+        failed, or when so long had passed; a minute at the most.
+        """
+        self._check(tenant)
+        refuse_name(by)
+        body = said(correlation_id=correlation_id)
+        if payload is not UNCHANGED:
+            written = write_json(payload, "payload")
+            if isinstance(written, Problem):
+                raise Invalid([written])
+            body["payload"] = msgspec.Raw(written.encode())
+        seconds = _seconds(wait)
+        seen = await self._connection.ask(
+            "POST",
+            _place(name, "trigger"),
+            body,
+            reads=EVENT,
+            once=True,
+            headers={"Prefer": f"wait={seconds}"} if seconds else None,
+            patience=seconds,
+        )
+        return seen.event()
+
+    async def backfill(
+        self,
+        name: str,
+        start: datetime,
+        end: datetime,
+        *,
+        limit: int = 100,
+        label: str | None = None,
+        tenant: str | None = None,
+        by: str = "api",
+    ) -> Backfilled:
+        """Fire the occurrences from *start* until *end*, that one excluded, now, oldest first; `event.scheduled` tells
+        which each one is. One that the same label has filled before is not filled again. More than *limit* are
+        refused."""
+        self._check(tenant)
+        refuse_name(by)
+        body = said(**{"from": instant("start", start), "to": instant("end", end), "limit": limit, "label": label})
+        seen = await self._connection.ask(
+            "POST",
+            _place(name, "backfill"),
+            body,
+            reads=BACKFILLED,
+            once=True,
+            renamed={"from": "start", "to": "end"},
+        )
+        return Backfilled(seen.label, seen.events, seen.existing)
+
+    # -- looking ahead, and ending
+
+    async def preview(
+        self,
+        what: "str | Rule | dict[str, Any]",
+        *,
+        count: int = 10,
+        after: datetime | None = None,
+        timezone: str | None = None,
+        tenant: str | None = None,
+        **policies: Any,
+    ) -> builtins.list[Preview]:
+        """The next occurrences of a schedule by its name, or of a rule, with what is odd about them in a note. Without
+        *after*, a schedule's next event comes first, where somebody may have moved it."""
+        self._check(tenant)
+        when = None if after is None else instant("after", after)
+        if isinstance(what, str):
+            query = said(count=str(count), after=when)
+            seen = await self._connection.ask("GET", _place(what, "preview"), reads=OCCURRENCES, query=query)
+        else:
+            body = preview_body(what, timezone, policies, count=count, after=when)
+            seen = await self._connection.ask("POST", place("schedules", "preview"), body, reads=OCCURRENCES)
+        return [one.preview() for one in seen.occurrences]
+
+    async def delete(
+        self, name: str, *, tenant: str | None = None, expected: str | None = None, by: str = "api"
+    ) -> int:
+        """What is under way ends; all else of it is cancelled. How many that were. Stale unless the schedule has the
+        tag that is *expected*."""
+        self._check(tenant)
+        refuse_name(by)
+        seen = await self._connection.ask("DELETE", _place(name), reads=DELETED, once=True, headers=if_match(expected))
+        return seen.cancelled
+
+    def replan(self, *, dry_run: bool = False, by: str = "api") -> NoReturn:
+        """Not over HTTP: it is about everybody's schedules."""
+        raise here_only("schedules.replan", "workers replan by themselves when the zone data is newer")
+
+    async def _act(self, name: str, act: str, body: dict[str, Any], tenant: str | None, by: str) -> Schedule:
+        self._check(tenant)
+        refuse_name(by)
+        return (await self._connection.ask("POST", _place(name, act), body, reads=SCHEDULE, once=True)).schedule()
+
+
+def if_match(tag: str | None) -> dict[str, str] | None:
+    if tag is not None and (not isinstance(tag, str) or not tag.isascii() or not tag.isprintable() or '"' in tag):
+        raise Invalid([Problem("expected", f"is a tag such as schedule.tag, not {tag!r:.50}")])
+    return None if tag is None else {"If-Match": f'"{tag}"'}
+
+
+def _place(name: str, *act: str) -> str:
+    """What can be nobody's name is not asked for."""
+    if name_problems("name", name):
+        raise NotFound(f"there is no schedule {name!r:.60}")
+    return place("schedules", name, *act)
+
+
+def _seconds(wait: timedelta | float | None) -> int:
+    seconds = wait.total_seconds() if isinstance(wait, timedelta) else wait or 0.0
+    if not 0 <= seconds <= MOST_WAIT:
+        raise Invalid([Problem("wait", f"must be 0 to {MOST_WAIT:g} seconds, not {wait!s:.50}")])
+    return -int(-seconds // 1)

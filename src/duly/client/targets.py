@@ -1,0 +1,179 @@
+"""``client.targets``: where events go, stored under a name."""
+
+import builtins
+import secrets as luck
+from collections.abc import AsyncIterator, Mapping
+from datetime import timedelta
+from typing import Any, NoReturn
+
+import msgspec
+
+from duly.client.connection import place
+from duly.client.group import NOTHING, Group, said
+from duly.client.paging import all_pages, one_page
+from duly.client.reading import TARGET, SeenTargets
+from duly.client.refusals import here_only, refuse_name
+from duly.client.writing import rate_text
+from duly.core.checks import MOST_LISTED
+from duly.core.durations import format_duration
+from duly.core.secrets import written
+from duly.core.stored_targets import Known, Target
+from duly.core.targets import WEBHOOK, target_name_problems
+from duly.errors import Misuse, NotFound
+from duly.flow.targets import KEEP
+
+TARGETS = msgspec.json.Decoder(SeenTargets)
+BY_NAME = "over HTTP, only stored targets can be named: use the command line, `duly targets`, for the others"
+ELSEWHERE = "the command line has it: `duly targets`"
+
+
+class SeenReleased(msgspec.Struct):
+    events: int
+
+
+RELEASED = msgspec.json.Decoder(SeenReleased)
+
+
+class Targets(Group):
+    """The verbs of ``duly.targets`` that are about stored targets, by their names."""
+
+    async def put(
+        self,
+        name: str,
+        url: str,
+        *,
+        channel: str = WEBHOOK,
+        method: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        format: str | None = None,
+        timeout: timedelta | str | None = None,
+        secret: str | None = None,
+        tenant: str | None = None,
+        by: str = "api",
+    ) -> Target:
+        """Store a target, or replace it. A webhook's has a secret, which is made unless one is given; it is in the
+        answer to the call that made it, and never shown again. (Should that answer be lost, the one to the second
+        attempt is without it: ``rotate`` makes another.) Where the target exists, its secret and the values of its
+        headers stay unless others are given."""
+        self._check(tenant)
+        refuse_name(by)
+        span = format_duration(timeout) if isinstance(timeout, timedelta) else timeout
+        body = said(url=url, channel=channel, method=method, format=format, timeout=span, secret=secret)
+        if headers is not None:
+            body["headers"] = dict(headers)
+        return (await self._connection.ask("PUT", place("targets", name), body, reads=TARGET)).target()
+
+    async def rotate(
+        self,
+        name: str,
+        *,
+        secret: str | None = None,
+        keep: timedelta | str = KEEP,
+        tenant: str | None = None,
+        by: str = "api",
+    ) -> Target:
+        """Give a webhook's target a new secret. Until *keep* has passed, the old one signs as well, so that its
+        receiver can take over the new one without a gap."""
+        self._check(tenant)
+        refuse_name(by)
+        # Made here: should the answer be lost, the same is sent again, and no server has to remember it to repeat it.
+        made = secret or written(luck.token_bytes(32))
+        body = {"secret": made, "keep": format_duration(keep) if isinstance(keep, timedelta) else keep}
+        return (await self._connection.ask("POST", _place(name, "rotate"), body, reads=TARGET)).target()
+
+    async def get(self, name: str, *, tenant: str | None = None) -> Target:
+        self._check(tenant)
+        return (await self._connection.ask("GET", _place(name), reads=TARGET)).target()
+
+    async def list(
+        self, *, tenant: str | None = None, after: tuple[str, str] = ("", ""), limit: int = MOST_LISTED
+    ) -> builtins.list[Target]:
+        """In the order of names. For the next page, *after* is the tenant and name of the last one."""
+        self._check(tenant)
+        page = await one_page(self._connection, place("targets"), TARGETS, limit=limit, after=after[1] or None)
+        return [one.target() for one in page.targets]
+
+    async def all(self, *, tenant: str | None = None) -> AsyncIterator[Target]:
+        """Every one of them, in the order of names."""
+        self._check(tenant)
+        async for page in all_pages(self._connection, place("targets"), TARGETS):
+            for one in page.targets:
+                yield one.target()
+
+    async def delete(self, name: str, *, tenant: str | None = None, by: str = "api") -> Target:
+        """Events that still name it become dead letters when they are due."""
+        self._check(tenant)
+        refuse_name(by)
+        return (await self._connection.ask("DELETE", _place(name), reads=TARGET, once=True)).target()
+
+    async def disable(
+        self, destination: str, *, tenant: str | None = None, reason: str | None = None, by: str = "api"
+    ) -> None:
+        """Send nothing there until it is enabled: its events are held."""
+        self._check(tenant)
+        refuse_name(by)
+        await self._connection.ask(
+            "POST", _named(destination, "disable"), said(reason=reason), reads=NOTHING, once=True
+        )
+
+    async def enable(self, destination: str, *, tenant: str | None = None, by: str = "api") -> int:
+        """Send there again, whatever it was parked for; how many events were waiting for that."""
+        self._check(tenant)
+        refuse_name(by)
+        return (await self._connection.ask("POST", _named(destination, "enable"), {}, reads=RELEASED, once=True)).events
+
+    async def probe(self, destination: str, *, tenant: str | None = None, by: str = "api") -> None:
+        """Let a worker try a parked destination at its next look, not only when its time has come."""
+        self._check(tenant)
+        refuse_name(by)
+        await self._connection.ask("POST", _named(destination, "probe"), {}, reads=NOTHING, once=True)
+
+    async def limit(
+        self,
+        destination: str | None = None,
+        *,
+        concurrency: int | None = None,
+        rate: float | str | None = None,
+        tenant: str | None = None,
+        by: str = "api",
+    ) -> Known:
+        """Limit how many events go there at once, from each worker, and how many a second, from all of them. None is no
+        limit. Without a destination, it would be about all of the tenant's, which is not for HTTP."""
+        self._check(tenant)
+        refuse_name(by)
+        if destination is None:
+            raise Misuse(BY_NAME)
+        body = said(concurrency=concurrency, rate=rate_text(rate))
+        return (await self._connection.ask("PUT", _named(destination, "limits"), body, reads=TARGET)).known()
+
+    async def known(self, destination: str, *, tenant: str | None = None) -> Known:
+        """Its limits, and whether it is parked."""
+        self._check(tenant)
+        return (await self._connection.ask("GET", _named(destination), reads=TARGET)).known()
+
+    # -- not over HTTP
+
+    def history(self, name: str, *, tenant: str | None = None) -> NoReturn:
+        raise here_only("targets.history", ELSEWHERE)
+
+    def destinations(self, **_: Any) -> NoReturn:
+        raise here_only("targets.destinations", ELSEWHERE)
+
+    def waiting(self, destination: str, *, tenant: str | None = None) -> NoReturn:
+        raise here_only("targets.waiting", ELSEWHERE)
+
+    def signing_secret(self, url: str, *, tenant: str | None = None) -> NoReturn:
+        raise here_only("targets.signing_secret", "it comes from DULY_SECRET_KEY, which stays with the server")
+
+
+def _place(name: str, *act: str) -> str:
+    """What can be nobody's name is not asked for."""
+    if list(target_name_problems("name", name)):
+        raise NotFound(f"there is no target {name!r:.100}")
+    return place("targets", name, *act)
+
+
+def _named(destination: Any, *act: str) -> str:
+    if "://" in str(destination):
+        raise Misuse(BY_NAME)
+    return _place(destination, *act)

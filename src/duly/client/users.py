@@ -1,0 +1,159 @@
+"""``client.users``: whom calendar events are for."""
+
+import builtins
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, NoReturn
+
+import msgspec
+
+from duly.client.connection import place
+from duly.client.group import Group
+from duly.client.import_users import import_users
+from duly.client.paging import all_pages, one_page
+from duly.client.reading import HISTORY, USER, SeenEvents, SeenUsers
+from duly.client.refusals import here_only, refuse_name, refuse_transaction
+from duly.client.schedules import if_match
+from duly.core.checks import check_id, name_problems, write_json
+from duly.core.model import Entry, Event
+from duly.core.users import User
+from duly.errors import Invalid, NotFound, Problem
+from duly.flow.import_users import Imported, Lines, Telling
+from duly.flow.users import A_USERS, QUIET
+
+USERS = msgspec.json.Decoder(SeenUsers)
+EVENTS = msgspec.json.Decoder(SeenEvents)
+FROM_HTTP = "import"
+
+
+class Users(Group):
+    """The verbs of ``duly.users``."""
+
+    async def add(self, *, tenant: str | None = None, transaction: Any = None, by: str = "api", **fields: Any) -> User:
+        """A new user, whose events are planned when this returns.
+
+        ``first_name``, ``last_name``, ``date_of_birth`` and ``timezone``; optionally ``key``, ``anniversary``,
+        ``delivery_time``, ``leap``, ``target`` and ``attributes``.
+        """
+        self._check(tenant)
+        refuse_transaction(transaction)
+        refuse_name(by)
+        return (await self._connection.ask("POST", place("users"), _body(fields), reads=USER, once=True)).user()
+
+    async def get(self, id: str, *, tenant: str | None = None) -> User:
+        self._check(tenant)
+        return (await self._connection.ask("GET", _place(id), reads=USER)).user()
+
+    async def by_key(self, key: str, *, tenant: str | None = None) -> User:
+        """The user whom the caller's own system calls so."""
+        self._check(tenant)
+        if not name_problems("key", key):
+            page = await self._connection.ask("GET", place("users"), reads=USERS, query={"key": key})
+            if page.users:
+                return page.users[0].user()
+        raise NotFound(f"there is no user with the key {key!r:.60}")
+
+    async def list(
+        self, *, tenant: str | None = None, limit: int = 100, after: str | None = None
+    ) -> builtins.list[User]:
+        """The newest first. For the next page, *after* is the last id of this one."""
+        self._check(tenant)
+        before = None if after is None else check_id(after, A_USERS, "after")
+        page = await one_page(self._connection, place("users"), USERS, limit=limit, after=before)
+        return [one.user() for one in page.users]
+
+    async def all(self, *, tenant: str | None = None) -> AsyncIterator[User]:
+        """Every one of them, the newest first."""
+        self._check(tenant)
+        async for page in all_pages(self._connection, place("users"), USERS):
+            for one in page.users:
+                yield one.user()
+
+    async def update(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        expected: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+        **changes: Any,
+    ) -> User:
+        """Change what is given, and leave the rest. What has not started follows: its time, its words, its zone. What
+        is under way or being retried is delivered as it was. Stale unless the user has the tag that is *expected*."""
+        self._check(tenant)
+        refuse_transaction(transaction)
+        refuse_name(by)
+        guarded = expected is not None
+        seen = await self._connection.ask(
+            "PUT", _place(id), _body(changes), reads=USER, once=guarded, headers=if_match(expected)
+        )
+        return seen.user()
+
+    async def delete(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        expected: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+        reason: str | None = None,
+    ) -> User:
+        """Remove a user, and cancel what has not begun. What is under way goes on to its end, and nothing follows.
+        Stale unless the user has the tag that is *expected*. A *reason* cannot be sent."""
+        self._check(tenant)
+        refuse_transaction(transaction)
+        refuse_name(by)
+        if reason is not None:
+            raise here_only("reason= of users.delete", "leave it out")
+        seen = await self._connection.ask("DELETE", _place(id), reads=USER, once=True, headers=if_match(expected))
+        return seen.user()
+
+    async def events(self, id: str, *, tenant: str | None = None, limit: int = 100) -> builtins.list[Event]:
+        """The events of a user, the newest first. ``events.find(OfUser(id) & …)`` asks for more."""
+        self._check(tenant)
+        page = await one_page(self._connection, _place(id, "events"), EVENTS, limit=limit)
+        return [one.event() for one in page.events]
+
+    async def ahead(self, id: str, *, tenant: str | None = None) -> builtins.list[Event]:
+        """What is planned for a user: the next event of each type, the soonest first."""
+        self._check(tenant)
+        await self.get(id)
+        filters = {"user_id": check_id(id, A_USERS), "status": "PENDING"}
+        heads = [
+            one.event()
+            async for page in all_pages(self._connection, place("events"), EVENTS, filters)
+            for one in page.events
+            if one.head
+        ]
+        return sorted(heads, key=lambda head: head.due)
+
+    async def history(self, id: str, *, tenant: str | None = None) -> builtins.list[Entry]:
+        """Every act, oldest first. What became of the user's events is in theirs."""
+        self._check(tenant)
+        return (await self._connection.ask("GET", _place(id, "history"), reads=HISTORY)).entries()
+
+    async def import_(
+        self, rows: Lines, *, tenant: str | None = None, by: str = FROM_HTTP, telling: Telling = QUIET
+    ) -> Imported:
+        """Add many, some thousand in each request. A row whose ``key`` is known changes that user. A bad row is told
+        of, and the good ones are kept."""
+        self._check(tenant)
+        refuse_name(by, FROM_HTTP)
+        return await import_users(self._connection, rows, telling)
+
+    def refresh(self, *, tenant: str | None = None, by: str = "refresh") -> NoReturn:
+        """Not over HTTP: which event types there are is decided where Duly runs."""
+        raise here_only("users.refresh", "call it where the event types are registered")
+
+
+def _body(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """As it is given, None included: in a change, that takes something away."""
+    written = {name: write_json(value, name) for name, value in fields.items()}
+    if problems := [one for one in written.values() if isinstance(one, Problem)]:
+        raise Invalid(problems)
+    return {name: msgspec.Raw(str(one).encode()) for name, one in written.items()}
+
+
+def _place(id: str, *act: str) -> str:
+    return place("users", check_id(id, A_USERS), *act)

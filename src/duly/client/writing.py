@@ -1,0 +1,149 @@
+"""Writes what a server is asked: the arguments of the verbs as JSON."""
+
+from collections.abc import Collection, Iterator, Mapping
+from datetime import date, datetime, timedelta
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+
+from duly.core.checks import due_problems, retry_problems, write_json
+from duly.core.durations import format_duration
+from duly.core.model import NewEvent
+from duly.core.policies import DependsOn, Misfire
+from duly.core.rates import read_rate
+from duly.core.recurrence import DEFAULT_ZONE, OPEN, Dst, Rule, instant_name
+from duly.core.retry import DEFAULT, Retry
+from duly.core.rules import zone_problems
+from duly.errors import Invalid, Problem
+
+
+class AnyChannel(Collection[str]):
+    """By which ways events can go is the server's to say."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+ANY_CHANNEL = AnyChannel()
+
+
+def instant(path: str, written: Any) -> str:
+    """Invalid for what is none, as the verbs of Duly have it."""
+    if not isinstance(written, datetime):
+        raise Invalid([Problem(path, f"expected a datetime, not {type(written).__name__}")])
+    if problems := due_problems(written):
+        raise Invalid([problem._replace(path=path) for problem in problems])
+    return instant_name(written)
+
+
+def timer_body(event: NewEvent) -> dict[str, Any]:
+    """A timer that was checked and planned here; the server gives it its id."""
+    if event.due is not None:
+        when = {"due_at": instant_name(event.due)}
+    else:
+        when = {"after": format_duration(event.delay or timedelta())}
+    told = {
+        "key": event.key,
+        "target": _raw(event.target_json),
+        "retry": _raw(event.retry_json),
+        "correlation_id": event.correlation_id,
+    }
+    given = {name: value for name, value in told.items() if value is not None}
+    return {**when, "type": event.type, "payload": _raw(event.payload_json), **given}
+
+
+def schedule_body(
+    rule: Rule | dict[str, Any],
+    type: str,
+    payload: Any,
+    timezone: str | None,
+    target: dict[str, Any] | None,
+    retry: Retry,
+    enabled: bool | None,
+    policies: Mapping[str, Any],
+) -> dict[str, Any]:
+    """What is given, and no more; whether it makes sense is for the server to say."""
+    problems = list(retry_problems(retry))
+    fields: dict[str, Any] = {"type": type, **rule_body(rule, timezone, policies, problems)}
+    fields |= {"payload": payload, "target": target, "enabled": enabled}
+    if retry != DEFAULT and not problems:
+        fields["retry"] = retry.to_json()
+    return _written(fields, problems)
+
+
+def preview_body(
+    rule: Rule | dict[str, Any], timezone: str | None, policies: Mapping[str, Any], **more: Any
+) -> dict[str, Any]:
+    """Of the policies, only these decide about times."""
+    problems: list[Problem] = []
+    deciding = {name: value for name, value in policies.items() if name in ("dst", "start", "end", "exclude")}
+    return _written({**rule_body(rule, timezone, deciding, problems), **more}, problems)
+
+
+def rule_body(rule: Any, timezone: str | None, policies: Mapping[str, Any], problems: list[Problem]) -> dict[str, Any]:
+    """A rule in its zone, and the policies; what the rule itself says about changes of clocks joins them."""
+    plain = {name: _plain(value) for name, value in policies.items()}
+    if isinstance(rule, dict):
+        return {"rule": _plain(rule), "timezone": timezone, **plain}
+    if not hasattr(rule, "placed"):
+        example = "a rule such as cron('0 9 * * MON') or every('15m')"
+        problems.append(Problem("rule", f"expected {example}, not {type(rule).__name__}"))
+        return plain
+    if found := zone_problems(timezone):
+        problems += found
+        return plain
+    if timezone and rule.timezone and timezone != rule.timezone:
+        told = f"{timezone} is not the zone of the rule, {rule.timezone}: give one of them"
+        problems.append(Problem("timezone", told))
+    zone = timezone or rule.timezone
+    own = {field: value for field, value in getattr(rule, "dst", OPEN)._asdict().items() if value is not None}
+    if own and isinstance(plain.get("dst") or {}, dict):
+        plain["dst"] = own | (plain.get("dst") or {})
+    return {"rule": rule.placed(zone or DEFAULT_ZONE, OPEN).to_json(), "timezone": zone, **plain}
+
+
+def rate_text(rate: float | str | None) -> str | None:
+    """Numbers are by the second, and written so that the server reads the very same."""
+    if rate is None or isinstance(rate, str):
+        return rate
+    read_rate(rate)
+    written = f"{rate:.6f}"
+    return written if Fraction(written) == Fraction(str(rate)) else f"{Fraction(str(rate)) * 86_400:.6f}/d"
+
+
+def _plain(value: Any) -> Any:
+    """Policies as Python has them, as JSON has them."""
+    if isinstance(value, Misfire | DependsOn):
+        return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, Dst):
+        return {name: one for name, one in value._asdict().items() if one is not None}
+    if isinstance(value, timedelta):
+        return format_duration(value)
+    if isinstance(value, datetime):
+        return value.isoformat() if value.tzinfo is None else instant_name(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(one) for one in value]
+    return value
+
+
+def _written(fields: Mapping[str, Any], problems: list[Problem]) -> dict[str, Any]:
+    written = {name: write_json(value, name) for name, value in fields.items() if value is not None}
+    problems += [one for one in written.values() if isinstance(one, Problem)]
+    if problems:
+        raise Invalid(problems)
+    return {name: _raw(str(one)) for name, one in written.items()}
+
+
+def _raw(written: str | None) -> msgspec.Raw | None:
+    return None if written is None else msgspec.Raw(written.encode())

@@ -1,0 +1,30 @@
+"""Cursors: where a page of a list ended. One fits only the list that gave it, with the same filters."""
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Mapping
+
+import msgspec
+
+
+def write_cursor(filters: Mapping[str, str], after: str) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode([_digest(filters), after])).decode().rstrip("=")
+
+
+def read_cursor(filters: Mapping[str, str], cursor: str) -> str:
+    """Where the next page begins; ValueError says why that cannot be told."""
+    try:
+        written = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        of, after = msgspec.json.decode(written, type=tuple[str, str])
+    except (ValueError, binascii.Error):
+        of = after = "\n"
+    if not after.isprintable():
+        raise ValueError("is none that a list has given: take next_cursor as it is")
+    if of != _digest(filters):
+        raise ValueError("belongs to a list with other filters: begin that list anew")
+    return after
+
+
+def _digest(filters: Mapping[str, str]) -> str:
+    return hashlib.blake2b(repr(sorted(filters.items())).encode(errors="replace"), digest_size=6).hexdigest()
