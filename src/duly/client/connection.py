@@ -5,6 +5,7 @@ repeats its answer.
 """
 
 import asyncio
+import io
 import random
 import ssl
 import time
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 INSTALL = "pip install 'duly[client]'"
 CONNECT_WITHIN = 10.0
 FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0
+LARGE = 256 * 1024
 AGAIN = frozenset({429, 502, 503, 504})
 """Answers that say: not now."""
 
@@ -154,7 +156,7 @@ class Connection:
                 session.request(
                     request.method,
                     URL(request.url, encoded=True),
-                    data=request.body,
+                    data=_sent(request.body),
                     headers=request.headers,
                     allow_redirects=False,
                 ) as response,
@@ -185,6 +187,11 @@ class Connection:
         tries = "1 attempt" if turns == 1 else f"{turns} attempts"
         answered = got.request_id if isinstance(got, Answer) else None
         return named(ServerUnavailable(f"{self.url}: {told}, after {tries}{unsure}"), answered or request.id)
+
+
+def _sent(body: bytes | None) -> bytes | io.BytesIO | None:
+    """A large one piece by piece, so that others in the same loop have their turn."""
+    return body if body is None or len(body) <= LARGE else io.BytesIO(body)
 
 
 def place(*parts: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from datetime import date, datetime, timedelta
-from fractions import Fraction
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -114,8 +114,8 @@ def rate_text(rate: float | str | None) -> str | None:
     if rate is None or isinstance(rate, str):
         return rate
     read_rate(rate)
-    written = f"{rate:.6f}"
-    return written if Fraction(written) == Fraction(str(rate)) else f"{Fraction(str(rate)) * 86_400:.6f}/d"
+    written, exact = f"{rate:.6f}", Decimal(str(rate))
+    return written if Decimal(written) == exact else f"{exact * 86_400:.6f}/d"
 
 
 def _plain(value: Any) -> Any:

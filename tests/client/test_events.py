@@ -1,0 +1,187 @@
+"""What the client says of events, and does to them, is what the verbs of Python say and do on the same database."""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from duly import (
+    Conflict,
+    DueBetween,
+    Duly,
+    ErrorLike,
+    Event,
+    ExecutedLate,
+    FailedBetween,
+    InStatus,
+    Invalid,
+    Misuse,
+    NotFound,
+    OfDestination,
+    OfSeries,
+    OfTenant,
+    OfType,
+    OfUser,
+    Overdue,
+    Ready,
+    Status,
+    Stuck,
+    Timer,
+    WithKey,
+    every,
+    webhook,
+)
+from duly.client import Client
+from duly.client.filters import filters_of
+from duly.client.writing import rate_text
+from duly.core.rates import read_rate
+from duly.core.specs import Everything, Spec
+from duly.flow.dead_letters import Replayed
+from duly.testing import ManualClock
+from tests.letters import dead
+from tests.make import DAY, HOUR, START
+
+NOBODY = "00000000-0000-7000-8000-000000000000"
+ADA = {"first_name": "Ada", "last_name": "Lovelace", "date_of_birth": "1990-12-10", "timezone": "Europe/London"}
+
+
+def told(events: list[Event]) -> list[Event]:
+    """Without what is not told over HTTP."""
+    return [msgspec.structs.replace(event, gated=False, rule_json=None) for event in events]
+
+
+async def test_specs_find_the_same_as_in_python(app: Duly, client: Client, clock: ManualClock) -> None:
+    @app.on("done")
+    def done(_: Event) -> None:
+        pass
+
+    user = await client.users.add(**ADA)
+    schedule = await client.every("hourly", every("1h"), "digest", overlap="skip")
+    await client.add_many([Timer(START, "done"), Timer(START + HOUR, "done", key="k")])
+    await dead(app.store, 2, error="410 Gone", target=webhook("https://hooks.example/x"), type="letter")
+    clock.advance(hours=2)
+    await app.tick()
+    specs: list[Spec] = [
+        Everything(),
+        OfType("done"),
+        WithKey("k"),
+        OfUser(user.id),
+        OfSeries(schedule.series),
+        OfSeries(f"user:{user.id}:birthday"),
+        OfDestination("https://hooks.example"),
+        ErrorLike("gone"),
+        InStatus("FAILED"),
+        InStatus("PENDING") | InStatus("COMPLETED"),
+        DueBetween(START, START + HOUR),
+        DueBetween(end=START + HOUR) & DueBetween(START),
+        FailedBetween(START - DAY, START + DAY),
+        ExecutedLate(timedelta(minutes=90)),
+        OfType("done") & InStatus("COMPLETED") & DueBetween(START) & OfType("done"),
+    ]
+    for spec in specs:
+        here, there = await client.events.find(spec), await app.events.find(spec, tenant="default")
+        assert here, spec
+        assert here == told(there), spec
+        assert [event async for event in client.events.all(spec)] == here
+    found = await client.events.find()
+    assert await client.events.schedules_of(found) == await app.events.schedules_of(found)
+
+
+async def test_pages_follow_one_another(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = await client.add_many(Timer(START + DAY, "x/ä&?=", n) for n in range(25))
+    monkeypatch.setattr("duly.client.paging.MOST_LISTED", 10)
+    newest = sorted(ids, reverse=True)
+    assert [event.id async for event in client.events.all(OfType("x/ä&?="))] == newest
+    pages, after = [], None
+    while page := await client.events.find(OfType("x/ä&?="), limit=10, after=after):
+        pages.append(len(page))
+        after = page[-1].id
+    assert pages == [10, 10, 5]
+    with pytest.raises(Invalid, match="limit"):
+        await client.events.find(limit=1001)
+    with pytest.raises(Invalid, match="after"):
+        await client.events.find(after="7")
+
+
+async def test_a_page_may_be_as_large_as_any(client: Client) -> None:
+    await client.add_many(Timer(START + DAY, "x", "y" * 2000) for _ in range(2200))
+    assert len(await client.events.find(limit=1000)) == 1000
+    assert len({event.id async for event in client.events.all()}) == 2200
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        (Ready(), "store's clock"),
+        (Overdue(), "store's clock"),
+        (Stuck(), "store's clock"),
+        (~OfType("x"), "no filter for Not"),
+        (OfType("x") | OfType("y"), "no filter for OfType"),
+        (OfType("x") & OfType("y"), "one type only"),
+        (InStatus("FAILED") & InStatus("PENDING"), "nothing can have both"),
+        (OfTenant("acme"), "one tenant alone"),
+    ],
+)
+def test_specs_that_filters_cannot_say_say_what_to_do(spec: Spec, says: str) -> None:
+    with pytest.raises(Misuse, match=says):
+        filters_of(spec, None)
+
+
+def test_the_own_tenant_needs_no_filter() -> None:
+    assert filters_of(OfTenant("acme") & OfType("x"), "acme") == {"type": "x"}
+
+
+async def test_people_act_as_elsewhere(app: Duly, client: Client) -> None:
+    event = await client.at(START + HOUR, "greet")
+    moved = await client.events.reschedule(event.id, START + DAY)
+    assert moved == await app.events.get(event.id)
+    assert moved.due == START + DAY
+    cancelled = await client.events.cancel(event.id, reason="no more")
+    assert cancelled.status is Status.CANCELLED
+    [first, second] = await dead(app.store, 2)
+    assert (await client.events.replay(first)).status is Status.PENDING
+    assert (await client.events.discard(second, reason="nobody cares")).status is Status.CANCELLED
+    for id in (event.id, first, second):
+        assert await client.events.history(id) == await app.events.history(id)
+
+
+async def test_dead_letters_by_the_many(app: Duly, client: Client) -> None:
+    await dead(app.store, 5, target=webhook("https://hooks.example/x"))
+    await dead(app.store, 3, type="other")
+    assert await client.events.dead_letters() == await app.events.dead_letters(tenant="default")
+    spec = OfDestination("https://hooks.example") & InStatus("FAILED")
+    assert (await client.events.dead_letters(spec)).events == 5
+    heard: list[Replayed] = []
+    done = await client.events.replay_all(spec, rate=0.5, limit=4, progress=heard.append)
+    assert (done.events, done.until, done.left_alone) == (4, START + timedelta(seconds=6), 0)
+    assert heard == [done]
+    assert (await client.events.discard_all(OfType("other"), reason="old")).events == 3
+    assert (await client.events.dead_letters()).events == 1
+
+
+@pytest.mark.parametrize("rate", [50, 0.5, "600/m", 2 / 86_400, 0.1234567, 1e6])
+def test_rates_mean_the_same(rate: Any) -> None:
+    assert read_rate(rate_text(rate)) == read_rate(rate)
+
+
+async def test_errors_are_the_same_and_name_the_request(app: Duly, client: Client) -> None:
+    event = await client.at(START, "greet")
+    with pytest.raises(Conflict, match=r"only FAILED can be replayed \(request [0-9a-f-]{36}\)") as refused:
+        await client.events.replay(event.id)
+    assert refused.value.request_id
+    assert refused.value.request_id in str(refused.value)
+    for act in (client.events.get, client.events.cancel, client.events.history):
+        with pytest.raises(NotFound):
+            await act(NOBODY)
+        with pytest.raises(Invalid, match="is not an event's id: expected a UUID"):
+            await act("7")
+    with pytest.raises(NotFound):
+        await client.events.by_key("nobody/has this")
+    with pytest.raises(Invalid, match="rate") as invalid:
+        await client.events.replay_all(rate="often")
+    assert invalid.value.request_id
+    with pytest.raises(Misuse, match="the schedule of this series is gone"):
+        await client.events.find(OfSeries(f"schedule:{NOBODY}"))
+    with pytest.raises(Misuse, match="Make a key for each"):
+        await client.events.cancel(event.id, by="ada")

@@ -1,0 +1,167 @@
+"""Connections that fail, answers that are lost, servers that are busy: what is asked for happens once all the same."""
+
+import asyncio
+import socket
+import time
+
+import pytest
+
+from duly import Duly, NotFound, StoreUnavailable, Timer, every
+from duly.client import Client, ServerError, ServerUnavailable
+from duly.errors import Misuse
+from tests.client.serving import Between, answering
+from tests.make import HOUR, START
+
+ADA = {"first_name": "Ada", "last_name": "Lovelace", "date_of_birth": "1990-12-10", "timezone": "Europe/London"}
+BUSY = answering("503 Service Unavailable")
+TOO_MANY = answering("429 Too Many Requests", Retry_After="1")
+
+
+def header(request: bytes, name: str) -> str | None:
+    for line in request.partition(b"\r\n\r\n")[0].decode().split("\r\n"):
+        if line.lower().startswith(f"{name.lower()}:"):
+            return line.partition(":")[2].strip()
+    return None
+
+
+async def test_a_lost_answer_does_nothing_twice(app: Duly, far: Client, between: Between) -> None:
+    between.plan = ["lose", "half"]
+    event = await far.at(START + HOUR, "x")
+    assert [one.id for one in await app.events.find()] == [event.id]
+    keys = {header(request, "Idempotency-Key") for request in between.requests[:3]}
+    assert len(keys) == 1
+    assert None not in keys
+    between.plan = ["lose"]
+    ids = await far.add_many([Timer(START, "x"), Timer(START, "x", key="k")])
+    assert len(await app.events.find()) == 3
+    assert ids[1] == (await app.events.by_key("k")).id
+
+
+async def test_a_delay_that_is_asked_for_again_is_not_counted_anew(
+    app: Duly, far: Client, between: Between, clock: object
+) -> None:
+    between.plan = ["lose"]
+    event = await far.after(HOUR, "x", key="k")
+    assert (event.due, [entry.act for entry in await app.events.history(event.id)]) == (START + HOUR, [])
+
+
+async def test_what_was_changed_or_deleted_is_answered_as_if_nothing_were_lost(
+    app: Duly, far: Client, between: Between
+) -> None:
+    schedule = await far.every("hourly", every("1h"), "x")
+    between.plan = ["lose"]
+    changed = await far.schedules.put("hourly", every("2h"), "x", expected=schedule.tag)
+    assert changed == await app.schedules.get("hourly")
+    between.plan = ["lose"]
+    await far.schedules.trigger("hourly")
+    assert len(await app.events.find()) == 2
+    between.plan = ["lose"]
+    assert await far.schedules.delete("hourly", expected=changed.tag) == 2
+    user = await far.users.add(**ADA)
+    between.plan = ["lose"]
+    moved = await far.users.update(user.id, timezone="Asia/Tokyo", expected=user.tag)
+    between.plan = ["lose"]
+    assert await far.users.delete(user.id, expected=moved.tag) == moved
+    between.plan = ["lose", "lose"]
+    with pytest.raises(NotFound):
+        await far.users.delete(user.id)
+
+
+async def test_a_lost_answer_to_a_rotation_leaves_the_secret_known(far: Client, between: Between) -> None:
+    await far.targets.put("shop", "https://hooks.example/duly")
+    between.plan = ["lose"]
+    rotated = await far.targets.rotate("shop")
+    sent = between.requests[-1].decode()
+    assert rotated.secret
+    assert rotated.secret in sent
+    assert header(between.requests[-1], "Idempotency-Key") is None, "or the server would have to keep the secret"
+
+
+async def test_busy_servers_and_cut_connections_are_asked_again(app: Duly, far: Client, between: Between) -> None:
+    between.plan = ["cut", BUSY, answering("502 Bad Gateway", "<html>"), "pass"]
+    await far.at(START + HOUR, "x", key="k")
+    assert len(between.requests) == 4
+    assert len({header(request, "X-Request-Id") for request in between.requests}) == 1
+    between.plan = ["cut", BUSY]
+    assert (await far.events.by_key("k")).type == "x"
+
+
+async def test_a_429_is_waited_for_as_long_as_it_wants(far: Client, between: Between) -> None:
+    between.plan = [TOO_MANY]
+    began = time.monotonic()
+    await far.events.find()
+    assert time.monotonic() - began >= 1
+
+
+async def test_the_deadline_holds_for_all_attempts_together(app: Duly, between: Between) -> None:
+    async with Client(between.url, timeout=0.5) as client:
+        between.plan = ["hang"]
+        began = time.monotonic()
+        with pytest.raises(ServerUnavailable, match=r"no answer in time.*may have been carried out") as hanging:
+            await client.at(START, "x")
+        assert hanging.value.request_id == header(between.requests[0], "X-Request-Id")
+        between.plan = [BUSY] * 100
+        with pytest.raises(StoreUnavailable, match=r"answered 503"):
+            await client.events.find()
+        between.plan = [answering("429 Too Many Requests", Retry_After="60")]
+        with pytest.raises(ServerUnavailable, match="answered 429.* after 1 attempt"):
+            await client.events.find()
+        assert time.monotonic() - began < 3
+    assert await app.events.find() == []
+
+
+async def test_nobody_listens() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    async with Client(f"http://127.0.0.1:{port}", timeout=0.3) as client:
+        with pytest.raises(ServerUnavailable, match="no connection"):
+            await client.events.find()
+
+
+async def test_a_redirect_is_not_followed_with_the_key(between: Between) -> None:
+    between.plan = [answering("307 Temporary Redirect", Location="http://elsewhere.example/v1/events")]
+    async with Client(between.url, key="duly_secret") as client:
+        with pytest.raises(Misuse, match="redirects to http://elsewhere.example") as refused:
+            await client.events.find()
+    assert len(between.requests) == 1
+    assert "duly_secret" not in f"{refused.value!r} {client!r} {vars(refused.value)}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (answering("200 OK", "<html>hello"), "does not understand"),
+        (answering("200 OK", '{"events": 5}'), "does not understand"),
+        (answering("418 I'm a teapot", "short and stout"), "is this its address"),
+        (answering("500 Internal Server Error", '{"detail": "a bug"}'), "500: a bug"),
+    ],
+)
+async def test_what_is_no_duly_is_told_at_once(far: Client, between: Between, answer: bytes, says: str) -> None:
+    between.plan = [answer]
+    with pytest.raises(ServerError, match=says) as wrong:
+        await far.events.find()
+    assert wrong.value.request_id
+    assert len(between.requests) == 1
+
+
+async def test_a_call_that_is_cancelled_ends_at_once_and_leaves_the_client_whole(far: Client, between: Between) -> None:
+    between.plan = ["hang"]
+    call = asyncio.create_task(far.events.find())
+    await between.asked.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert await far.events.find() == []
+
+
+async def test_many_calls_at_once_share_the_client(app: Duly, client: Client) -> None:
+    events = await asyncio.gather(*(client.at(START, "x", n, key=str(n)) for n in range(100)))
+    assert sorted(event.payload for event in events) == list(range(100))
+
+
+async def test_connections_are_used_again(client: Client) -> None:
+    for _ in range(3):
+        await client.events.find()
+    connector = client._connection._session.connector  # type: ignore[union-attr]
+    assert sum(len(idle) for idle in connector._conns.values()) == 1  # type: ignore[union-attr]

@@ -1,0 +1,149 @@
+"""Duly and Client offer the same verbs, with the same arguments and results, and whoever has the one can have the
+other. What differs is said here."""
+
+import inspect
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import duly
+from duly import Duly
+from duly.client import Client
+
+SOURCE = Path(duly.__file__).parents[1]
+GROUPS = ("", "events", "schedules", "users", "targets")
+
+NOT_OVER_HTTP = {
+    "on", "schedule", "observe", "run", "tick", "stop", "transaction",
+    "schedules.replan", "users.refresh",
+    "targets.history", "targets.destinations", "targets.waiting", "targets.signing_secret",
+}  # fmt: skip
+"""These raise Misuse, which says what to do instead."""
+
+ONLY_OF_CLIENTS = {"events.all", "schedules.all", "users.all", "targets.all"}
+"""Iterate over everything, page by page."""
+
+MORE_ARGUMENTS = {"schedules.trigger": {"wait"}}
+
+WITHIN = {
+    "calendars", "channels", "directory", "event_types", "events", "foreign", "keys", "lend", "loop", "absent",
+    "one_writer", "orphans", "refuse_foreign_on_sqlite", "routes", "schedules", "settings", "signals", "store", "sync",
+    "targets", "transaction_of", "users",
+}  # fmt: skip
+"""No verbs: groups of them, and what other parts of Duly look at."""
+
+
+def verbs(of: Any, group: str) -> dict[str, Callable[..., Any]]:
+    holder = getattr(of, group) if group else of
+    names = [name for name in dir(type(holder)) if not name.startswith("_") and (group or name not in WITHIN)]
+    return {f"{group}.{name}".strip("."): getattr(holder, name) for name in names}
+
+
+@pytest.fixture(scope="module")
+def both() -> tuple[dict[str, Callable[..., Any]], dict[str, Callable[..., Any]]]:
+    here, there = Duly("sqlite://"), Client("https://duly.example")
+    mine = {name: verb for group in GROUPS for name, verb in verbs(here, group).items()}
+    theirs = {name: verb for group in GROUPS for name, verb in verbs(there, group).items()}
+    return mine, theirs
+
+
+def test_both_have_the_same_verbs(both: Any) -> None:
+    mine, theirs = both
+    assert set(theirs) - set(mine) == ONLY_OF_CLIENTS
+    assert set(mine) - set(theirs) == set()
+    assert len(mine) > 50
+
+
+def test_verbs_take_and_give_the_same(both: Any) -> None:
+    mine, theirs = both
+    for name in mine.keys() - NOT_OVER_HTTP:
+        taken, offered = inspect.signature(mine[name]), inspect.signature(theirs[name])
+        more = MORE_ARGUMENTS.get(name, set())
+        assert [one for one in offered.parameters if one not in more] == list(taken.parameters), name
+        assert offered.return_annotation == taken.return_annotation, name
+        for parameter in taken.parameters.values():
+            other = offered.parameters[parameter.name]
+            assert other.kind == parameter.kind, (name, parameter)
+            if parameter.name == "tenant":  # that of the key, unless the client was made for another
+                assert (other.default, other.annotation) == (None, str | None), name
+            else:
+                assert other == parameter, (name, parameter)
+        assert inspect.iscoroutinefunction(theirs[name]), name
+
+
+def test_what_is_not_over_http_says_so(both: Any) -> None:
+    _, theirs = both
+    for name in sorted(NOT_OVER_HTTP):
+        needed = [
+            "x"
+            for one in inspect.signature(theirs[name]).parameters.values()
+            if one.kind is one.POSITIONAL_OR_KEYWORD and one.default is one.empty
+        ]
+        with pytest.raises(duly.Misuse, match=r"is not for HTTP: \w+"):
+            theirs[name](*needed)
+
+
+def run(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": str(SOURCE)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_client_needs_neither_a_database_nor_a_server() -> None:
+    blocked = ["apsw", "asyncpg", "fastapi", "starlette", "uvicorn", "cryptography", "standardwebhooks", "rich"]
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({blocked!r}))\n"
+        "from duly.client import Client\n"
+        "client = Client('https://duly.example'); client.sync\n"
+        "print([name for name in sys.modules if name.startswith(('duly.stores', 'duly.wiring', 'duly.channels', "
+        "'duly.edges', 'aiohttp'))])"
+    )
+    assert run(code) == "[]\n"
+
+
+def test_without_aiohttp_the_error_says_what_to_install() -> None:
+    code = (
+        "import asyncio, sys; sys.modules['aiohttp'] = None\n"
+        "from duly.client import Client\n"
+        "try: asyncio.run(Client('https://duly.example').__aenter__())\n"
+        "except Exception as error: print(error)"
+    )
+    assert "pip install 'duly[client]'" in run(code)
+
+
+def test_type_checkers_know_what_each_call_gives(tmp_path: Path) -> None:
+    """One function that takes either, and what its calls give."""
+    (tmp_path / "user.py").write_text(
+        "from datetime import datetime\n"
+        "from typing import assert_type\n"
+        "from duly import Duly, Event, Schedule, Target, User, every\n"
+        "from duly.client import Client\n"
+        "from duly.core.preview import Preview\n"
+        "from duly.sync import Sync\n"
+        "async def same(duly: Duly | Client, due: datetime) -> None:\n"
+        "    assert_type(await duly.at(due, 'x'), Event)\n"
+        "    assert_type(await duly.every('a', every('1h'), 'x'), Schedule)\n"
+        "    assert_type(await duly.schedules.preview('a'), list[Preview])\n"
+        "    assert_type(await duly.events.find(limit=5), list[Event])\n"
+        "    assert_type(await duly.users.get('7'), User)\n"
+        "    assert_type(await duly.targets.list(), list[Target])\n"
+        "    assert_type(duly.sync, Sync)\n"
+        "    await duly.events.find(limit='5')\n"
+        "async def iterated(duly: Client) -> None:\n"
+        "    async for event in duly.events.all():\n"
+        "        assert_type(event, Event)\n"
+    )
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "--config-file", "", "user.py"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={"MYPYPATH": str(SOURCE)}, capture_output=True, text=True, check=False
+    )
+    errors = [line for line in done.stdout.splitlines() if line.startswith("user.py")]
+    assert [line.partition(" error: ")[2].partition(" has")[0] for line in errors] == [
+        'Argument "limit" to "find" of "Events"'
+    ] * 2, done.stdout + done.stderr

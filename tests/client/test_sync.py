@@ -1,0 +1,93 @@
+"""The same calls for synchronous code: the façade that Duly has, before a Client."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from duly import Duly, Invalid, Misuse, NotFound, OfType, Status, Timer, every
+from duly.client import Client
+from duly.sync import Sync
+from duly.testing import ManualClock
+from tests.client.serving import serving_in_a_thread
+from tests.make import DAY, HOUR, START
+
+ADA = {"first_name": "Ada", "last_name": "Lovelace", "date_of_birth": "1990-12-10", "timezone": "Europe/London"}
+
+
+@pytest.fixture
+def server(url: str, clock: ManualClock) -> Iterator[str]:
+    with serving_in_a_thread(Duly(url, clock=clock)) as address:
+        yield address
+
+
+@pytest.fixture
+def sync(server: str) -> Iterator[Sync]:
+    with Client(server).sync as sync:
+        yield sync
+
+
+def test_the_same_calls_do_the_same(sync: Sync) -> None:
+    event = sync.at(START + HOUR, "x", {"n": 1}, key="k")
+    assert sync.events.by_key("k") == event == sync.events.get(event.id)
+    assert sync.put(START + DAY, "x", key="k").change == "moved"
+    assert sync.after(HOUR, "y").due == START + HOUR
+    assert len(sync.add_many([Timer(START, "y")])) == 1
+    assert len(sync.events.find(OfType("y"))) == 2
+    assert sync.events.cancel(event.id).status is Status.CANCELLED
+    assert sync.every("hourly", every("1h"), "digest") == sync.schedules.get("hourly")
+    assert sync.schedules.resume("hourly").passed == 0
+    user = sync.users.add(**ADA)
+    assert sync.users.update(user.id, timezone="Asia/Tokyo").timezone == "Asia/Tokyo"
+    assert sync.targets.list() == []
+    with pytest.raises(Invalid, match="type"):
+        sync.at(START, "")
+    with pytest.raises(NotFound):
+        sync.schedules.get("nobody's")
+
+
+def test_threads_share_it(sync: Sync) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        events = list(pool.map(lambda n: sync.at(START, "x", n, key=str(n)), range(40)))
+    assert sorted(event.payload for event in events) == list(range(40))
+    assert len(sync.events.find(limit=100)) == 40
+
+
+def test_what_http_cannot_do_says_what_to_do_instead(sync: Sync) -> None:
+    with pytest.raises(Misuse, match="after your commit"), sync.transaction():
+        pytest.fail("there is none")
+    for act in (
+        lambda: sync.at(START, "x", transaction=object()),
+        lambda: sync.schedules.put("a", every("1h"), "x", transaction=object()),
+        sync.tick,
+        sync.schedules.replan,
+        sync.users.refresh,
+        lambda: sync.keys.list(),
+        lambda: sync.targets.history("shop"),
+    ):
+        with pytest.raises(Misuse):
+            act()
+    assert sync.events.find() == []
+
+
+def test_it_is_opened_as_often_as_needed_and_closed(server: str) -> None:
+    client = Client(server)
+    with pytest.raises(Misuse, match="is not open"):
+        client.sync.events.find()
+    for _ in range(2):
+        with client.sync as outer, client.sync:
+            assert outer.events.find() == []
+    assert not [thread for thread in threading.enumerate() if thread.name == "duly-sync"]
+
+
+def test_a_client_that_is_open_in_a_loop_serves_threads_from_there(server: str) -> None:
+    async def both() -> None:
+        async with Client(server) as client:
+            event = await asyncio.to_thread(client.sync.at, START, "x")
+            assert await client.events.get(event.id) == event
+            with pytest.raises(Misuse, match="would block the event loop"):
+                client.sync.events.find()
+
+    asyncio.run(both())

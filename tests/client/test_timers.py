@@ -1,0 +1,121 @@
+"""Timers asked for over HTTP are the ones that Python's own verbs give."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from duly import Duly, Invalid, Misuse, Retry, Timer, every, webhook
+from duly.client import Client
+from tests.make import DAY, HOUR, MINUTE, START
+
+URL = "https://hooks.example/duly"
+
+
+async def test_a_timer_is_what_python_has_on_the_same_database(app: Duly, client: Client) -> None:
+    event = await client.at(
+        START + HOUR,
+        "invoice.overdue",
+        {"invoice": 7, "text": "ä ✓"},
+        key="invoice-7",
+        target=webhook(URL),
+        retry=Retry(max_attempts=5, base=timedelta(seconds=2)),
+        correlation_id="c1",
+    )
+    assert event == await app.events.get(event.id) == await app.events.by_key("invoice-7")
+    assert (event.payload, event.target, event.retry.max_attempts) == (
+        {"invoice": 7, "text": "ä ✓"}, {"webhook": URL}, 5,
+    )  # fmt: skip
+    assert event == await client.events.get(event.id) == await client.events.by_key("invoice-7")
+
+
+async def test_timers_without_keys_and_with_delays(app: Duly, client: Client) -> None:
+    plain = await client.at(START + DAY, "x")
+    later = await client.after(30 * MINUTE, "cart.abandoned", [1, None])
+    keyed = await client.after(HOUR, "x", key="k")
+    assert (later.due, keyed.due) == (START + 30 * MINUTE, START + HOUR)
+    for event in (plain, later, keyed):
+        assert event == await app.events.get(event.id)
+
+
+async def test_put_tells_what_became_of_it(app: Duly, client: Client) -> None:
+    told = [await client.put(due, "x", key="k") for due in (START + HOUR, START + HOUR, START + DAY)]
+    assert [one.change for one in told] == ["created", "unchanged", "moved"]
+    assert len({one.event.id for one in told}) == 1
+    assert (await client.at(START + 2 * DAY, "x", key="k")).due == START + 2 * DAY
+
+
+async def test_many_at_once(app: Duly, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duly.client.client.AT_ONCE", 7)
+    await client.at(START, "old", key="5")
+    ids = await client.add_many(Timer(START + DAY, "x", n, key=str(n) if n % 5 == 0 else None) for n in range(20))
+    assert [(await app.events.get(id)).payload for id in ids] == list(range(20))
+    assert ids[5] == (await app.events.by_key("5")).id
+    assert await client.add_many([]) == []
+
+
+async def test_when_one_of_many_is_invalid_none_is_sent(app: Duly, client: Client) -> None:
+    with pytest.raises(Invalid) as here:
+        await client.add_many([Timer(START, "x"), Timer(START, ""), Timer(5, "x")])  # type: ignore[arg-type]
+    with pytest.raises(Invalid) as there:
+        await app.add_many([Timer(START, "x"), Timer(START, ""), Timer(5, "x")])  # type: ignore[arg-type]
+    assert here.value.problems == there.value.problems
+    assert await app.events.find() == []
+
+
+async def test_what_only_the_server_knows_is_told_with_its_place(app: Duly, client: Client) -> None:
+    with pytest.raises(Invalid) as refused:
+        await client.add_many([Timer(START, "x"), Timer(START, "x", target={"pigeon": "coop"})])
+    assert [problem.path for problem in refused.value.problems] == ["[1].target"]
+    assert len(await app.events.find()) == 1
+    with pytest.raises(Invalid, match=r"target: unknown channel 'pigeon'"):
+        await client.at(START, "x", key="k", target={"pigeon": "coop"})
+    with pytest.raises(Invalid, match=r"target: unknown channel 'pigeon'"):
+        await client.after(HOUR, "x", target={"pigeon": "coop"})
+
+
+async def test_large_payloads_go_in_several_requests(
+    app: Duly, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duly.client.client.LARGEST", 2500)
+    ids = await client.add_many(Timer(START, "x", "a" * 1000) for _ in range(5))
+    assert {event.id for event in await app.events.find()} == set(ids)
+
+
+async def test_invalid_timers_are_the_same_here_as_there(app: Duly, client: Client) -> None:
+    bad: list[tuple[Any, ...]] = [
+        (START.replace(tzinfo=None), "x"),
+        (START, ""),
+        (START, "x", float("nan")),
+        (START, "x", {1, 2}),
+        ("tomorrow", "x"),
+        (timedelta(days=-1_000_000), "x"),
+    ]
+    for arguments in bad:
+        with pytest.raises(Invalid) as here:
+            await client.at(*arguments)
+        with pytest.raises(Invalid) as there:
+            await app.at(*arguments)
+        assert here.value.problems == there.value.problems
+    with pytest.raises(Invalid) as none:
+        await client.after(-HOUR, "x", key="k")
+    assert [problem.path for problem in none.value.problems] == ["due"]
+
+
+async def test_every_is_a_schedule(app: Duly, client: Client) -> None:
+    schedule = await client.every("hourly", every("1h"), "digest")
+    assert schedule == await app.schedules.get("hourly")
+
+
+async def test_what_http_cannot_do_says_what_to_do_instead(client: Client) -> None:
+    with pytest.raises(Misuse, match="after your commit"):
+        await client.at(START, "x", transaction=object())
+    with pytest.raises(Misuse, match="after your commit"):
+        await client.add_many([], transaction=object())
+    for act in (client.run, client.tick, client.stop, client.transaction):
+        with pytest.raises(Misuse, match="is not for HTTP"):
+            act()
+    with pytest.raises(Misuse, match="duly keys create"):
+        client.keys  # noqa: B018 - asking is the test
+    with pytest.raises(Misuse, match="duly serve --app"):
+        client.on("x")

@@ -1,0 +1,116 @@
+"""Users over HTTP: every verb does what Python's own does, and gives the same."""
+
+from datetime import date, time
+from typing import Any
+
+import msgspec
+import pytest
+
+from duly import Conflict, Duly, Invalid, Misuse, NotFound, Stale, User
+from duly.client import Client
+from duly.errors import Problem
+from duly.flow.import_users import Imported, Line, Refused, Telling
+from tests.client.test_events import NOBODY, told
+
+ADA: dict[str, Any] = {
+    "first_name": "Ada",
+    "last_name": "Lovelace",
+    "date_of_birth": date(1990, 12, 10),
+    "timezone": "Europe/London",
+}
+
+
+def seen(user: User) -> User:
+    """Without what is not told over HTTP."""
+    return msgspec.structs.replace(user, created_by=None, usual_time=None)
+
+
+async def test_a_user_is_what_python_has_on_the_same_database(app: Duly, client: Client) -> None:
+    user = await client.users.add(
+        **ADA,
+        key="crm/7 ä",
+        anniversary="2020-05-01",
+        delivery_time=time(8, 30),
+        leap="mar1",
+        target={"webhook": "https://hooks.example/duly"},
+        attributes={"plan": "gold"},
+    )
+    there = await app.users.get(user.id)
+    assert user == seen(there) == await client.users.get(user.id) == await client.users.by_key("crm/7 ä")
+    assert user.tag == there.tag
+    assert await client.users.events(user.id) == told(await app.users.events(user.id))
+    assert await client.users.ahead(user.id) == told(await app.users.ahead(user.id)) != []
+    changed = await client.users.update(user.id, timezone="Asia/Tokyo", anniversary=None, expected=user.tag)
+    assert changed == seen(await app.users.get(user.id))
+    assert (changed.timezone, changed.anniversary) == ("Asia/Tokyo", None)
+    assert await client.users.history(user.id) == await app.users.history(user.id)
+    with pytest.raises(Stale):
+        await client.users.update(user.id, first_name="Eve", expected=user.tag)
+    with pytest.raises(Stale):
+        await client.users.delete(user.id, expected=user.tag)
+    assert await client.users.delete(user.id, expected=changed.tag) == changed
+    with pytest.raises(NotFound):
+        await client.users.get(user.id)
+
+
+async def test_pages_follow_one_another(app: Duly, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duly.client.paging.MOST_LISTED", 2)
+    for n in range(5):
+        await client.users.add(**ADA, key=str(n))
+    there = [seen(user) for user in await app.users.list(tenant="default")]
+    assert [user async for user in client.users.all()] == there
+    first = await client.users.list(limit=3)
+    assert first + await client.users.list(limit=3, after=first[-1].id) == there
+
+
+async def test_an_import_tells_what_became_of_each(app: Duly, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duly.client.import_users.AT_ONCE", 3)
+    await client.users.add(**ADA, key="known")
+    rows: list[Any] = [
+        ADA | {"key": "a"},
+        {"key": "known", "timezone": "Asia/Tokyo"},
+        ADA | {"timezone": "Mars/Base"},
+        5,
+        ADA | {"key": "a"},
+        Line(17, Problem("line", "cannot be read")),
+        Line(18, ADA | {"attributes": float("nan")}),
+        Line(19, ADA),
+    ]
+    refused: list[Refused] = []
+    progress: list[Imported] = []
+    done = await client.users.import_(iter(rows), telling=Telling(refused.append, progress.append))
+    assert (done.added, done.changed, done.unchanged, done.refused, done.last) == (2, 1, 1, 4, 19)
+    assert [bad.number for bad in refused] == [3, 4, 17, 18]
+    assert refused[0].problems[0].path == "timezone"
+    assert tuple(refused) == done.problems
+    assert [one.rows for one in progress] == [3, 6, 8]
+    assert (await app.users.by_key("known")).timezone == "Asia/Tokyo"
+
+
+async def test_what_is_wrong_is_the_same(app: Duly, client: Client) -> None:
+    for fields in ({}, ADA | {"date_of_birth": "1990-02-30", "shoe": 7}, ADA | {"attributes": {"x": {1, 2}}}):
+        with pytest.raises(Invalid) as here:
+            await client.users.add(**fields)
+        with pytest.raises(Invalid) as there:
+            await app.users.add(**fields)
+        assert {problem.path for problem in here.value.problems} == {problem.path for problem in there.value.problems}
+    await client.users.add(**ADA, key="k")
+    with pytest.raises(Conflict):
+        await client.users.add(**ADA, key="k")
+    with pytest.raises(NotFound):
+        await client.users.by_key("nobody")
+    with pytest.raises(NotFound):
+        await client.users.update(NOBODY, first_name="Eve")
+    with pytest.raises(Invalid, match="expected a UUID"):
+        await client.users.delete("7")
+    with pytest.raises(Misuse, match="not for HTTP"):
+        await client.users.delete(NOBODY, reason="x")
+    with pytest.raises(Misuse, match="where the event types are registered"):
+        client.users.refresh()
+
+
+async def test_the_types_of_events_are_listed(app: Duly, client: Client) -> None:
+    app.on("invoice.overdue")(print)
+    listed = await client.event_types.list()
+    assert [one.name for one in listed if one.source == "calendar"] == sorted(app.event_types.names())
+    assert ("invoice.overdue", "handler") in [(one.name, one.source) for one in listed]
