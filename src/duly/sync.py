@@ -146,8 +146,8 @@ class SyncEvents:
     def get(self, id: str, *, tenant: str | None = None) -> Event:
         return self._sync.wait_for(self._sync.duly.events.get(id, tenant=tenant))
 
-    def by_key(self, key: str, *, tenant: str = "default") -> Event:
-        return self._sync.wait_for(self._sync.duly.events.by_key(key, tenant=tenant))
+    def by_key(self, key: str, **options: Any) -> Event:
+        return self._sync.wait_for(self._sync.duly.events.by_key(key, **options))
 
     def find(self, spec: Spec | None = None, **options: Any) -> list[Event]:
         return self._sync.wait_for(self._sync.duly.events.find(spec, **options))

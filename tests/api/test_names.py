@@ -68,7 +68,8 @@ def test_a_name_that_is_not_there_is_an_ordinary_error() -> None:
 
 
 def test_type_checkers_know_the_names_and_which_calls_are_awaited(tmp_path: Path) -> None:
-    """Without awaiting, a connection says bool; with it, something to await. A misspelt name is an error."""
+    """Without awaiting, a connection says bool; with it, something to await. A misspelt name is an error. What is a
+    Duly or a Client gives the same to each call."""
     (tmp_path / "user.py").write_text(
         "import sqlite3\n"
         "from collections.abc import Awaitable\n"
@@ -80,6 +81,23 @@ def test_type_checkers_know_the_names_and_which_calls_are_awaited(tmp_path: Path
         "assert_type(Duly('sqlite://'), Duly)\n"
         "assert_type(record(sqlite3.connect('x'), 'id'), bool)\n"
         "assert_type(record(Asynchronous(), 'id'), Awaitable[bool])\n"
+        "from datetime import datetime\n"
+        "from duly import Event, Schedule, Target, User, every\n"
+        "from duly.client import Client\n"
+        "from duly.core.preview import Preview\n"
+        "from duly.sync import Sync\n"
+        "async def same(duly: Duly | Client, due: datetime) -> None:\n"
+        "    assert_type(await duly.at(due, 'x'), Event)\n"
+        "    assert_type(await duly.every('a', every('1h'), 'x'), Schedule)\n"
+        "    assert_type(await duly.schedules.preview('a'), list[Preview])\n"
+        "    assert_type(await duly.events.find(limit=5), list[Event])\n"
+        "    assert_type(await duly.users.get('7'), User)\n"
+        "    assert_type(await duly.targets.list(), list[Target])\n"
+        "    assert_type(duly.sync, Sync)\n"
+        "    await duly.events.find(limit='5')\n"
+        "async def iterated(duly: Client) -> None:\n"
+        "    async for event in duly.events.all():\n"
+        "        assert_type(event, Event)\n"
     )
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "--config-file", "", "user.py"]
     done = subprocess.run(
@@ -87,5 +105,7 @@ def test_type_checkers_know_the_names_and_which_calls_are_awaited(tmp_path: Path
     )
     assert done.stdout.splitlines() == [
         'user.py:4: error: Module "duly" has no attribute "Dulyy"; maybe "Duly"?  [attr-defined]',
-        "Found 1 error in 1 file (checked 1 source file)",
+        'user.py:24: error: Argument "limit" to "find" of "Events" has incompatible type "str"; expected "int"  '
+        "[arg-type]",
+        "Found 2 errors in 1 file (checked 1 source file)",
     ], done.stdout + done.stderr

@@ -7,22 +7,18 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-import uvicorn
+from fastapi import FastAPI
 
 from duly import Duly
 from duly.edges.cli.serve import _listen, _server
 from duly.edges.http.app import create_api
 
 
-def server_of(app: Duly, *, keyless: bool = True) -> uvicorn.Server:
-    return _server(create_api(app, keyless=keyless), app)
-
-
 @asynccontextmanager
-async def serving(app: Duly, *, keyless: bool = True) -> AsyncIterator[str]:
+async def serving(app: Duly, api: FastAPI | None = None, *, keyless: bool = True) -> AsyncIterator[str]:
     """The address of a server on a free port, here in this loop. The Duly is open already."""
     listening = _listen("127.0.0.1", 0)
-    server = server_of(app, keyless=keyless)
+    server = _server(api or create_api(app, keyless=keyless), app)
     task = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         yield address_of(listening)
@@ -35,7 +31,7 @@ async def serving(app: Duly, *, keyless: bool = True) -> AsyncIterator[str]:
 def serving_in_a_thread(app: Duly) -> Iterator[str]:
     """The same in a thread, which opens the Duly, for tests without a loop."""
     listening = _listen("127.0.0.1", 0)
-    server = server_of(app)
+    server = _server(create_api(app, keyless=True), app)
 
     async def serve() -> None:
         async with app:

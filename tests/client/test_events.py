@@ -160,7 +160,7 @@ async def test_dead_letters_by_the_many(app: Duly, client: Client) -> None:
     assert (await client.events.dead_letters()).events == 1
 
 
-@pytest.mark.parametrize("rate", [50, 0.5, "600/m", 2 / 86_400, 0.1234567, 1e6])
+@pytest.mark.parametrize("rate", [50, 0.5, "600/m", 0.00005, 0.1234567, 1e6])
 def test_rates_mean_the_same(rate: Any) -> None:
     assert read_rate(rate_text(rate)) == read_rate(rate)
 

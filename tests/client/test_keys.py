@@ -3,9 +3,11 @@
 import logging
 
 import pytest
+from fastapi import FastAPI
 
 from duly import Duly, Invalid, Misuse, NotFound, OfTenant, Timer
 from duly.client import Client, Forbidden, Unauthenticated
+from duly.edges.http.app import create_api
 from tests.client.serving import serving
 from tests.make import HOUR, START
 
@@ -90,5 +92,10 @@ async def test_a_client_that_is_not_open_says_so(server: str) -> None:
         await client.events.find()
 
 
-async def test_a_server_may_be_below_a_prefix(app: Duly) -> None:
-    assert repr(Client("https://duly.example/duly/", key="duly_x")) == "Client('https://duly.example/duly')"
+async def test_the_api_may_be_mounted_in_another_application(app: Duly) -> None:
+    outer = FastAPI()
+    outer.mount("/du ly", create_api(app, keyless=True))
+    async with serving(app, outer) as url, Client(f"{url}/du%20ly/") as client:
+        event = await client.at(START, "x", key="a/b")
+        assert await client.events.by_key("a/b") == event
+    assert repr(client) == f"Client('{url}/du%20ly')"

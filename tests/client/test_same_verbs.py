@@ -115,35 +115,3 @@ def test_without_aiohttp_the_error_says_what_to_install() -> None:
         "except Exception as error: print(error)"
     )
     assert "pip install 'duly[client]'" in run(code)
-
-
-def test_type_checkers_know_what_each_call_gives(tmp_path: Path) -> None:
-    """One function that takes either, and what its calls give."""
-    (tmp_path / "user.py").write_text(
-        "from datetime import datetime\n"
-        "from typing import assert_type\n"
-        "from duly import Duly, Event, Schedule, Target, User, every\n"
-        "from duly.client import Client\n"
-        "from duly.core.preview import Preview\n"
-        "from duly.sync import Sync\n"
-        "async def same(duly: Duly | Client, due: datetime) -> None:\n"
-        "    assert_type(await duly.at(due, 'x'), Event)\n"
-        "    assert_type(await duly.every('a', every('1h'), 'x'), Schedule)\n"
-        "    assert_type(await duly.schedules.preview('a'), list[Preview])\n"
-        "    assert_type(await duly.events.find(limit=5), list[Event])\n"
-        "    assert_type(await duly.users.get('7'), User)\n"
-        "    assert_type(await duly.targets.list(), list[Target])\n"
-        "    assert_type(duly.sync, Sync)\n"
-        "    await duly.events.find(limit='5')\n"
-        "async def iterated(duly: Client) -> None:\n"
-        "    async for event in duly.events.all():\n"
-        "        assert_type(event, Event)\n"
-    )
-    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "--config-file", "", "user.py"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env={"MYPYPATH": str(SOURCE)}, capture_output=True, text=True, check=False
-    )
-    errors = [line for line in done.stdout.splitlines() if line.startswith("user.py")]
-    assert [line.partition(" error: ")[2].partition(" has")[0] for line in errors] == [
-        'Argument "limit" to "find" of "Events"'
-    ] * 2, done.stdout + done.stderr

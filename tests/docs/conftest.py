@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from duly import Duly
 from tests.brokers import NatsServer, RedisServer
+from tests.client.serving import serving_in_a_thread
 from tests.servers import create_database
 from tests.timers.desk import Desk
 from tests.worker.watching import until
@@ -30,6 +32,13 @@ def own_nats_url() -> Iterator[str]:
 def own_redis_url() -> Iterator[str]:
     with RedisServer() as server:
         yield server.url
+
+
+@pytest.fixture
+def own_server_url(tmp_path: Path) -> Iterator[str]:
+    """A server of the HTTP API on an empty database."""
+    with serving_in_a_thread(Duly(f"sqlite:///{tmp_path}/served.db")) as url:
+        yield url
 
 
 @pytest.fixture

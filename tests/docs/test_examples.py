@@ -14,6 +14,7 @@ SERVERS = {  # how the pages write them; a real one takes its place here
     "postgresql://postgres@localhost/app": "own_postgres_url",
     "nats://localhost:4222": "own_nats_url",
     "redis://localhost:6379/0": "own_redis_url",
+    "http://127.0.0.1:8080": "own_server_url",
 }
 OF_THE_TIMER_SERVICE = {"nats://localhost:4222": "timer_service_url"}
 
