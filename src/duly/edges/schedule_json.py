@@ -30,7 +30,6 @@ READ_ONLY = ("id", "next_at", "last_at", "held", "halted", "origin", "created_at
 def schedule_to_json(schedule: Schedule) -> dict[str, Any]:
     """A schedule with all that it left to the defaults. One that cannot be understood is shown as it is stored."""
     return {
-        "id": schedule.id,
         "name": schedule.name,
         "tenant": schedule.tenant,
         "type": schedule.type,
@@ -41,6 +40,7 @@ def schedule_to_json(schedule: Schedule) -> dict[str, Any]:
         **_policies(schedule),
         "retry": schedule.retry.to_json(),
         "enabled": schedule.enabled,
+        "id": schedule.id,
         "next_at": write_instant(schedule.next_at),
         "last_at": write_instant(schedule.last_at),
         "held": schedule.held,

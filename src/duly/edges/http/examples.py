@@ -90,7 +90,6 @@ NEW_SCHEDULE: dict[str, Any] = {
 }
 
 SCHEDULE: dict[str, Any] = {
-    "id": "019a8f2e-6c00-7000-8000-000000005c4e",
     "name": "weekly-report",
     "tenant": "default",
     "type": "report.weekly",
@@ -110,6 +109,7 @@ SCHEDULE: dict[str, Any] = {
     "mode": "live",
     "retry": RETRY,
     "enabled": True,
+    "id": "019a8f2e-6c00-7000-8000-000000005c4e",
     "next_at": "2026-11-23T08:00:00Z",
     "last_at": "2026-11-16T08:00:00Z",
     "held": None,
