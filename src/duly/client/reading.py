@@ -173,7 +173,7 @@ class SeenSchedule(msgspec.Struct):
         return msgspec.json.encode(unusual).decode() if unusual else None
 
     def _dst(self) -> Any:
-        """Without what the rule does anyway, which the server tells as well."""
+        """Without what the rule does anyway, which the server tells as well: whether somebody has said it is lost."""
         try:
             usual = usual_dst(parse_rule(msgspec.json.decode(self.rule), self.timezone))
         except (Invalid, ValueError):
