@@ -15,12 +15,13 @@ from duly.client.refusals import refuse_name
 from duly.client.schedule_names import ScheduleNames
 from duly.client.writing import instant, rate_text
 from duly.core.checks import check_id
+from duly.core.cursors import read_cursor
 from duly.core.model import Entry, Event
 from duly.core.specs import Spec
 from duly.errors import Misuse
 from duly.flow.admin import AN_EVENTS
 from duly.flow.dead_letters import Discarded, Replayed
-from duly.ports import DeadLetters, Kind
+from duly.ports import DeadLetters, Kind, Page
 
 
 class SeenReplayed(msgspec.Struct):
@@ -76,11 +77,30 @@ class Events(Group):
         limit: int = 100,
         after: str | None = None,
     ) -> list[Event]:
-        """The newest first. For the next page, *after* is the last id of this one."""
+        """The newest first. For the next page, *after* is the last id of this one. Where few events satisfy the spec,
+        several requests are made."""
+        page = await self.page(spec, tenant=tenant, limit=limit, after=after)
+        found = page.events
+        while page.next is not None and len(found) < limit:
+            page = await self.page(spec, tenant=tenant, limit=limit - len(found), after=page.next)
+            found += page.events
+        return found
+
+    async def page(
+        self,
+        spec: Spec | None = None,
+        *,
+        tenant: str | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> Page:
+        """The newest first, in a time that does not grow with the number of events. A page may be short, or empty, and
+        not the last: the next one begins after its ``next``, which is None at the end."""
         before = None if after is None else check_id(after, AN_EVENTS, "after")
         filters = await self._filters(spec, tenant)
         page = await one_page(self._connection, place("events"), EVENTS, limit=limit, after=before, filters=filters)
-        return [one.event() for one in page.events]
+        following = None if page.next_cursor is None else read_cursor(filters, page.next_cursor)
+        return Page([one.event() for one in page.events], following)
 
     async def all(self, spec: Spec | None = None, *, tenant: str | None = None) -> AsyncIterator[Event]:
         """Every one of them, the newest first: ``async for event in duly.events.all(spec)``. What is created meanwhile
