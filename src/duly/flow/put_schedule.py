@@ -1,6 +1,7 @@
 """Create a schedule, or replace it. What it asks for is checked whole; its first event is stored with it."""
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -61,14 +62,23 @@ async def put_schedule(
     """Create or replace. An unchanged rule keeps its next event; a changed one moves it, if it has not started."""
     asked = checked(draft, channels)
     for _ in range(MOST_TRIES):
-        if tx is not None:
-            stored = await _put(tx, asked, by)
-        else:
+        with suppress(Overtaken):
+            if tx is not None:
+                return _not_overtaken(await _put(tx, asked, by))
             async with store.begin() as own:
-                stored = await _put(own, asked, by)
-        if stored is not None:
-            return stored
+                return _not_overtaken(await _put(own, asked, by))
     raise Conflict(f"schedule {draft.name!r} is being changed by others just now: try again")
+
+
+class Overtaken(Exception):
+    """Somebody else was quicker. Raised inside the transaction, so that the locks which it has are given up before the
+    next try: kept, they would be in the wrong order then."""
+
+
+def _not_overtaken(stored: Schedule | None) -> Schedule:
+    if stored is None:
+        raise Overtaken
+    return stored
 
 
 async def _put(tx: Statements, asked: Asked, by: str) -> Schedule | None:

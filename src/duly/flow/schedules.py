@@ -2,7 +2,7 @@
 
 import builtins
 from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from duly.errors import Conflict, Invalid, NotFound, Problem
 from duly.flow.gates import ITS_TURN, PASSED, SKIP, let_go, pause, resume, told
 from duly.flow.heads import plan_next
 from duly.flow.ids import new_id
-from duly.flow.put_schedule import MOST_TRIES, ScheduleDraft, put_schedule
+from duly.flow.put_schedule import MOST_TRIES, Overtaken, ScheduleDraft, put_schedule
 from duly.flow.replan import Replanned, replan
 from duly.ports import Statements, Store, Transaction
 
@@ -327,10 +327,12 @@ class Schedules:
         been claimed before the schedule was locked too, it is tried again."""
         for _ in range(MOST_TRIES):
             known = await self.get(name, tenant=tenant)
-            async with self._store.begin() as tx:
-                own_head = await tx.head(known.series) if head else None
-                found = await tx.schedules([known.id])
-                if found and (not head or await tx.head_id(known.series) == (own_head and own_head.id)):
+            with suppress(Overtaken):
+                async with self._store.begin() as tx:
+                    own_head = await tx.head(known.series) if head else None
+                    found = await tx.schedules([known.id])
+                    if not found or (head and await tx.head_id(known.series) != (own_head and own_head.id)):
+                        raise Overtaken
                     yield tx, found[0], own_head
                     return
         raise Conflict(f"schedule {name!r} is being changed by others just now: try again")

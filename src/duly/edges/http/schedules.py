@@ -88,7 +88,8 @@ async def put_schedule(ask: Ask) -> Answer:
     draft = read_schedule(ask.body, name=ask.named("name"), tenant=ask.tenant)
     tag = expected(ask, None if there is None else schedule_tag(there))
     stored = await ask.own.schedules.put(**draft, by=ask.by, expected=tag)
-    return _shown(stored) if there is not None else _shown(stored, 201, Location=ask.address)
+    created = there is None and stored.created == stored.updated  # else somebody else has just created it
+    return _shown(stored, 201, Location=ask.address) if created else _shown(stored)
 
 
 @operations.add(

@@ -94,6 +94,7 @@ async def delete_target(ask: Ask) -> Answer:
     {200: Answers("With the new secret, shown this once", ref("TargetWithSecret"), SECRET)},
     takes=Takes(taken({"secret": text(1, 200), "keep": duration}), {"keep": "1d"}, required=False),
     conflicts=True,
+    discloses=True,
 )
 async def rotate_secret(ask: Ask) -> Answer:
     """Give a webhook's target a new secret. The old one signs as well until `keep` has passed."""

@@ -1,0 +1,30 @@
+"""Many who change the same thing at the same moment: each is answered, and nothing is left half done."""
+
+import asyncio
+
+from duly import Status
+from duly.core.specs import InStatus
+from tests.http.calling import Caller
+
+SCHEDULE = {"type": "report", "rule": {"every": "1h"}}
+
+
+async def test_those_who_put_and_delete_one_schedule_at_once_are_all_answered(http: Caller) -> None:
+    for turn in range(3):
+        asked = [("PUT", {**SCHEDULE, "payload": turn}) if number % 2 else ("DELETE", None) for number in range(20)]
+        answers = await asyncio.gather(*(http(method, "/v1/schedules/report", body) for method, body in asked))
+        assert {answer.status_code for answer in answers} <= {200, 201, 404, 409}
+        there = await http("GET", "/v1/schedules/report")
+        waiting = await http.app.events.find(InStatus(Status.PENDING))
+        assert len(waiting) == (1 if there.status_code == 200 else 0)
+
+
+async def test_those_who_pause_and_resume_one_schedule_at_once_are_all_answered(http: Caller) -> None:
+    await http.put("/v1/schedules/report", SCHEDULE)
+    acts = ["pause", "resume", "trigger", "skip"] * 5
+    answers = await asyncio.gather(*(http("POST", f"/v1/schedules/report/{act}") for act in acts))
+    assert {answer.status_code for answer in answers} <= {200, 201, 409}
+    schedule = await http.get("/v1/schedules/report")
+    heads = [event for event in await http.app.events.find(InStatus(Status.PENDING)) if event.head]
+    assert len(heads) == 1
+    assert (heads[0].held is None) is schedule["enabled"]
