@@ -7,6 +7,7 @@ import httpx
 from fastapi import FastAPI
 
 from duly import Duly
+from tests.http.describing import Description
 
 
 class Caller:
@@ -14,6 +15,7 @@ class Caller:
 
     def __init__(self, app: Duly, api: FastAPI, client: httpx.AsyncClient) -> None:
         self.app, self.api, self.client = app, api, client
+        self._description = Description(api.openapi())
 
     async def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
         """Header names are written with underscores: ``if_match='"…"'``."""
@@ -30,6 +32,7 @@ class Caller:
             assert problem["status"] == answer.status_code
             assert problem["detail"]
             assert problem["request_id"] == answer.headers["x-request-id"]
+        self._description.check(answer)
         return answer
 
     async def get(self, path: str, **headers: str) -> Any:

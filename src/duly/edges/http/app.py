@@ -5,12 +5,13 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from duly import __version__
 from duly.edges.http import events, schedules, system, targets, timers, users
 from duly.edges.http.admission import Admission, Authenticate
 from duly.edges.http.answering import Answering, write
-from duly.edges.http.description import ABOUT, SECURITY, described
+from duly.edges.http.description import ABOUT, SECURITY, answers, described
 from duly.edges.http.operations import Operation
 from duly.edges.http.problems import problem
 from duly.edges.http.schemas import SCHEMAS
@@ -34,6 +35,8 @@ class Api(FastAPI):
             components = document.setdefault("components", {})
             components["schemas"] = {name: dict(schema) for name, schema in SCHEMAS.items()}
             components["securitySchemes"] = dict(SECURITY)
+            for operation in OPERATIONS:  # their examples again, for FastAPI leaves out what is null in them
+                document["paths"][operation.path][operation.method.lower()]["responses"] = answers(operation)
         return self.openapi_schema or {}
 
 
@@ -73,7 +76,20 @@ def _endpoint(answering: Answering, operation: Operation) -> Callable[[Request],
 async def _refused(request: Request, error: Exception) -> Response:
     """What finds no route, or not by this method."""
     assert isinstance(error, HTTPException)
+    headers = dict(error.headers or {})
+    if error.status_code == 405:
+        headers["Allow"] = ", ".join(sorted(_methods(request)))
     where = f"{request.scope.get('root_path', '')}/openapi.json"
     told = {404: f"there is nothing at this address: see {where}", 405: "not by this method"}
-    answer = problem(error.status_code, told.get(error.status_code, str(error.detail)), headers=error.headers)
+    answer = problem(error.status_code, told.get(error.status_code, str(error.detail)), headers=headers)
     return write(answer, request)
+
+
+def _methods(request: Request) -> set[str]:
+    """Of all routes to this address; Starlette tells those of the first."""
+    return {
+        method
+        for route in request.app.routes
+        if route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }

@@ -48,10 +48,7 @@ def described(operation: Operation) -> dict[str, Any]:
         "summary": summary.rstrip("."),
         "description": description,
         "status_code": next(iter(operation.answers)),
-        "responses": {
-            **{status: _answer(answers) for status, answers in operation.answers.items()},
-            **{status: _problem(status) for status in _refusals(operation)},
-        },
+        "responses": {int(status): answer for status, answer in answers(operation).items()},
         "openapi_extra": {
             "parameters": _parameters(operation),
             "security": [{KEY: []}],
@@ -59,6 +56,12 @@ def described(operation: Operation) -> dict[str, Any]:
             **({} if operation.takes is None else {"requestBody": _body(operation)}),
         },
     }
+
+
+def answers(operation: Operation) -> dict[str, Any]:
+    """What it may answer, by status."""
+    good = {str(status): _answer(answers) for status, answers in operation.answers.items()}
+    return good | {str(status): _problem(status) for status in _refusals(operation)}
 
 
 def _answer(answers: Answers) -> dict[str, Any]:

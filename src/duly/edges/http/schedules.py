@@ -297,7 +297,7 @@ async def skip_next(ask: Ask) -> Answer:
             "from",
             "to",
         ),
-        {"from": "2026-11-01T00:00:00Z", "to": "2026-12-01T00:00:00Z", "limit": 100},
+        {"from": "2025-11-01T00:00:00Z", "to": "2025-12-01T00:00:00Z", "limit": 100},
     ),
     conflicts=True,
 )

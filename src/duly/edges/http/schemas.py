@@ -305,6 +305,12 @@ _ignored: Mapping[str, Schema] = {
     for field in ("id", "next_at", "last_at", "held", "halted", "origin", "created_at", "updated_at")
 }
 
+
+def _or_refused(schema: str) -> Schema:
+    """One of many: what is bad is refused alone, so the request is good whatever it has there."""
+    return {"anyOf": [ref(schema), {"description": "Anything else is refused; the others are not harmed"}]}
+
+
 SCHEMAS: Mapping[str, Schema] = {
     "Problem": answered(
         {
@@ -318,7 +324,7 @@ SCHEMAS: Mapping[str, Schema] = {
         description="RFC 9457",
     ),
     "Timer": taken({**_timer, "key": maybe(name("key"))}, "type"),
-    "Timers": taken({"timers": listed(ref("Timer"), minItems=1, maxItems=MOST_BULK)}, "timers"),
+    "Timers": taken({"timers": listed(_or_refused("Timer"), minItems=1, maxItems=MOST_BULK)}, "timers"),
     "TimerResults": answered(
         {
             "created": whole(0),
@@ -393,7 +399,8 @@ SCHEMAS: Mapping[str, Schema] = {
     ),
     "User": answered(_read_user),
     "Users": paged("users", "User"),
-    "NewUsers": taken({"users": listed({"type": "object"}, minItems=1, maxItems=MOST_BULK)}, "users"),
+    "NewUsers": taken({"users": listed(_or_refused("UserRow"), minItems=1, maxItems=MOST_BULK)}, "users"),
+    "UserRow": taken(_user, description="A new user, or what is to be changed of the one with this key"),
     "UserResults": answered(
         {
             "added": whole(0),

@@ -1,0 +1,75 @@
+"""The OpenAPI document: complete, and true to its own examples. That answers are true to it, every caller checks."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from duly import Duly
+from duly.edges.http.app import OPERATIONS, create_api
+from duly.edges.http.examples import PROBLEMS
+from tests.http.describing import Described, Description
+
+DESCRIPTION = Description(create_api(Duly("sqlite://")).openapi())
+EVERY = pytest.mark.parametrize("operation", DESCRIPTION.operations, ids=str)
+
+
+def contents(operation: Described) -> Iterator[tuple[str, Any]]:
+    """Where something is written in JSON, and what is said of it."""
+    if "requestBody" in operation.said:
+        for media_type, content in operation.said["requestBody"]["content"].items():
+            yield f"body {media_type}", content
+    for status, said in operation.said["responses"].items():
+        for media_type, content in said["content"].items():
+            yield f"{status} {media_type}", content
+
+
+def test_every_operation_is_described() -> None:
+    described = {(one.method, one.path) for one in DESCRIPTION.operations}
+    assert described == {(one.method, one.path) for one in OPERATIONS}
+    ids = [one.said["operationId"] for one in DESCRIPTION.operations]
+    assert len(ids) == len(set(ids))
+
+
+@EVERY
+def test_an_operation_says_what_it_is_for(operation: Described) -> None:
+    said = operation.said
+    assert said["summary"]
+    assert said["tags"]
+    assert said["security"]
+    assert said["x-scope"] in ("read", "write", "admin")
+    for parameter in said["parameters"]:
+        assert parameter["in"] != "header" or parameter["description"]
+
+
+@EVERY
+def test_an_operation_takes_a_body_exactly_where_it_says_so(operation: Described) -> None:
+    [declared] = [one for one in OPERATIONS if (one.method, one.path) == (operation.method, operation.path)]
+    assert ("requestBody" in operation.said) == (declared.takes is not None)
+    if operation.method in ("GET", "DELETE"):
+        assert declared.takes is None
+
+
+@EVERY
+def test_every_answer_is_described_with_an_example(operation: Described) -> None:
+    answers = operation.said["responses"]
+    assert {"401", "403", "422", "429", "503"} <= set(answers)
+    assert all(int(status) in PROBLEMS for status in answers if status >= "400")
+    for where, content in contents(operation):
+        assert content.get("schema"), where
+        assert content.get("example") is not None, where
+
+
+@EVERY
+def test_every_example_is_as_its_schema_says(operation: Described) -> None:
+    for where, content in contents(operation):
+        found = [error.message for error in DESCRIPTION.validator(content["schema"]).iter_errors(content["example"])]
+        assert found == [], where
+
+
+def test_the_schemas_are_schemas_and_all_are_used() -> None:
+    written = str(DESCRIPTION.document)
+    for name, schema in DESCRIPTION.document["components"]["schemas"].items():
+        jsonschema_rs.meta.validate({**schema, "$schema": "https://json-schema.org/draft/2020-12/schema"})
+        assert f"'#/components/schemas/{name}'" in written, f"{name} is used nowhere"
