@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import logging
+import time
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -27,6 +28,10 @@ log = logging.getLogger("duly.http")
 
 IDEMPOTENCY_KEY = "idempotency-key"
 REPLAYED = {"Idempotency-Replayed": "true"}
+SWEPT_EVERY = 60.0
+"""Seconds between two looks for answers that need not be remembered any more."""
+
+MOST_SWEPT = 1000
 
 _encode = msgspec.json.Encoder().encode
 
@@ -36,6 +41,7 @@ class Answering:
         self.duly, self._admission = duly, admission
         self._prepared = False
         self._preparing = asyncio.Lock()
+        self._swept = 0.0
 
     async def respond(self, operation: Operation, request: Request) -> Response:
         return write(await self._answer(operation, request), request)
@@ -68,7 +74,20 @@ class Answering:
         async with tenancy(self.duly, caller.tenant, writes=operation.writes) as own:
             ask = Ask(request, caller, own, said, query)
             answer = await (operation.run(ask) if key is None else _once(key, operation, ask, body))
+        if key is not None:
+            await self._sweep()
         return answer if operation.waits is None else await operation.waits(ask, answer)
+
+    async def _sweep(self) -> None:
+        """Whoever adds to what is remembered takes away now and then what is too old: more than comes in so often is
+        more than one server can answer."""
+        if time.monotonic() - self._swept < SWEPT_EVERY:
+            return
+        self._swept = time.monotonic()
+        try:
+            await self.duly.store.forget_requests(MOST_SWEPT)
+        except StoreError as error:
+            log.warning(Line("requests.not_forgotten", {"error": str(error)}))
 
     async def prepare(self) -> None:
         """The database for confined transactions, before the first of them."""

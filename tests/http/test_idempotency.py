@@ -1,0 +1,185 @@
+"""The same request twice, with an Idempotency-Key: nothing happens twice, and both are told the same."""
+
+import asyncio
+
+import pytest
+
+from duly.edges.http import answering
+from duly.edges.http.app import OPERATIONS
+from duly.errors import StoreUnavailable
+from duly.stores.postgres.confined import Confined as OfPostgres
+from duly.stores.sqlite.confined import Confined as OfSqlite
+from duly.testing import ManualClock
+from tests.conftest import OpenDuly
+from tests.http.calling import Caller, OpenCaller, paths
+from tests.http.tenants import SECRET_KEY, Tenant, rows_of, settle
+from tests.stores.rows import ask
+
+USER = {"first_name": "Ada", "last_name": "Lovelace", "date_of_birth": "1990-12-10", "timezone": "UTC"}
+REMEMBERED = [operation for operation in OPERATIONS if operation.remembered]
+
+
+@pytest.fixture
+async def http(duly: OpenDuly, calling: OpenCaller) -> Caller:
+    return await calling(await duly(secret_key=SECRET_KEY))
+
+
+@pytest.fixture
+async def mine(http: Caller) -> Tenant:
+    return await settle(http.app, "mine")
+
+
+async def counted(http: Caller, table: str) -> int:
+    return int(await ask(http.app.store, f"SELECT count(*) FROM duly.{table}"))
+
+
+def test_every_post_that_writes_is_remembered() -> None:
+    assert {operation.name for operation in REMEMBERED} == {
+        operation.name for operation in OPERATIONS if operation.method == "POST" and operation.name != "preview_rule"
+    }
+
+
+async def test_the_same_request_again_does_nothing_and_is_told_the_same(http: Caller, mine: Tenant) -> None:
+    for operation in REMEMBERED:
+        assert operation.takes is not None
+        asked = operation.method, mine.path(operation.path), operation.takes.example
+        headers = {"authorization": mine.key(), "idempotency_key": operation.name}
+        first = await http(*asked, **headers)
+        assert first.is_success, f"{operation.name}: {first.text}"
+        after = await rows_of(http.app, mine)
+        second = await http(*asked, **headers)
+        assert (second.status_code, second.json()) == (first.status_code, first.json()), operation.name
+        assert (first.headers.get("location"), first.headers.get("etag")) == (
+            second.headers.get("location"),
+            second.headers.get("etag"),
+        )
+        assert "idempotency-replayed" not in first.headers
+        assert second.headers["idempotency-replayed"] == "true"
+        assert await rows_of(http.app, mine) == after, operation.name
+
+
+async def test_a_key_is_for_one_request(http: Caller) -> None:
+    await http.post("/v1/users", USER, idempotency_key="a")
+    for path, body in (("/v1/users", {**USER, "key": "b"}), ("/v1/users/import", {"users": [USER]})):
+        refused = await http("POST", path, body, idempotency_key="a")
+        assert refused.status_code == 409
+        assert "another request" in refused.json()["detail"]
+    assert await counted(http, "users") == 1
+    await http.post("/v1/users", USER, idempotency_key="b")
+    assert await counted(http, "users") == 2
+
+
+async def test_whoever_asks_at_once_is_told_the_same(http: Caller) -> None:
+    timers = {"timers": [{"after": "1h", "type": "x"}] * 3}
+    for path, body, table, count in (("/v1/users", USER, "users", 1), ("/v1/timers", timers, "events", 3)):
+        before = await counted(http, table)
+        asked = [http("POST", path, body, idempotency_key=f"at once {path}") for _ in range(20)]
+        answers = await asyncio.gather(*asked)
+        assert {answer.status_code for answer in answers} <= {200, 201}
+        assert len({answer.text for answer in answers}) == 1
+        assert sum("idempotency-replayed" not in answer.headers for answer in answers) == 1
+        assert await counted(http, table) == before + count
+
+
+async def test_what_failed_leaves_the_key_free(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert paths(await http("POST", "/v1/users", {**USER, "timezone": "Mars/Crater"}, idempotency_key="a"))
+    missing = await http("POST", "/v1/schedules/none/pause", {}, idempotency_key="a")
+    assert missing.status_code == 404
+    await http.post("/v1/users", {**USER, "key": "taken"})
+    taken = await http("POST", "/v1/users", {**USER, "key": "taken"}, idempotency_key="a")
+    assert taken.status_code == 409
+    assert await counted(http, "requests") == 0
+    assert (await http("POST", "/v1/users", USER, idempotency_key="a")).status_code == 201
+
+
+async def test_a_bug_after_the_act_undoes_it_and_leaves_the_key_free(
+    http: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as planted:
+
+        def broken(*_: object) -> None:
+            raise KeyError("planted")
+
+        planted.setattr("duly.edges.http.users._answer", broken)
+        failed = await http.client.post("/v1/users", json=USER, headers={"Idempotency-Key": "a"})
+        assert failed.status_code == 500
+        assert "planted" not in failed.text
+    assert (await counted(http, "users"), await counted(http, "requests")) == (0, 0)
+    assert (await http("POST", "/v1/users", USER, idempotency_key="a")).status_code == 201
+    assert await counted(http, "users") == 1
+
+
+async def test_a_caller_who_leaves_in_the_middle_leaves_the_key_free(
+    http: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached, never = asyncio.Event(), asyncio.Event()
+    with monkeypatch.context() as planted:
+
+        async def stuck(*_: object) -> None:
+            reached.set()
+            await never.wait()
+
+        for kind in (OfPostgres, OfSqlite):
+            planted.setattr(kind, "remember", stuck, raising=False)
+        asking = asyncio.create_task(http("POST", "/v1/users", USER, idempotency_key="a"))
+        await reached.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+    assert (await counted(http, "users"), await counted(http, "requests")) == (0, 0)
+    assert (await http("POST", "/v1/users", USER, idempotency_key="a")).status_code == 201
+
+
+async def test_keys_are_each_tenants_own(http: Caller, mine: Tenant) -> None:
+    rival = await settle(http.app, "rival")
+    first = await http.post("/v1/users", USER, idempotency_key="a", authorization=mine.key())
+    other = await http.post("/v1/users", USER, idempotency_key="a", authorization=rival.key())
+    changed = await http("POST", "/v1/users", {**USER, "first_name": "Eve"}, idempotency_key="b",
+                         authorization=rival.key())  # fmt: skip
+    assert (first["tenant"], other["tenant"], changed.status_code) == ("mine", "rival", 201)
+    assert first["id"] != other["id"]
+
+
+async def test_after_a_day_a_key_is_forgotten(http: Caller, clock: ManualClock) -> None:
+    first = await http.post("/v1/users", USER, idempotency_key="a")
+    clock.advance(hours=23, minutes=59)
+    assert await http.post("/v1/users", USER, idempotency_key="a") == first
+    clock.advance(minutes=2)
+    assert (await http("POST", "/v1/users", {**USER, "first_name": "Eve"}, idempotency_key="a")).status_code == 201
+
+
+async def test_what_is_forgotten_does_not_stay_in_the_table(
+    http: Caller, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answering, "SWEPT_EVERY", 0.0)
+    for number in range(5):
+        await http.post("/v1/users", USER, idempotency_key=f"old {number}")
+    assert await counted(http, "requests") == 5
+    clock.advance(days=1)
+    await http.post("/v1/users", USER, idempotency_key="new")
+    assert await counted(http, "requests") == 1
+
+
+async def test_sweeping_that_fails_harms_no_request(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answering, "SWEPT_EVERY", 0.0)
+
+    async def broken(_limit: int) -> int:
+        raise StoreUnavailable("planted")
+
+    monkeypatch.setattr(http.app.store, "forget_requests", broken)
+    assert (await http("POST", "/v1/users", USER, idempotency_key="a")).status_code == 201
+
+
+@pytest.mark.parametrize("key", ["", " ", "x" * 201, "a\tb", "\u00e9 "])
+async def test_what_is_no_key_is_refused(http: Caller, key: str) -> None:
+    answer = await http.client.post("/v1/users", json=USER, headers={"Idempotency-Key": key.encode("latin-1")})
+    assert paths(answer) == ["Idempotency-Key"]
+    assert await counted(http, "users") == 0
+
+
+async def test_the_other_methods_need_no_key(http: Caller) -> None:
+    timer = {"due_at": "2026-12-01T09:00:00Z", "type": "x"}
+    first = await http("PUT", "/v1/timers/a", timer, idempotency_key="a")
+    again = await http("PUT", "/v1/timers/a", {**timer, "type": "y"}, idempotency_key="a")
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert await counted(http, "requests") == 0
