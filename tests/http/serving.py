@@ -1,0 +1,70 @@
+"""The API behind a real socket, as ``duly serve`` runs it, in a thread with a loop of its own."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from fastapi import FastAPI
+
+from duly import Duly
+from duly.edges.cli.serve import _listen, _server
+from duly.edges.http.app import create_api
+
+Result = TypeVar("Result")
+
+
+class Served:
+    """A server that runs, and the Duly behind it."""
+
+    def __init__(self, app: Duly, api: FastAPI, port: int, loop: asyncio.AbstractEventLoop) -> None:
+        self.app, self.api, self.port, self._loop = app, api, port, loop
+        self.url = f"http://127.0.0.1:{port}"
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return self.api.openapi()
+
+    def do(self, act: Callable[[Duly], Awaitable[Result]]) -> Result:
+        """Something with its Duly, where that lives."""
+
+        async def done() -> Result:
+            return await act(self.app)
+
+        return asyncio.run_coroutine_threadsafe(done(), self._loop).result(60)
+
+
+@contextmanager
+def served(url: str, *, keyless: bool = True, **options: Any) -> Iterator[Served]:
+    ready: list[Served] = []
+    started = threading.Event()
+    stop = asyncio.Event()
+
+    async def run() -> None:
+        async with Duly(url, **options) as app:
+            listening = _listen("127.0.0.1", 0)
+            api = create_api(app, keyless=keyless)
+            server = _server(api, app)
+            serving = asyncio.create_task(server.serve(sockets=[listening]))
+            ready.append(Served(app, api, listening.getsockname()[1], asyncio.get_running_loop()))
+            started.set()
+            await stop.wait()
+            server.should_exit = True
+            await serving
+
+    def go() -> None:
+        try:
+            asyncio.run(run())
+        finally:
+            started.set()
+
+    thread = threading.Thread(target=go, name="served")
+    thread.start()
+    started.wait(60)
+    [one] = ready
+    try:
+        yield one
+    finally:
+        one._loop.call_soon_threadsafe(stop.set)
+        thread.join(60)

@@ -1,0 +1,48 @@
+"""The whole API against its own description, by somebody who believes none of it."""
+
+import os
+from typing import Any
+
+import pytest
+
+from tests.http.fuzzing import failures, seed
+from tests.http.serving import served
+
+EXAMPLES = 60 if os.environ.get("CI") else 12
+MOST_SHOWN = 20
+
+CHECKS = {
+    # No schema can say whether a zone or a schedule exists, whether an instant lies ahead, or that a character can be
+    # printed: that is 422. An If-Match that is none, or of another state, is 412. All else that is good is taken.
+    "positive_data_acceptance": {"expected-statuses": ["2xx", "401", "403", "404", "409", "412", "422", "429"]},
+}
+NAMED_AS_WELL = {
+    # A schedule may be called "preview": the methods of /v1/schedules/{name} are allowed at that address, too.
+    "include-operation-id": ["preview_rule", "import_users", "replay_events", "discard_events"],
+    "checks": {"allow_header_conformance": {"enabled": False}},
+}
+
+
+def config(base_url: str, secret: str, **phases: bool) -> dict[str, Any]:
+    return {
+        "base-url": base_url,
+        "headers": {"Authorization": f"Bearer {secret}"},
+        "seed": 1,
+        "generation": {"max-examples": EXAMPLES, "deterministic": True, "database": "none", "no-shrink": True},
+        "phases": {name: {"enabled": phases.get(name, False)} for name in "examples coverage fuzzing stateful".split()},
+        "checks": CHECKS,
+        "operations": [NAMED_AS_WELL],
+        "continue-on-failure": True,
+        "output": {"sanitization": {"enabled": False}},
+    }
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("phase", ["examples", "coverage", "fuzzing"])
+def test_no_request_is_answered_otherwise_than_described(url: str, phase: str) -> None:
+    with served(url, api_rate=1_000_000, secret_key="a key of at least thirty-two characters") as server:
+        known = server.do(seed)
+        made = server.do(lambda app: app.keys.create("fuzzer", scope="admin"))
+        found = list(failures(server.document, config(server.url, made.secret, **{phase: True}), known))
+    kinds = {one.partition("\n")[0]: one for one in reversed(found)}
+    assert not found, "\n\n".join([f"{len(found)} failures", *list(kinds.values())[:MOST_SHOWN]])

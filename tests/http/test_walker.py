@@ -1,0 +1,244 @@
+"""Every route of the API, by whoever may not use it: a new route is walked here by itself."""
+
+import copy
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from fastapi.routing import APIRoute
+
+from duly.core.keys import write_key
+from duly.testing import ManualClock
+from tests.conftest import OpenDuly
+from tests.http.calling import Caller, OpenCaller
+from tests.http.describing import Described, Description
+from tests.http.tenants import SECRET_KEY, Tenant, marker, rows_of, settle
+
+OPEN = {"/healthz", "/readyz", "/metrics", "/docs", "/openapi.json"}
+CREATING = {"put_timer", "put_schedule", "put_target"}
+"""What these name need not be there: the name of another tenant's is free to everybody."""
+
+MARKER = marker("rival")
+PAGES = ("/v1/events", "/v1/schedules", "/v1/users", "/v1/targets")
+
+
+@pytest.fixture
+async def http(duly: OpenDuly, calling: OpenCaller) -> Caller:
+    return await calling(await duly(secret_key=SECRET_KEY))
+
+
+@pytest.fixture
+async def rival(http: Caller) -> Tenant:
+    return await settle(http.app, "rival")
+
+
+@pytest.fixture
+async def mine(http: Caller, rival: Tenant) -> Tenant:
+    return await settle(http.app, "mine")
+
+
+@pytest.fixture
+async def stranger(http: Caller, rival: Tenant) -> Tenant:
+    """Somebody who has nothing but keys."""
+    keys = {
+        scope: (await http.app.keys.create(scope, scope=scope, tenant="stranger")).secret
+        for scope in ("read", "write", "admin")
+    }
+    return Tenant("stranger", keys, *["nothing"] * 4, "nobody", "nobody", "nowhere")
+
+
+def routes(http: Caller) -> list[Described]:
+    """Those that the application has, as it describes them."""
+    described = {(one.method, one.path): one for one in Description(http.api.openapi()).operations}
+    found = [route for route in http.api.routes if getattr(route, "path", "").startswith("/v1/")]
+    assert len(found) >= 40
+    return [described[method, route.path] for route in found if isinstance(route, APIRoute) for method in route.methods]
+
+
+def body_of(operation: Described) -> Any:
+    """The documented example."""
+    if "requestBody" not in operation.said:
+        return None
+    return copy.deepcopy(operation.said["requestBody"]["content"]["application/json"]["example"])
+
+
+async def ask(http: Caller, operation: Described, path: str, **headers: str) -> httpx.Response:
+    return await http(operation.method, path, body_of(operation), **headers)
+
+
+async def test_only_what_tells_nothing_of_anybody_is_open(http: Caller, rival: Tenant) -> None:
+    paths = {getattr(route, "path", "") for route in http.api.routes}
+    assert {path for path in paths if not path.startswith("/v1/")} == OPEN
+    for path in OPEN:
+        answer = await http("GET", path)
+        assert answer.status_code == 200, path
+        assert "rival" not in answer.text
+        assert MARKER not in answer.text
+
+
+async def test_without_a_good_key_nothing_is_answered(http: Caller, rival: Tenant, clock: ManualClock) -> None:
+    spent = await http.app.keys.create("spent", scope="admin", expires=timedelta(seconds=1))
+    revoked = await http.app.keys.create("revoked", scope="admin")
+    await http.app.keys.revoke(revoked.key.id)
+    clock.advance(seconds=1)
+    before = await rows_of(http.app, rival)
+    bad = [
+        {}, *({"authorization": written} for written in (
+            "", "Bearer", "Bearer ", "Bearer nonsense", f"Basic {rival.keys['admin']}", rival.keys["admin"],
+            f"Bearer {write_key(bytes(32))}", f"Bearer {rival.keys['admin'][:-1]}", f"Bearer {rival.keys['admin']}x",
+            f"Bearer {spent.secret}", f"Bearer {revoked.secret}",
+        )),
+    ]  # fmt: skip
+    for operation in routes(http):
+        for headers in bad:
+            answer = await ask(http, operation, rival.path(operation.path), **headers)
+            told = f"{operation} with {headers}: {answer.text}"
+            assert answer.status_code == 401, told
+            assert answer.headers["www-authenticate"].startswith("Bearer"), told
+            assert MARKER not in answer.text
+    assert await rows_of(http.app, rival) == before
+
+
+async def test_a_key_for_reading_writes_nothing(http: Caller, rival: Tenant) -> None:
+    before = await rows_of(http.app, rival)
+    for operation in routes(http):
+        answer = await ask(http, operation, rival.path(operation.path), authorization=rival.key("read"))
+        assert (answer.status_code == 403) == (operation.said["x-scope"] != "read"), f"{operation}: {answer.text}"
+        assert answer.status_code in (200, 403), f"{operation}: {answer.text}"
+    after = await rows_of(http.app, rival)
+    assert _without_use(after) == _without_use(before)
+
+
+def _without_use(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """When a key was last used is told of each."""
+    return {table: found for table, found in rows.items() if table != "api_keys"}
+
+
+async def test_what_is_anothers_is_as_if_it_were_not_there(http: Caller, rival: Tenant, stranger: Tenant) -> None:
+    before = await rows_of(http.app, rival)
+    nobodys = Tenant("nobody", {}, "no-timer", *["019a8f2e-6c00-7abc-8def-0123456789ab"] * 2, "no-schedule",
+                     "019a8f2e-6c00-7abc-8def-0123456789ac", "no-user", "no-target")  # fmt: skip
+    for operation in sorted(routes(http), key=lambda one: one.said["operationId"] in CREATING):
+        if "{" not in operation.path:
+            continue
+        answers = []
+        for whose in (rival, nobodys):
+            answer = await ask(http, operation, whose.path(operation.path), authorization=stranger.key())
+            assert MARKER not in answer.text, operation
+            named = (whose.timer, whose.event, whose.letter, whose.schedule, whose.user, whose.target)
+            told = answer.json() | {"request_id": ""}
+            answers.append((answer.status_code, re.sub("|".join(map(re.escape, named)), "IT", str(told))))
+        if operation.said["operationId"] in CREATING:
+            assert [status for status, _ in answers] == [201, 201], operation
+        else:
+            assert answers[0] == answers[1], operation
+            assert answers[0][0] == 404, f"{operation}: {answers}"
+    assert await rows_of(http.app, rival) == before
+
+
+async def test_lists_and_counts_have_nothing_of_others(http: Caller, rival: Tenant, stranger: Tenant) -> None:
+    for path in PAGES:
+        page = await http.get(path, authorization=stranger.key())
+        assert page == {path.rpartition("/")[2]: [], "next_cursor": None}
+    letters = await http.get("/v1/dead-letters", authorization=stranger.key())
+    assert letters == {"dead_letters": 0, "kinds": []}
+    for act in ("replay", "discard"):
+        done = await http.post(f"/v1/events/{act}", {"filter": {}}, authorization=stranger.key())
+        assert (done[f"{act}ed"], done["left_alone"]) == (0, 0)
+
+
+async def test_only_an_admin_key_may_name_another_tenant(http: Caller, rival: Tenant, stranger: Tenant) -> None:
+    before = await rows_of(http.app, rival)
+    for operation in routes(http):
+        path = rival.path(operation.path)
+        scopes = ("read", "write") if operation.said["x-scope"] == "read" else ("write",)
+        for scope in scopes:
+            answer = await ask(http, operation, path, authorization=stranger.key(scope), duly_tenant="rival")
+            assert answer.status_code == 403, f"{operation}: {answer.text}"
+            assert MARKER not in answer.text
+    assert await rows_of(http.app, rival) == before
+    for operation in routes(http):
+        if operation.method == "GET":
+            path = rival.path(operation.path)
+            as_rival = await ask(http, operation, path, authorization=rival.key("read"))
+            as_admin = await ask(http, operation, path, authorization=stranger.key("admin"), duly_tenant="rival")
+            assert as_admin.json() == as_rival.json(), operation
+    put = await http("PUT", "/v1/timers/new", {"after": "1h", "type": "x"}, authorization=stranger.key("admin"),
+                     duly_tenant="rival")  # fmt: skip
+    assert (put.status_code, put.json()["tenant"]) == (201, "rival")
+
+
+async def test_nothing_of_anothers_can_be_reached_by_naming_it(http: Caller, rival: Tenant, mine: Tenant) -> None:
+    before = await rows_of(http.app, rival)
+    assert MARKER in str(before)
+    asked = 0
+    for operation in routes(http):
+        for path, body in planted(operation, mine, rival, http):
+            answer = await http(operation.method, path, body, authorization=mine.key())
+            for private in (MARKER, '"tenant":"rival"', *rival.keys.values()):
+                assert private not in answer.text, f"{operation} {path} {body}: {answer.text}"
+            asked += 1
+    assert asked > 500
+    assert await rows_of(http.app, rival) == before
+
+
+def planted(operation: Described, mine: Tenant, rival: Tenant, http: Caller) -> Iterator[tuple[str, Any]]:
+    """Requests for my own things, with the name of one of the other's in one place after the other."""
+    path = mine.path(operation.path)
+    names = (rival.name, rival.timer, rival.letter, rival.schedule, rival.user, rival.target)
+    for parameter in operation.said["parameters"]:
+        if parameter["in"] == "query":
+            for name in names:
+                yield f"{path}?{parameter['name']}={quote(name)}", body_of(operation)
+    example = body_of(operation)
+    if not isinstance(example, dict):
+        return
+    schema = operation.said["requestBody"]["content"]["application/json"]["schema"]
+    schema = http.api.openapi()["components"]["schemas"].get(schema.get("$ref", "/").rpartition("/")[2], schema)
+    for field in (*schema["properties"], "tenant", "user_id", "event_id", "id"):
+        for name in names:
+            for value in shapes(field, name):
+                yield path, {**example, field: value}
+
+
+FILTERED = ("key", "type", "user_id", "schedule", "destination", "error")
+
+
+def shapes(field: str, name: str) -> Iterator[Any]:
+    """A name as a field can say it."""
+    if field == "target":
+        yield {"webhook": {"target": name}}
+        yield {"http": {"target": name}}
+    elif field == "depends_on":
+        yield {"schedule": name, "within": "1h"}
+    elif field == "filter":
+        yield from ({one: name} for one in FILTERED)
+    elif field == "timers":
+        yield [{"type": "x", "after": "1h", "key": name, "target": {"webhook": {"target": name}}}, {"id": name}]
+    elif field == "users":
+        yield [{"key": name, "first_name": "Eve"}, {"id": name, "key": "x"}]
+    else:
+        yield name
+
+
+async def test_a_cursor_of_anothers_list_shows_nothing_of_it(http: Caller, rival: Tenant, mine: Tenant) -> None:
+    await settle_more(http, rival)
+    for path in PAGES:
+        cursor = (await http.get(f"{path}?limit=1", authorization=rival.key()))["next_cursor"]
+        assert cursor, path
+        answer = await http("GET", f"{path}?limit=1000&cursor={cursor}", authorization=mine.key())
+        assert answer.status_code == 200
+        assert all(one["tenant"] == "mine" for one in answer.json()[path.rpartition("/")[2]])
+
+
+async def settle_more(http: Caller, rival: Tenant) -> None:
+    """A second of each, so that every list has a second page."""
+    key = rival.key()
+    user = {"first_name": "Eve", "last_name": "Two", "date_of_birth": "1990-03-15", "timezone": "UTC"}
+    await http.post("/v1/users", user, authorization=key)
+    await http.put("/v1/schedules/second", {"type": "x", "rule": {"every": "1h"}}, authorization=key)
+    await http.put("/v1/targets/second", {"url": "https://hooks.example/"}, authorization=key)
