@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import uvicorn
 
 INSTALL = "pip install 'duly[server]'"
-LARGEST_HEAD = 64 * 1024
 
 
 def register(commands: App) -> None:
@@ -42,7 +41,7 @@ def serve(
 
     SIGTERM and Ctrl-C let it finish what is under way.
     """
-    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
+    if not all(find_spec(package) for package in ("fastapi", "uvicorn", "httptools")):
         raise Misuse(f"serving HTTP takes more than is installed here: {INSTALL}")
     duly = in_this_manner(invocation.duly_that_serves() if worker else invocation.duly_with_event_types(), manner)
     duly.settings = _listening(duly, host, port)
@@ -116,6 +115,8 @@ def _address(listening: socket.socket) -> str:
 def _server(api: object, duly: Duly) -> "uvicorn.Server":
     import uvicorn
 
+    from duly.edges.http.wire import Wire
+
     class Server(uvicorn.Server):
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
@@ -124,13 +125,13 @@ def _server(api: object, duly: Duly) -> "uvicorn.Server":
     return Server(
         uvicorn.Config(
             api,  # type: ignore[arg-type]
+            http=Wire,
             lifespan="off",
             ws="none",
             log_config=None,
             access_log=False,
             server_header=False,
             timeout_keep_alive=30,
-            h11_max_incomplete_event_size=LARGEST_HEAD,
             timeout_graceful_shutdown=max(1, int(duly.settings.shutdown_grace.total_seconds())),
         )
     )
