@@ -130,10 +130,13 @@ def _depends_on(value: Any, _: str | None) -> DependsOn:
     if isinstance(value, DependsOn):
         value = {"schedule": value.schedule, "within": value.within}
     given = _object("depends_on", value, ("schedule", "within"))
-    if not isinstance(given.get("schedule"), str) or not given["schedule"]:
+    name = given.get("schedule")
+    if not isinstance(name, str) or not name:
         raise _bad("depends_on.schedule", "name the schedule that must have succeeded")
+    if not name.isprintable():
+        raise _bad("depends_on.schedule", "has a character that cannot be printed: no schedule is named so")
     within = _span("depends_on.within", given.get("within"), timedelta(days=366), timedelta(seconds=1))
-    return DependsOn(given["schedule"], within)
+    return DependsOn(name, within)
 
 
 def _dst(value: Any, _: str | None) -> Dst:
