@@ -25,6 +25,9 @@ MEDIA_TYPE = "application/problem+json"
 RENAMED = {"due": "due_at"}
 """What the verbs call otherwise than JSON does."""
 
+MOST_TOLD, MOST_TOLD_OF_ONE = 100, 10
+"""Problems of a request, and of each thing among many: an answer must not be far larger than what was asked."""
+
 RETRY_AFTER = "1"
 BUG = "an error in the server, which has logged it under this request's id"
 
@@ -60,13 +63,13 @@ def problem(
         "title": HTTPStatus(status).phrase,
         "status": status,
         "detail": detail,
-        "errors": errors_of(problems),
+        "errors": errors_of(problems, MOST_TOLD),
     }
     return Answer(body, status, {"Content-Type": MEDIA_TYPE, **(headers or {})})
 
 
-def errors_of(problems: Sequence[Problem]) -> list[dict[str, str]]:
-    return [{"path": RENAMED.get(path, path), "message": message} for path, message in problems]
+def errors_of(problems: Sequence[Problem], most: int = MOST_TOLD_OF_ONE) -> list[dict[str, str]]:
+    return [{"path": RENAMED.get(path, path), "message": message} for path, message in problems[:most]]
 
 
 def problem_of(error: DulyError) -> Answer:
@@ -75,7 +78,9 @@ def problem_of(error: DulyError) -> Answer:
         return problem(error.status, str(error), error.problems, error.headers)
     if isinstance(error, Invalid):
         count = len(error.problems)
-        return problem(422, f"{count} problem{'' if count == 1 else 's'}, and nothing was changed", error.problems)
+        told = f"{count} problem{'' if count == 1 else 's'}, and nothing was changed"
+        first = f"; the first {MOST_TOLD} are told" if count > MOST_TOLD else ""
+        return problem(422, told + first, error.problems)
     for kind, status in _STATUSES:
         if isinstance(error, kind):
             return problem(status, _told(error, status), headers=_headers(status))

@@ -1,0 +1,254 @@
+"""Requests at the edges: of what JSON, addresses and headers can carry. None of them is ever a 5xx."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from duly.core.checks import MAX_DEPTH
+from duly.edges.http.app import OPERATIONS
+from duly.edges.http.bodies import DEEP
+from duly.edges.http.operations import Operation
+from tests.conftest import OpenDuly
+from tests.http.calling import Caller, OpenCaller, paths
+from tests.http.tenants import SECRET_KEY, Tenant, settle
+
+TIMER = {"due_at": "2026-12-01T09:00:00Z", "type": "x"}
+TAKING = [operation for operation in OPERATIONS if operation.takes is not None]
+
+
+@pytest.fixture
+async def http(duly: OpenDuly, calling: OpenCaller) -> Caller:
+    return await calling(await duly(secret_key=SECRET_KEY))
+
+
+@pytest.fixture
+async def mine(http: Caller) -> Tenant:
+    return await settle(http.app, "mine")
+
+
+def written(payload: str) -> bytes:
+    return b'{"due_at": "2026-12-01T09:00:00Z", "type": "x", "payload": ' + payload.encode() + b"}"
+
+
+# -- bodies
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"{", 400),
+        (b"nonsense", 400),
+        (b'{"type": NaN}', 400),
+        (b"\xff\xfe{\x00}\x00", 400),
+        (b'{"type": "\xff"}', 400),
+        (b'{"type": "\xed\xa0\x80"}', 400),
+        (b'{"type": "\\ud800"}', 400),
+        (b'{"type": "x"} {}', 400),
+        (b"[" * 100_000, 400),
+        (b'{"a":' * (DEEP + 1) + b"1" + b"}" * (DEEP + 1), 400),
+        (b"[]", 422),
+        (b"null", 422),
+        (b'"text"', 422),
+        (b"5", 422),
+        (b"", 422),
+        (b" \n", 422),
+        (b'{"type": "x", "due_at": "2026-12-01T09:00:00Z", "type": "y"}', 201),
+        (written("1" * 5000), 400),
+        (written("1e999"), 400),
+        (written("9223372036854775807"), 201),
+        (written("18446744073709551616"), 201),
+        (written("-0.0"), 201),
+        (written("[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1)), 201),
+        (written("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1)), 422),
+        (written('"' + "[" * 1000 + '"'), 201),
+        (written('"\\u0000"'), None),
+        (written(json.dumps("x" * 1_048_574)), 201),
+        (written(json.dumps("x" * 1_048_575)), 422),
+        (written(json.dumps("x" * 3_000_000)), 413),
+    ],
+)
+async def test_a_body_is_taken_or_refused(http: Caller, body: bytes, status: int | None) -> None:
+    answer = await http("PUT", "/v1/timers/a", body, content_type="application/json")
+    assert answer.status_code == status or (status is None and answer.status_code in (201, 422)), answer.text[:300]
+    if answer.status_code == 201:
+        assert await http.get("/v1/timers/a") == answer.json()
+    else:
+        assert (await http("GET", "/v1/timers/a")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        ("application/json", 201),
+        ("APPLICATION/JSON; charset=utf-8", 201),
+        ("application/merge-patch+json", 201),
+        ("text/plain", 415),
+        ("application/x-www-form-urlencoded", 415),
+        ("multipart/form-data; boundary=x", 415),
+        ("", 415),
+        ("application/jsonx", 415),
+    ],
+)
+async def test_only_json_is_read(http: Caller, kind: str, status: int) -> None:
+    answer = await http("PUT", "/v1/timers/a", json.dumps(TIMER).encode(), content_type=kind)
+    assert answer.status_code == status
+
+
+async def test_what_takes_no_body_refuses_one(http: Caller) -> None:
+    for method in ("GET", "DELETE"):
+        answer = await http(method, "/v1/timers/a", b'{"a": 1}')
+        assert (answer.status_code, answer.json()["errors"][0]["path"]) == (400, "body")
+
+
+STRANGE = ("a\u0000b", "\u0000", "\u202e", "\uffff", "\U0010ffff", "\u2028", "'; DROP TABLE events; --", "%s{}$1",
+           "x" * 5000, " ", "", "\ufeff")  # fmt: skip
+
+
+def changed(body: Any, value: Any) -> Iterator[Any]:
+    """The body with a value in place of each that it has, however deep."""
+    if isinstance(body, dict):
+        for field, inner in body.items():
+            for other in (value, *changed(inner, value)):
+                yield {**body, field: other}
+            if isinstance(value, str) and value:
+                yield {**body, value: inner}
+    elif isinstance(body, list):
+        for number, inner in enumerate(body):
+            for other in (value, *changed(inner, value)):
+                yield [*body[:number], other, *body[number + 1 :]]
+
+
+def asked(operation: Operation) -> Any:
+    assert operation.takes is not None
+    extra = {"NewSchedule": {"depends_on": {"schedule": "a", "within": "1h"}, "exclude": ["2026-12-24"],
+                             "start": "2026-01-01T00:00:00", "payload": {"a": "b"}, "retry": {"base": "1s"}},
+             "Timer": {"correlation_id": "c", "retry": {"max_attempts": 3}},
+             "NewUser": {"attributes": {"a": "b"}, "delivery_time": "09:00", "leap": "skip", "key": "k"}}  # fmt: skip
+    name = str(operation.takes.schema.get("$ref", "")).rpartition("/")[2]
+    example = dict(operation.takes.example)
+    if name in ("Replay", "Discard"):
+        example["filter"] = {
+            "status": "FAILED", "type": "x", "key": "k", "user_id": "u", "schedule": "s", "destination": "d",
+            "error": "e", "due_from": "2026-01-01T00:00:00Z", "failed_to": "2026-01-01T00:00:00Z", "late_by": "1h",
+        }  # fmt: skip
+    return example | extra.get(name, {})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [STRANGE[:6], STRANGE[6:], (10**30, -1, 0, 2**63, 1.5e300), (True, None, [], {}, [["x"]])],
+    ids=["characters", "texts", "numbers", "kinds"],
+)
+async def test_no_value_in_any_field_is_the_servers_fault(http: Caller, mine: Tenant, values: Any) -> None:
+    for operation in TAKING:
+        for value in values:
+            for body in changed(asked(operation), value):
+                asked_for = operation.method, mine.path(operation.path)
+                answer = await http.client.request(*asked_for, json=body, headers={"Authorization": mine.key()})
+                assert answer.status_code < 500, f"{asked_for} {body}: {answer.text}"
+
+
+# -- addresses
+
+
+async def test_no_address_is_the_servers_fault(http: Caller, mine: Tenant) -> None:
+    strange = ("%00", "a%00b", "%FF", "%C3%28", "%ED%A0%80", "%2F", "%2e%2e", "..", "%25", "%EF%BF%BF", "a%0Ab", "'",
+               "%F0%9F%98%80", "x" * 3000, "%20", "%E2%80%AE", "a;b=c", "*", "{name}")  # fmt: skip
+    for operation in OPERATIONS:
+        if "{" in operation.path:
+            for name in strange:
+                body = None if operation.takes is None else operation.takes.example
+                path = operation.path.format(key=name, name=name, id=name)
+                answer = await http(operation.method, path, body, authorization=mine.key())
+                assert answer.status_code < 500, f"{operation.method} {path}: {answer.text}"
+
+
+async def test_no_query_is_the_servers_fault(http: Caller, mine: Tenant) -> None:
+    strange = ("%00", "a%00", "%FF", "", "-1", "0", "1e3", "1001", "99999999999999999999", "٣", "null", "[]",
+               "a" * 3000, "%EF%BF%BF", "2026-13-01T00:00:00Z", "W10", "WyJhIiwiYiJd", "%2B", "1_0")  # fmt: skip
+    for operation in OPERATIONS:
+        for parameter in operation.query:
+            for value in strange:
+                path = f"{mine.path(operation.path)}?{parameter}={value}"
+                answer = await http(operation.method, path, authorization=mine.key())
+                assert answer.status_code < 500, f"{path}: {answer.text}"
+
+
+async def test_a_parameter_that_is_unknown_or_comes_twice_is_refused(http: Caller) -> None:
+    assert paths(await http("GET", "/v1/events?typ=x&limit=1")) == ["query.typ"]
+    assert paths(await http("GET", "/v1/events?limit=1&limit=2")) == ["query.limit"]
+    assert paths(await http("GET", "/v1/timers/a?x")) == ["query.x"]
+    assert paths(await http("PUT", "/v1/timers/a?dry=1", TIMER)) == ["query.dry"]
+    many = await http("GET", "/v1/events?" + "&".join(f"p{number}" for number in range(10_000)))
+    assert many.status_code == 422
+    assert many.json()["detail"] == "10000 problems, and nothing was changed; the first 100 are told"
+    assert len(many.json()["errors"]) == 100
+
+
+async def test_an_answer_is_not_far_larger_than_what_was_asked(http: Caller) -> None:
+    unknown = {f"{number}": 0 for number in range(10_000)}
+    for path, body in (
+        ("/v1/timers", {"timers": [unknown] * 10}),
+        ("/v1/users/import", {"users": [unknown] * 10}),
+        ("/v1/users", unknown),
+        ("/v1/events/replay", {"filter": unknown}),
+    ):
+        answer = await http("POST", path, body)
+        assert len(answer.content) < 30_000, path
+
+
+async def test_headers_are_never_the_servers_fault(http: Caller, mine: Tenant) -> None:
+    schedule = f"/v1/schedules/{mine.schedule}"
+    for name in ("If-Match", "Prefer", "Idempotency-Key", "Duly-Tenant", "Authorization", "X-Request-Id", "Origin",
+                 "Host", "Content-Type", "Accept", "Expect"):  # fmt: skip
+        for value in (
+            b"",
+            b"\xff",
+            b"\xc3\xa4",
+            b'"',
+            b"*",
+            b"a" * 5000,
+            b'"a", "b"',
+            b"wait=99999",
+            b"wait=x",
+            b"\x00",
+        ):
+            headers = {"authorization": mine.key("admin"), name: value}
+            answer = await http.client.post(f"{schedule}/skip", headers=headers, json={})
+            assert answer.status_code < 500, f"{name}: {value!r}: {answer.text}"
+            answer = await http.client.patch(schedule, headers=headers, json={"type": "x"})
+            assert answer.status_code < 500, f"{name}: {value!r}: {answer.text}"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("HEAD", "/v1/events", 405),
+        ("HEAD", "/healthz", 200),
+        ("OPTIONS", "/v1/events", 405),
+        ("TRACE", "/v1/events", 405),
+        ("BREW", "/v1/events", 405),
+        ("POST", "/v1/timers/a", 405),
+        ("GET", "/v1/events/", 404),
+        ("GET", "//v1/events", 404),
+        ("GET", "/v1//events", 404),
+        ("GET", "/V1/events", 404),
+        ("GET", "/v1/%65vents", 200),
+        ("GET", "/v1/events%2F", 404),
+        ("GET", "/v1", 404),
+        ("GET", "/", 404),
+        ("GET", "/v1/timers/", 404),
+        ("GET", "/v1/nothing", 404),
+        ("GET", "/v1/users/%2e%2e/events", 404),
+    ],
+)
+async def test_what_is_not_there_is_said_to_be_so(http: Caller, method: str, path: str, status: int) -> None:
+    answer = await http.client.request(method, path)
+    assert answer.status_code == status
+    assert answer.headers["x-frame-options"] == "DENY"
+    if status == 405 and path == "/v1/timers/a":
+        assert answer.headers["allow"] == "DELETE, GET, PUT"
+    if status == 405 and method != "HEAD":
+        assert answer.json()["status"] == 405
