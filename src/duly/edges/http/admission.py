@@ -113,15 +113,15 @@ class Bucket:
 
 
 def _tenant(request: Request, key: ApiKey) -> str:
-    named = request.headers.get(TENANT)
-    if named is None:
+    written = request.headers.get(TENANT)
+    if written is None:
         return key.tenant
     try:
-        named = named.encode("latin-1").decode()  # header values are bytes; ours are UTF-8
+        named = written.encode("latin-1").decode()  # header values are bytes; ours are UTF-8
     except UnicodeDecodeError:
         raise Invalid([Problem("Duly-Tenant", "is not UTF-8")]) from None
     if named == key.tenant:
-        return key.tenant
+        return named
     if not key.scope.covers(Scope.ADMIN):
         raise Forbidden("only an admin key may name another tenant in Duly-Tenant")
     if problems := name_problems("tenant", named):
