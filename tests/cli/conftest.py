@@ -192,8 +192,7 @@ class Process:
 
     @property
     def output(self) -> str:
-        self._log.seek(0)
-        return self._log.read().decode()
+        return Path(self._log.name).read_bytes().decode()  # past the process's own place in it
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         self.inner.send_signal(number)

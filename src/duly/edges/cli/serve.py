@@ -17,6 +17,7 @@ from duly.edges.cli.invocation import Hidden
 from duly.edges.cli.output import note
 from duly.edges.cli.worker import AS_IT_IS, Manner, in_this_manner, tell_what_is_served
 from duly.errors import BadSetting, Misuse, StoreUnavailable
+from duly.flow.outage import Outage
 from duly.wiring import Duly
 
 if TYPE_CHECKING:
@@ -76,14 +77,38 @@ async def _serve(duly: Duly, *, worker: bool) -> None:
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         serving.add_done_callback(lambda _: duly.stop())
         try:
-            if worker:
-                await duly.run(signals=False)
-            else:
-                async with duly:
-                    await serving
+            if await _opened(duly, serving):
+                await _until_stopped(duly, server, serving, worker=worker)
         finally:
             server.should_exit = True
             await serving
+
+
+async def _opened(duly: Duly, serving: "asyncio.Task[None]") -> bool:
+    """Wait for the database while requests are told that it cannot be used; False when the server ends before."""
+    outage, told = Outage(duly.signals), False
+    while True:
+        try:
+            await duly.__aenter__()
+        except StoreUnavailable as error:
+            if not told:
+                note(f"The database cannot be used just now, and is waited for: {error}")
+            told = True
+            if (await asyncio.wait({serving}, timeout=outage.failed(error)))[0]:
+                return False
+        else:
+            return True
+
+
+async def _until_stopped(duly: Duly, server: "uvicorn.Server", serving: "asyncio.Task[None]", *, worker: bool) -> None:
+    """The Duly stays open until the last request is answered, however long before that the worker has ended."""
+    try:
+        if worker and not server.should_exit:
+            await duly.run(signals=False)
+    finally:
+        server.should_exit = server.should_exit or worker
+        await serving
+        await duly.__aexit__()
 
 
 async def _require_keys(duly: Duly) -> None:
