@@ -63,7 +63,7 @@ def failures(document: dict[str, Any], config: dict[str, Any], known: Known) -> 
         for told in engine.from_schema(schema).execute():
             asked += len(told.recorder.cases) if isinstance(told, events.ScenarioFinished) else 0
             yield from _found(told)
-        assert asked > len(document["paths"]), "nothing was asked"
+        assert asked, "nothing was asked"
     finally:
         hooks.unregister(before_call)
 
