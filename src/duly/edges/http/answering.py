@@ -28,10 +28,10 @@ log = logging.getLogger("duly.http")
 
 IDEMPOTENCY_KEY = "idempotency-key"
 REPLAYED = {"Idempotency-Replayed": "true"}
-SWEPT_EVERY = 60.0
+SWEPT_EVERY = 10.0
 """Seconds between two looks for answers that need not be remembered any more."""
 
-MOST_SWEPT = 1000
+MOST_SWEPT = 20_000
 
 _encode = msgspec.json.Encoder().encode
 
