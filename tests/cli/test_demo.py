@@ -10,6 +10,7 @@ from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.request import urlopen
 
 import aiohttp
 import pytest
@@ -118,6 +119,15 @@ async def test_the_receiver_takes_only_what_is_signed_and_each_once() -> None:
         ("7", "order 5, signature good"),
         ("7", "order 5, signature good, again: dropped, as its id is known"),
     ]
+
+
+def test_the_demo_can_be_asked_over_http(spawn: Spawn) -> None:
+    demo = spawn("demo", "--for", "30s")
+    wait_until(lambda: demo.output.count("fired") >= 1, told=lambda: demo.output)
+    [address] = re.findall(r"The HTTP API is on (http://127\.0\.0\.1:\d+):", demo.output)
+    with urlopen(f"{address}/v1/events?status=COMPLETED", timeout=30) as answer:
+        assert json.load(answer)["events"][0]["tenant"] == "demo"
+    assert demo.stop() == 0
 
 
 def test_ctrl_c_ends_the_demo_in_good_order(spawn: Spawn) -> None:

@@ -10,15 +10,15 @@ from typing import Any
 from fastapi import FastAPI
 
 from duly import Duly
-from duly.edges.cli.serve import _listen, _server
 from duly.edges.http.app import create_api
+from duly.edges.http.serving import http_server, listen
 
 
 @asynccontextmanager
 async def serving(app: Duly, api: FastAPI | None = None, *, keyless: bool = True) -> AsyncIterator[str]:
     """The address of a server on a free port, here in this loop. The Duly is open already."""
-    listening = _listen("127.0.0.1", 0)
-    server = _server(api or create_api(app, keyless=keyless), app)
+    listening = listen("127.0.0.1", 0)
+    server = http_server(api or create_api(app, keyless=keyless), app.settings.shutdown_grace)
     task = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         yield address_of(listening)
@@ -30,8 +30,8 @@ async def serving(app: Duly, api: FastAPI | None = None, *, keyless: bool = True
 @contextmanager
 def serving_in_a_thread(app: Duly) -> Iterator[str]:
     """The same in a thread, which opens the Duly, for tests without a loop."""
-    listening = _listen("127.0.0.1", 0)
-    server = _server(create_api(app, keyless=True), app)
+    listening = listen("127.0.0.1", 0)
+    server = http_server(create_api(app, keyless=True), app.settings.shutdown_grace)
 
     async def serve() -> None:
         async with app:

@@ -157,12 +157,17 @@ def _round(*, webhooks: bool) -> list[Timer]:
 
 
 async def _run(url: str, view: View, span: timedelta | None) -> None:
-    async with _brokering(view) as broker, _duly(url, view, broker) as duly, _receiving(view) as receiver:
+    async with (
+        _brokering(view) as broker,
+        _duly(url, view, broker) as duly,
+        _receiving(view) as receiver,
+        _serving(duly) as api,
+    ):
         counts, unfinished = await _counts(duly), await _unfinished(duly)
         now = await duly.store.now()
         with view:
             overdue = sum(event.due < now for event in unfinished)
-            view.welcome(counts, overdue, receiver.url if receiver else None, broker.url if broker else None)
+            view.welcome(counts, overdue, receiver.url if receiver else None, broker.url if broker else None, api)
             duly.observe(view.hear)
             if receiver is not None:
                 await _introduce(duly, receiver)
@@ -209,6 +214,28 @@ async def _brokering(view: View) -> AsyncIterator["Nats | None"]:
         return
     async with Nats(binary, TENANT, view.receive) as broker:
         yield broker
+
+
+@contextlib.asynccontextmanager
+async def _serving(duly: Duly) -> AsyncIterator[str | None]:
+    """The address of the API; None, where what serves it is not installed."""
+    if not all(find_spec(package) for package in ("fastapi", "uvicorn", "httptools")):
+        yield None
+        return
+    from duly.edges.http.app import create_api
+    from duly.edges.http.serving import address_of, http_server, listen
+
+    try:
+        listening = listen("127.0.0.1", duly.settings.port)
+    except Misuse:  # another one has the port
+        listening = listen("127.0.0.1", 0)
+    server = http_server(create_api(duly, keyless=TENANT), timedelta(seconds=1))
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    try:
+        yield address_of(listening)
+    finally:
+        server.should_exit = True
+        await serving
 
 
 async def _introduce(duly: Duly, receiver: "Receiver") -> None:

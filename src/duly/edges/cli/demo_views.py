@@ -104,7 +104,9 @@ class View:
     def __exit__(self, *_: object) -> None:
         """Nothing to put away."""
 
-    def welcome(self, counts: Mapping[Status, int], overdue: int, receiver: str | None, broker: str | None) -> None:
+    def welcome(
+        self, counts: Mapping[Status, int], overdue: int, receiver: str | None, broker: str | None, api: str | None
+    ) -> None:
         """What an earlier run left, and who listens."""
         self._counts.update(counts)
         self.say(self._greeting(overdue))
@@ -112,6 +114,8 @@ class View:
             self.say(f"Orders go as signed webhooks to a receiver on {receiver}")
         if broker is not None:
             self.say(f"Service calls are timers over NATS JetStream, on {broker}")
+        if api is not None:
+            self.say(f"The HTTP API is on {api}: look at {api}/docs, or ask it for {api}/v1/events")
         self.say(self._invitation())
 
     def hear(self, signal: Any) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import signal
-import socket
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
@@ -66,14 +65,15 @@ def _listening(duly: Duly, host: str | None, port: int | None) -> Settings:
 
 async def _serve(duly: Duly, *, worker: bool) -> None:
     from duly.edges.http.app import create_api
+    from duly.edges.http.serving import address_of, http_server, listen
 
     local = is_loopback(duly.settings.host)
     if not local:
         await _require_keys(duly)
-    listening = _listen(duly.settings.host, duly.settings.port)
-    server = _server(create_api(duly, keyless=local), duly)
+    listening = listen(duly.settings.host, duly.settings.port)
+    server = http_server(create_api(duly, keyless=local), duly.settings.shutdown_grace)
     with _stopped_by_signals(duly, server):
-        note(f"Duly serves {_address(listening)}; what it offers: {_address(listening)}/docs")
+        note(f"Duly serves {address_of(listening)}; what it offers: {address_of(listening)}/docs")
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         serving.add_done_callback(lambda _: duly.stop())
         try:
@@ -121,45 +121,6 @@ async def _require_keys(duly: Duly) -> None:
                     f"DULY_HOST={duly.settings.host} can be reached from other machines, and there is no API key yet: "
                     "make one with `duly keys create NAME --scope admin`, or listen on 127.0.0.1"
                 )
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        [(family, _, _, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        return socket.create_server(address[:2], family=family, backlog=2048)
-    except OSError as error:
-        reason = error.strerror or error
-        raise Misuse(f"cannot listen on {host}, port {port}: {reason}. Choose another with --host and --port") from None
-
-
-def _address(listening: socket.socket) -> str:
-    host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _server(api: object, duly: Duly) -> "uvicorn.Server":
-    import uvicorn
-
-    from duly.edges.http.wire import Wire
-
-    class Server(uvicorn.Server):
-        @contextlib.contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            yield  # they are caught for the worker and for this together
-
-    return Server(
-        uvicorn.Config(
-            api,  # type: ignore[arg-type]
-            http=Wire,
-            lifespan="off",
-            ws="none",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_keep_alive=30,
-            timeout_graceful_shutdown=max(1, int(duly.settings.shutdown_grace.total_seconds())),
-        )
-    )
 
 
 @contextlib.contextmanager

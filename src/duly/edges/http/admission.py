@@ -33,11 +33,12 @@ class Seen(NamedTuple):
 
 
 class Admission:
-    """By API keys. Where there are none yet and *keyless* is said, whoever can reach the port is ``default``: that is
-    for people who try things on their own machine."""
+    """By API keys. Where there are none yet and *keyless* is said, whoever can reach the port is ``default``, or the
+    tenant that it names: that is for people who try things on their own machine."""
 
-    def __init__(self, duly: Duly, *, keyless: bool = False, authenticate: Authenticate | None = None) -> None:
-        self._duly, self._keyless, self._authenticate = duly, keyless, authenticate
+    def __init__(self, duly: Duly, *, keyless: bool | str = False, authenticate: Authenticate | None = None) -> None:
+        self._duly, self._authenticate = duly, authenticate
+        self._keyless = "default" if keyless is True else keyless or None
         self._seen: OrderedDict[str, Seen] = OrderedDict()
         self._noted: dict[str, float] = {}
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()
@@ -61,12 +62,12 @@ class Admission:
         return Caller(_tenant(request, key), key.scope, f"key {key.name}", key.id)
 
     async def _without_key(self, request: Request) -> Caller:
-        if not self._keyless or await self._duly.keys.made_any():
+        if self._keyless is None or await self._duly.keys.made_any():
             raise Unauthenticated("this needs an API key: send it as Authorization: Bearer …")
         _refuse_other_sites(request)
-        if request.headers.get(TENANT, "default") != "default":
+        if request.headers.get(TENANT, self._keyless) != self._keyless:
             raise Forbidden("only an admin key may name a tenant: make one with `duly keys create`")
-        return Caller("default", Scope.ADMIN)
+        return Caller(self._keyless, Scope.ADMIN)
 
     async def _recognise(self, secret: str) -> ApiKey:
         now = time.monotonic()

@@ -17,7 +17,7 @@ from duly.edges.http.admission import Admission
 from duly.edges.http.asking import SLASH, Answer, Ask, Caller
 from duly.edges.http.bodies import LARGE, read_body, read_json
 from duly.edges.http.operations import Operation
-from duly.edges.http.problems import BUG, MEDIA_TYPE, Refused, problem, problem_of, without_message
+from duly.edges.http.problems import BUG, MEDIA_TYPE, RETRY_AFTER, Refused, problem, problem_of, without_message
 from duly.edges.http.queries import read_query
 from duly.edges.http.tenancy import tenancy
 from duly.errors import Conflict, DulyError, Invalid, Problem, StoreError
@@ -92,7 +92,8 @@ class Answering:
     async def prepare(self) -> None:
         """The database for confined transactions, before the first of them."""
         if self.duly.loop is None:
-            raise Refused(503, "the Duly behind this API is not open: open it where the application starts")
+            told = "the Duly behind this API is not open: open it where the application starts"
+            raise Refused(503, told, headers={"Retry-After": RETRY_AFTER})
         if self._prepared:
             return
         async with self._preparing:

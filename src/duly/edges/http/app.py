@@ -40,12 +40,12 @@ class Api(FastAPI):
         return self.openapi_schema or {}
 
 
-def create_api(duly: Duly, *, keyless: bool = False, authenticate: Authenticate | None = None) -> FastAPI:
+def create_api(duly: Duly, *, keyless: bool | str = False, authenticate: Authenticate | None = None) -> FastAPI:
     """The API of a Duly, which must be open while it is used: ``app.mount("/duly", create_api(duly))``.
 
     Callers show API keys (``duly keys create``). *authenticate* is your own way of telling who asks, and for which
-    tenant. With *keyless*, whoever reaches it is the tenant ``default`` until the first key is made: only for a server
-    that no other machine can reach.
+    tenant. With *keyless*, whoever reaches it is the tenant ``default``, or the one that it names, until the first key
+    is made: only for a server that no other machine can reach.
     """
     api = Api(
         title="Duly",

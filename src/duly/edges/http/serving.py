@@ -1,0 +1,49 @@
+"""A server for the API, of which others decide when it begins and ends."""
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from datetime import timedelta
+
+import uvicorn
+from fastapi import FastAPI
+
+from duly.edges.http.wire import Wire
+from duly.errors import Misuse
+
+
+def listen(host: str, port: int) -> socket.socket:
+    try:
+        [(family, _, _, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return socket.create_server(address[:2], family=family, backlog=2048)
+    except OSError as error:
+        reason = error.strerror or error
+        raise Misuse(f"cannot listen on {host}, port {port}: {reason}. Choose another with --host and --port") from None
+
+
+def address_of(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+class Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield  # whoever runs it catches them, for all that runs beside it
+
+
+def http_server(api: FastAPI, grace: timedelta) -> Server:
+    """*grace* is how long requests under way may take when it ends."""
+    return Server(
+        uvicorn.Config(
+            api,
+            http=Wire,
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=max(1, int(grace.total_seconds())),
+        )
+    )
