@@ -13,6 +13,7 @@ from duly import Status
 from duly.config import _CHOICES, _NUMBERS, _SPANS, Settings
 from duly.core.durations import format_duration
 from duly.core.lifecycle import TRANSITIONS
+from duly.core.rates import show_rate
 from duly.core.succession import Drop
 from duly.edges.cli import commands
 from duly.signals import PassEnded
@@ -62,6 +63,7 @@ def test_the_settings_table_has_each_setting_with_its_default() -> None:
         value = getattr(defaults, name)
         written = format_duration(value) if isinstance(value, timedelta) else str(value) if value else "–"
         written = value.isoformat("minutes") if isinstance(value, time) else written
+        written = show_rate(value) if name.endswith("_rate") else written
         assert default == written, name
         if name in _SPANS:
             assert allowed == " to ".join(format_duration(limit) for limit in _SPANS[name]), name
