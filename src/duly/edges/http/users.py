@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from duly.core.checks import check_id
+from duly.core.checks import check_id, name_problems
 from duly.core.specs import OfUser
 from duly.core.tags import user_tag
 from duly.core.users import FIELDS, User, changed_user, new_user
@@ -87,8 +87,9 @@ async def _fields(
 async def list_users(ask: Ask) -> Answer:
     """List users."""
     page = Page(ask.query)
-    if page.problems:
-        raise Invalid(page.problems)
+    problems = [*page.problems, *(name_problems("key", ask.query["key"]) if "key" in ask.query else ())]
+    if problems:
+        raise Invalid(problems)
     if "key" in ask.query:
         return page_of(ask, page, "users", await _by_key(ask), None)
     before = None if page.after is None else check_id(page.after, "a user's", "cursor")
