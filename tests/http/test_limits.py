@@ -96,6 +96,17 @@ async def test_only_json_is_read(http: Caller, kind: str, status: int) -> None:
     assert answer.status_code == status
 
 
+async def test_a_body_that_was_forgotten_changes_nothing(http: Caller) -> None:
+    await http.put("/v1/targets/shop", {"url": "https://hooks.example/duly"})
+    limited = await http.put("/v1/targets/shop/limits", {"concurrency": 5})
+    assert paths(await http("PUT", "/v1/targets/shop/limits")) == ["body"]
+    assert (await http.get("/v1/targets/shop"))["concurrency"] == limited["concurrency"] == 5
+    for operation in TAKING:
+        if operation.takes is not None and operation.takes.required:
+            path = operation.path.format(key="a", name="a", id="019a8f2e-6c00-7abc-8def-0123456789ab")
+            assert paths(await http(operation.method, path)) == ["body"], path
+
+
 async def test_what_takes_no_body_refuses_one(http: Caller) -> None:
     for method in ("GET", "DELETE"):
         answer = await http(method, "/v1/timers/a", b'{"a": 1}')
@@ -181,6 +192,8 @@ async def test_a_parameter_that_is_unknown_or_comes_twice_is_refused(http: Calle
     assert paths(await http("GET", "/v1/events?limit=1&limit=2")) == ["query.limit"]
     assert paths(await http("GET", "/v1/timers/a?x")) == ["query.x"]
     assert paths(await http("PUT", "/v1/timers/a?dry=1", TIMER)) == ["query.dry"]
+    for key in ("", "x" * 501, "%00"):
+        assert paths(await http("GET", f"/v1/users?key={key}&limit=0")) == ["limit", "key"]
     many = await http("GET", "/v1/events?" + "&".join(f"p{number}" for number in range(10_000)))
     assert many.status_code == 422
     assert many.json()["detail"] == "10000 problems, and nothing was changed; the first 100 are told"

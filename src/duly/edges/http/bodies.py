@@ -8,7 +8,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from duly.core.checks import MAX_DEPTH
 from duly.edges.http.problems import Refused
-from duly.errors import Problem
+from duly.errors import Invalid, Problem
 
 MEGABYTE = 1024 * 1024
 LARGE = 2 * MEGABYTE
@@ -43,9 +43,12 @@ async def read_body(request: Request, most: int) -> bytes:
     return b"".join(parts)
 
 
-def read_json(request: Request, body: bytes) -> Any:
-    """What a body says; nothing at all is an empty object."""
+def read_json(request: Request, body: bytes, required: bool) -> Any:
+    """What a body says; nothing at all is an empty object, where it may be nothing: one that was forgotten must not
+    mean that all is to have its default."""
     if not body.strip():
+        if required:
+            raise Invalid([Problem("body", "is missing")])
         return {}
     written = request.headers.get("content-type", "")
     kind = written.partition(";")[0].strip().lower()
