@@ -13,6 +13,7 @@ from duly.testing import ManualClock
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller, paths
 from tests.http.tenants import SECRET_KEY, Tenant, rows_of, settle
+from tests.make import HOUR
 from tests.stores.rows import ask
 
 USER = {"first_name": "Ada", "last_name": "Lovelace", "date_of_birth": "1990-12-10", "timezone": "UTC"}
@@ -42,6 +43,8 @@ def test_every_post_that_writes_is_remembered() -> None:
 async def test_the_same_request_again_does_nothing_and_is_told_the_same(http: Caller) -> None:
     for operation in REMEMBERED:
         mine = await settle(http.app, operation.name)  # each is asked of what no other has changed
+        if operation.name in ("enable_target", "probe_target"):
+            assert await http.app.store.park(mine.name, mine.target, "is parked: 503", HOUR)
         assert operation.takes is not None
         asked = operation.method, mine.path(operation.path), operation.takes.example
         headers = {"authorization": mine.key(), "idempotency_key": operation.name}
