@@ -30,9 +30,10 @@ demo: $(READY)-demo ## Install and watch events fire, on SQLite (ARGS go to `dul
 test: $(READY)-dev ## Install and run every test (ARGS go to pytest)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
-exhaustive: $(READY)-dev ## Check rules against every zone and date, without sampling (about 90 minutes)
+exhaustive: $(READY)-dev ## Check rules against every zone and date, and the API at every boundary (about 100 minutes)
 	@DULY_EXHAUSTIVE=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 3600 \
-		tests/core/test_oracle.py tests/core/test_cron_oracle.py tests/core/test_yearly_oracle.py $(ARGS)
+		tests/core/test_oracle.py tests/core/test_cron_oracle.py tests/core/test_yearly_oracle.py \
+		tests/http/test_schemathesis.py $(ARGS)
 
 check: $(READY)-dev ## Check style, formatting, types and import contracts
 	@$(BIN)/ruff check .
