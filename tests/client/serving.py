@@ -1,7 +1,6 @@
 """A real server of a Duly's API, in the loop of the test or in a thread of its own."""
 
 import asyncio
-import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -11,7 +10,7 @@ from fastapi import FastAPI
 
 from duly import Duly
 from duly.edges.http.app import create_api
-from duly.edges.http.serving import http_server, listen
+from duly.edges.http.serving import address_of, http_server, listen
 
 
 @asynccontextmanager
@@ -44,11 +43,6 @@ def serving_in_a_thread(app: Duly) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join()
-
-
-def address_of(listening: socket.socket) -> str:
-    host, port = listening.getsockname()[:2]
-    return f"http://{host}:{port}"
 
 
 class Between:

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from fastapi import FastAPI
 
 from duly import Duly
-from duly.edges.cli.serve import _listen, _server
 from duly.edges.http.app import create_api
+from duly.edges.http.serving import http_server, listen
 
 Result = TypeVar("Result")
 
@@ -43,9 +43,9 @@ def served(url: str, *, keyless: bool = True, **options: Any) -> Iterator[Served
 
     async def run() -> None:
         async with Duly(url, **options) as app:
-            listening = _listen("127.0.0.1", 0)
+            listening = listen("127.0.0.1", 0)
             api = create_api(app, keyless=keyless)
-            server = _server(api, app)
+            server = http_server(api, app.settings.shutdown_grace)
             serving = asyncio.create_task(server.serve(sockets=[listening]))
             ready.append(Served(app, api, listening.getsockname()[1], asyncio.get_running_loop()))
             started.set()
