@@ -10,7 +10,7 @@ from duly.core.checks import LONGEST
 from duly.edges.http.examples import PROBLEMS
 from duly.edges.http.operations import Answers, Operation
 from duly.edges.http.problems import MEDIA_TYPE
-from duly.edges.http.schemas import ref
+from duly.edges.http.shapes import ref
 
 KEY = "API key"
 SECURITY: Mapping[str, Any] = {

@@ -21,7 +21,8 @@ from duly.edges.http.filters import FIELDS, read_filter
 from duly.edges.http.operations import NOTHING, Answers, Operations, Takes
 from duly.edges.http.pages import page_of
 from duly.edges.http.queries import Page
-from duly.edges.http.schemas import FILTERS, PAGING, given_instant, maybe, ref, taken, text
+from duly.edges.http.schemas import FILTERS, PAGING
+from duly.edges.http.shapes import given_instant, maybe, ref, taken, text
 from duly.edges.instants import read_instant
 from duly.errors import Invalid, NotFound
 

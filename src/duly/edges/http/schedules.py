@@ -18,19 +18,8 @@ from duly.edges.http.fields import Kind, read_fields
 from duly.edges.http.operations import Answers, Operations, Takes
 from duly.edges.http.pages import page_of
 from duly.edges.http.queries import Page, read_whole
-from duly.edges.http.schemas import (
-    PAGING,
-    answered,
-    anything,
-    given_instant,
-    listed,
-    maybe,
-    name,
-    ref,
-    taken,
-    text,
-    whole,
-)
+from duly.edges.http.schemas import PAGING
+from duly.edges.http.shapes import answered, anything, given_instant, listed, maybe, name, ref, taken, text, whole
 from duly.edges.http.tags import etag, expected
 from duly.edges.http.tenancy import tenancy
 from duly.edges.instants import read_instant

@@ -12,7 +12,7 @@ from duly.edges.http.asking import Answer, Ask
 from duly.edges.http.docs_page import POLICY, docs_page
 from duly.edges.http.operations import Answers, Operations
 from duly.edges.http.problems import problem
-from duly.edges.http.schemas import ref
+from duly.edges.http.shapes import ref
 from duly.errors import DulyError
 from duly.observers.metrics import Metrics
 

@@ -9,7 +9,8 @@ from duly.edges.http.fields import read_fields
 from duly.edges.http.operations import NOTHING, Answers, Operations, Takes
 from duly.edges.http.pages import page_of
 from duly.edges.http.queries import Page
-from duly.edges.http.schemas import PAGING, duration, maybe, ref, taken, text
+from duly.edges.http.schemas import PAGING
+from duly.edges.http.shapes import duration, maybe, ref, taken, text
 from duly.edges.target_json import target_to_json
 from duly.errors import Invalid, NotFound
 

@@ -11,7 +11,7 @@ from duly.edges.http.asking import Answer, Ask
 from duly.edges.http.bodies import BULKY
 from duly.edges.http.operations import Answers, Operations, Takes
 from duly.edges.http.problems import errors_of
-from duly.edges.http.schemas import MOST_BULK, ref
+from duly.edges.http.shapes import MOST_BULK, ref
 from duly.edges.timer_json import read_timer
 from duly.errors import Invalid, Problem
 

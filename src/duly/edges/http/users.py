@@ -1,6 +1,6 @@
 """Users over HTTP: whom calendar events are for."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -17,11 +17,12 @@ from duly.edges.http.operations import Answers, Operations, Takes
 from duly.edges.http.pages import page_of
 from duly.edges.http.problems import errors_of
 from duly.edges.http.queries import Page
-from duly.edges.http.schemas import MOST_BULK, PAGING, answered, listed, name, ref
+from duly.edges.http.schemas import PAGING
+from duly.edges.http.shapes import MOST_BULK, answered, listed, name, ref
 from duly.edges.http.tags import etag, expected
 from duly.edges.user_json import user_to_json
 from duly.errors import Invalid, NotFound, Problem
-from duly.flow.import_users import CHUNK, Refused, Telling
+from duly.flow.import_users import Refused, Telling
 
 operations = Operations("users")
 
@@ -181,15 +182,9 @@ async def import_users(ask: Ask) -> Answer:
     if not isinstance(written, list) or not 1 <= len(written) <= MOST_BULK or set(ask.body) != {"users"}:
         message = f'expected an object {{"users": [...]}} with 1 to {MOST_BULK:,} of them, and nothing else'
         raise Invalid([Problem("users", message)])
-    counts = dict.fromkeys(("added", "changed", "unchanged", "refused"), 0)
-    bad: dict[int, Sequence[Problem]] = {}
-    # A request has one connection, and more rows than these at once would be checked on another meanwhile.
-    for start in range(0, len(written), CHUNK):
-        refused: list[Refused] = []
-        some = written[start : start + CHUNK]
-        done = await ask.own.users.import_(some, tenant=ask.tenant, by=ask.by, telling=Telling(refused.append))
-        bad |= {start + one.number: one.problems for one in refused}
-        counts = {word: count + getattr(done, word) for word, count in counts.items()}
+    refused: list[Refused] = []
+    done = await ask.own.users.import_(written, tenant=ask.tenant, by=ask.by, telling=Telling(refused.append))
+    bad = {one.number: one.problems for one in refused}
     results = [
         {
             "status": "refused" if number in bad else "stored",
@@ -198,4 +193,5 @@ async def import_users(ask: Ask) -> Answer:
         }
         for number, row in enumerate(written, 1)
     ]
+    counts = {word: getattr(done, word) for word in ("added", "changed", "unchanged", "refused")}
     return Answer(counts | {"results": results})
