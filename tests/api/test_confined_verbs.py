@@ -87,6 +87,8 @@ async def duly(url: str, clock: ManualClock) -> AsyncIterator[OpenDuly]:
 SEVERAL_TENANTS_IN_ONE_CALL = """
     test_a_spec_and_a_tenant_say_which
     test_another_tenants_event_does_not_exist
+    test_events_are_told_the_names_of_their_schedules_with_one_question
+    test_pages_are_of_one_tenant_and_follow_one_another
     test_dead_letters_are_counted_by_tenant_type_and_destination
     test_lists_come_in_pages_in_the_order_of_tenants_and_names
     test_many_at_once_become_what_one_by_one_they_would

@@ -16,7 +16,7 @@ async def interrupt(duly: Duly, count: int) -> set[str]:
     """Let a worker claim so many and vanish."""
     async with duly.transaction() as tx:
         ids = await duly.add_many([Timer(-timedelta(minutes=1), "task") for _ in range(count)], transaction=tx)
-        claimed = await tx.claim("vanished", {"handler:task": count}, timedelta(milliseconds=1))
+        claimed = await tx.claim("vanished", {"handler:task": count}, NOW)
     assert {event.id for event in claimed} == set(ids)
     return set(ids)
 
