@@ -20,9 +20,7 @@ from duly.observers.metrics import Metrics
 from duly.wiring import Duly
 
 OPERATIONS: Sequence[Operation] = [
-    operation
-    for subject in (timers, schedules, users, events, targets, system)
-    for operation in sorted(subject.operations.all, key=lambda one: "{" in one.path)  # or {name} would be "preview"
+    operation for subject in (timers, schedules, users, events, targets, system) for operation in subject.operations.all
 ]
 
 

@@ -38,7 +38,9 @@ _PATH_SCHEMAS = {
 
 def described(operation: Operation) -> dict[str, Any]:
     """The arguments for FastAPI's route."""
-    summary, _, description = inspect.cleandoc(operation.run.__doc__ or "").partition("\n\n")
+    first, _, more = inspect.cleandoc(operation.run.__doc__ or "").partition("\n\n")
+    summary, _, rest = first.partition(". ")
+    description = "\n\n".join(part for part in (rest, more) if part)
     return {
         "path": operation.path,
         "methods": [operation.method],

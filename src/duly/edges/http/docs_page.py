@@ -35,6 +35,7 @@ summary { cursor: pointer; padding: .2rem 0; }
   main { padding: 1rem; } }
 """
 
+JSON = "application/json"
 PROBLEMS = (
     "Every error is a problem document, `application/problem+json`. `detail` says what happened; `errors` has each "
     "thing that is wrong with the request; the server's log has more under `request_id`."
@@ -88,9 +89,12 @@ def _operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping
 
 
 def _section(base: str, method: str, path: str, operation: Mapping[str, Any]) -> str:
-    body = operation.get("requestBody", {}).get("content", {}).get("application/json")
+    body = operation.get("requestBody", {}).get("content", {}).get(JSON)
     told = "".join(f"<p>{_inline(text)}</p>" for text in operation.get("description", "").split("\n\n") if text)
-    answers = "".join(_answer(status, answer) for status, answer in operation["responses"].items())
+    told_apart = {status: answer for status, answer in operation["responses"].items() if JSON in answer["content"]}
+    answers = "".join(_answer(status, answer) for status, answer in told_apart.items())
+    errors = ", ".join(status for status in operation["responses"] if status not in told_apart)
+    answers += f'<tr><td>{errors}</td><td>a <a href="#problems">problem document</a></td></tr>'
     takes = "" if body is None else f"<p>Takes {_type(body['schema'])}</p>"
     return (
         f'<section id="{escape(operation["operationId"])}"><h3>{escape(operation["summary"])}</h3>'
@@ -113,9 +117,7 @@ def _parameters(parameters: list[Mapping[str, Any]]) -> str:
 
 
 def _answer(status: str, answer: Mapping[str, Any]) -> str:
-    content = answer.get("content", {}).get("application/json")
-    if content is None:  # what is the same for all operations is shown once
-        return f"<tr><td>{escape(status)}</td><td>{escape(answer['description'])}</td></tr>"
+    content = answer["content"][JSON]
     what = f"{escape(answer['description'])}: {_type(content['schema'])}"
     shown = f"<details><summary>{what}</summary>{_pre(content.get('example'))}</details>"
     return f"<tr><td>{escape(status)}</td><td>{shown}</td></tr>"
