@@ -44,6 +44,7 @@ def application(url: str) -> FastAPI:
 
 def main() -> None:
     listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as ``duly serve`` does
     print(f"http://127.0.0.1:{listening.getsockname()[1]}", file=sys.stderr, flush=True)
     config = uvicorn.Config(application(sys.argv[1]), log_config=None, access_log=False)
     asyncio.run(uvicorn.Server(config).serve(sockets=[listening]))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from duly.edges.http import bodies, wire
+from duly.edges.http.serving import listen
 from tests.http.serving import Served, served
 
 PATIENCE = 0.3
@@ -181,3 +182,10 @@ def test_requests_may_come_one_behind_the_other(server: Served) -> None:
     with Line(server) as line:
         line.send((ask + b"\r\n") * 20 + ask + b"Connection: close\r\n\r\n")
         assert line.heard().count(b"HTTP/1.1 200") == 21
+
+
+def test_small_answers_do_not_wait_for_what_was_sent_before_to_be_acknowledged() -> None:
+    with listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
