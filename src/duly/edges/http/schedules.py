@@ -16,8 +16,8 @@ from duly.edges.http import examples
 from duly.edges.http.asking import Answer, Ask
 from duly.edges.http.fields import Kind, read_fields
 from duly.edges.http.operations import Answers, Operations, Takes
-from duly.edges.http.pages import page_of
-from duly.edges.http.queries import Page, read_whole
+from duly.edges.http.pages import asked_page, page_of_these
+from duly.edges.http.queries import read_whole
 from duly.edges.http.schemas import PAGING
 from duly.edges.http.shapes import answered, anything, given_instant, listed, maybe, name, ref, taken, text, whole
 from duly.edges.http.tags import etag, expected
@@ -89,13 +89,10 @@ async def put_schedule(ask: Ask) -> Answer:
 )
 async def list_schedules(ask: Ask) -> Answer:
     """List schedules."""
-    page = Page(ask.query)
-    if page.problems:
-        raise Invalid(page.problems)
+    page = asked_page(ask)
     after = (ask.tenant, page.after or "")
     found = await ask.own.store.shown_schedules(ask.tenant, after=after, limit=page.limit + 1)
-    shown = [schedule_to_json(schedule) for schedule in found[: page.limit]]
-    return page_of(ask, page, "schedules", shown, found[page.limit - 1].name if len(found) > page.limit else None)
+    return page_of_these(ask, page, "schedules", found, schedule_to_json, lambda one: one.name)
 
 
 @operations.add("GET", "/v1/schedules/{name}", {200: SCHEDULE})

@@ -7,12 +7,11 @@ from duly.edges.http import examples
 from duly.edges.http.asking import Answer, Ask
 from duly.edges.http.fields import read_fields
 from duly.edges.http.operations import NOTHING, Answers, Operations, Takes
-from duly.edges.http.pages import page_of
-from duly.edges.http.queries import Page
+from duly.edges.http.pages import asked_page, page_of_these
 from duly.edges.http.schemas import PAGING
 from duly.edges.http.shapes import duration, maybe, ref, taken, text
 from duly.edges.target_json import target_to_json
-from duly.errors import Invalid, NotFound
+from duly.errors import NotFound
 
 operations = Operations("targets")
 
@@ -66,13 +65,10 @@ async def _there(ask: Ask) -> bool:
 )
 async def list_targets(ask: Ask) -> Answer:
     """List stored targets. Secrets and the values of headers are never shown."""
-    page = Page(ask.query)
-    if page.problems:
-        raise Invalid(page.problems)
+    page = asked_page(ask)
     after = (ask.tenant, page.after or "")
     found = await ask.own.store.list_targets(ask.tenant, after=after, limit=page.limit + 1)
-    shown = [target_to_json(one) for one in found[: page.limit]]
-    return page_of(ask, page, "targets", shown, found[page.limit - 1].name if len(found) > page.limit else None)
+    return page_of_these(ask, page, "targets", found, target_to_json, lambda one: one.name)
 
 
 @operations.add("GET", "/v1/targets/{name}", {200: TARGET})

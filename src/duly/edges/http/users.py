@@ -14,7 +14,7 @@ from duly.edges.http.asking import Answer, Ask
 from duly.edges.http.bodies import BULKY
 from duly.edges.http.events import id_of, list_page
 from duly.edges.http.operations import Answers, Operations, Takes
-from duly.edges.http.pages import page_of
+from duly.edges.http.pages import asked_page, page_of, page_of_these
 from duly.edges.http.problems import errors_of
 from duly.edges.http.queries import Page
 from duly.edges.http.schemas import PAGING
@@ -95,8 +95,7 @@ async def list_users(ask: Ask) -> Answer:
         return page_of(ask, page, "users", await _by_key(ask), None)
     before = None if page.after is None else check_id(page.after, "a user's", "cursor")
     found = await ask.own.store.list_users(ask.tenant, before=before, limit=page.limit + 1)
-    shown = [user_to_json(user) for user in found[: page.limit]]
-    return page_of(ask, page, "users", shown, found[page.limit - 1].id if len(found) > page.limit else None)
+    return page_of_these(ask, page, "users", found, user_to_json, lambda user: user.id)
 
 
 async def _by_key(ask: Ask) -> list[dict[str, Any]]:
@@ -152,9 +151,7 @@ async def delete_user(ask: Ask) -> Answer:
 )
 async def list_users_events(ask: Ask) -> Answer:
     """List the events of a user."""
-    page = Page(ask.query)
-    if page.problems:
-        raise Invalid(page.problems)
+    page = asked_page(ask)
     user = await ask.own.users.get(id_of(ask), tenant=ask.tenant)
     return await list_page(ask, OfUser(user.id), page)
 
