@@ -168,8 +168,10 @@ class Link:
         try:
             async with asyncio.timeout(ACKNOWLEDGED_WITHIN):
                 await client.open()
+            _end_if_cancelled()
         except BaseException:
             await _close(client)
+            _end_if_cancelled()
             raise
         self._client, self._why = client, None
         return client
@@ -187,7 +189,8 @@ class Link:
         if lost is not None:
             await _close(lost)
         while True:
-            await asyncio.sleep(self._wait * random.uniform(0.5, 1))
+            _end_if_cancelled()
+            await asyncio.sleep(random.uniform(self._wait / 2, self._wait))
             self._wait = min(2 * self._wait, LONGEST)
             try:
                 await self._open()
@@ -214,6 +217,13 @@ def _is_cancelled() -> bool:
     """Whether it was this task that somebody has cancelled, and not only what it waits for."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
+
+
+def _end_if_cancelled() -> None:
+    """Even if a library has kept that to itself: until Python 3.12, `wait_for` does when what it waits for is done at
+    the same moment."""
+    if _is_cancelled():
+        raise asyncio.CancelledError
 
 
 def _told(error: Exception) -> str:
