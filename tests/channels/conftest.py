@@ -32,6 +32,9 @@ from tests.make import make_event
 from tests.receivers.conftest import healthy, healthy_process, hostile, hostile_process
 from tests.receivers.hostile import Hostile
 
+SOON = 10.0
+"""Seconds past its timeout within which a delivery ends on any machine, however busy: others would never end."""
+
 __all__ = ["healthy", "healthy_process", "hostile", "hostile_process"]
 
 LOOPBACK = read_networks("127.0.0.0/8")

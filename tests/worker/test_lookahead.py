@@ -156,5 +156,5 @@ async def test_an_idle_worker_that_looks_ahead_sleeps(url: str) -> None:
         async with working(duly):
             began = time.process_time()
             await asyncio.sleep(1)
-            assert time.process_time() - began < 0.2, "it was at work"
+            assert time.process_time() - began < 0.5, "it was at work"
     assert not punctual.fired
