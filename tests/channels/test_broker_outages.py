@@ -38,6 +38,7 @@ async def test_what_a_killed_broker_could_not_take_is_caught_up_in_order(
     open_app: OpenDuly, clock: ManualClock, doomed: Station
 ) -> None:
     app, place = await open_app(concurrency=20, **doomed.settings()), await doomed.new_place()
+    await doomed.lasts()
     beside: asyncio.Queue[str] = asyncio.Queue()
 
     @app.on("beside")
