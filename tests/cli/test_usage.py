@@ -15,7 +15,10 @@ WRONG_USE = [
     (["events", "list", "--limit", "0"], "--limit"),
     (["events", "list", "--after", "seven"], "after: 'seven' is not an event's id"),
     (["events", "list", "--status", "asleep"], "pending"),
-    (["events", "list", "--db"], "--db"),
+    (["events", "list", "--db"], "--db needs a value, such as sqlite:///duly.db"),
+    (["--db", "sqlite:///a.db", "events", "list", "--db=sqlite:///b.db"], "--db is given twice"),
+    (["--app=", "worker"], "--app needs a value, such as shop:duly"),
+    (["nosuch"], "events, schedules, …. See `duly --help`"),
     (["events", "list", "--db", "mysql://host/db"], "postgresql://"),
     (["events", "list", "--late-by", "soon"], "30s"),
     (["events", "show", "seven"], "UUID"),
@@ -104,6 +107,22 @@ def test_what_works_everywhere_works_on_each_side_of_a_file(
         assert (done.code, done.err) == (0, "")
     assert done.json["dry_run"] is False
     assert (shell.folder / "here.db").exists()
+
+
+def test_an_option_everywhere_can_have_its_value_behind_a_sign(shell: Shell) -> None:
+    assert shell("--db=sqlite:///here.db", "migrate").code == 0
+    assert (shell.folder / "here.db").exists()
+
+
+def test_after_two_hyphens_nothing_is_an_option(shell: Shell) -> None:
+    done = shell("--db", "sqlite:///here.db", "schedules", "put", "--cron", "0 9 * * *", "--type", "x", "--", "--app")
+    assert (done.code, done.err) == (0, "")
+    assert "created --app " in done.out
+
+
+def test_that_programs_read_it_is_on_or_off(shell: Shell) -> None:
+    done = shell("events", "list", "--json=yes")
+    assert (done.code, done.err) == (2, "duly: --json is on or off: give it without a value\n")
 
 
 @pytest.mark.parametrize("subject", ["users", "schedules"])

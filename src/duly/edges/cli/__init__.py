@@ -29,6 +29,9 @@ from duly.edges.cli.invocation import Invocation
 from duly.edges.cli.output import forgive_encoding, tell_error
 from duly.errors import BadSetting, DulyError, Invalid, Misuse, StoreError
 
+EVERYWHERE = {"--db": "sqlite:///duly.db", "--app": "shop:duly", "--json": ""}
+"""The options that every command has, each with an example."""
+
 DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
 commands = App(
@@ -61,8 +64,8 @@ def _files_apart(words: Sequence[str]) -> list[str]:
 
 
 @commands.meta.default
-def call(
-    *words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+def everywhere(
+    *,
     db: Annotated[
         str | None,
         Parameter(help="The database: sqlite:///file.db or postgresql://…; else DULY_DATABASE_URL", metavar="URL"),
@@ -71,10 +74,9 @@ def call(
         str | None, Parameter(help="Where the handlers are, such as shop:duly; else DULY_APP", metavar="MODULE:DULY")
     ] = None,
     json: Annotated[bool, Parameter(help="Print JSON, errors as well")] = False,
-) -> int:
-    command, bound, hidden = commands.parse_args(_files_apart(words), print_error=False, exit_on_error=False)
-    arguments: dict[str, Any] = {"invocation": Invocation(db=db, app=app, json=json)} if hidden else {}
-    return command(*bound.args, **bound.kwargs, **arguments) or DONE
+) -> Invocation:
+    """The options that every command has: its help has them from here."""
+    return Invocation(db=db, app=app, json=json)
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -83,7 +85,7 @@ def main(words: Sequence[str] | None = None) -> int:
     json = "--json" in words
     forgive_encoding()
     try:
-        return int(commands.meta(_files_apart(words), print_error=False, exit_on_error=False) or DONE)
+        return _run(words)
     except CycloptsError as error:
         tell_error(_usage(error), json=json)
         return WRONG_USE
@@ -101,7 +103,39 @@ def main(words: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
+def _run(words: Sequence[str]) -> int:
+    # Not by the library's own means for options everywhere: they read the arguments of the command twice.
+    given, words = _apart(words)
+    command, bound, hidden = commands.parse_args(_files_apart(words), print_error=False, exit_on_error=False)
+    arguments: dict[str, Any] = {"invocation": everywhere(**given)} if hidden else {}
+    return int(command(*bound.args, **bound.kwargs, **arguments) or DONE)
+
+
+def _apart(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """The options that work everywhere, wherever they stand, and the other words."""
+    given: dict[str, Any] = {}
+    others: list[str] = []
+    left = iter(words)
+    for word in left:
+        name, is_set, value = word.partition("=")
+        if word == "--":
+            others += [word, *left]
+        elif name not in EVERYWHERE:
+            others.append(word)
+        elif name[2:] in given:
+            raise Misuse(f"{name} is given twice: give it once")
+        elif name == "--json":
+            if is_set:
+                raise Misuse("--json is on or off: give it without a value")
+            given["json"] = True
+        elif value := value if is_set else next(left, ""):
+            given[name[2:]] = value
+        else:
+            raise Misuse(f"{name} needs a value, such as {EVERYWHERE[name]}")
+    return given, others
+
+
 def _usage(error: CycloptsError) -> Misuse:
     command = " ".join(["duly", *(error.command_chain or ())])
-    said = str(error).strip().rstrip(".")
+    said = str(error).strip().replace("...", "…").rstrip(".")
     return Misuse(f"{said}. See `{command} --help`")
