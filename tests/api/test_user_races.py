@@ -19,6 +19,7 @@ from duly.core.zones import to_wall
 from duly.flow.follow_users import MOST_TRIES
 from duly.testing import ManualClock
 from tests.api.greeting import everything_of, greetings
+from tests.api.test_transactions import ASYNC
 from tests.make import DAY, HOUR, MINUTE, START, a_user
 
 ZONES = ["America/New_York", "Europe/London", "Asia/Tokyo", "Pacific/Kiritimati", "Pacific/Honolulu"]
@@ -298,3 +299,29 @@ async def test_and_so_they_are_on_postgres(clean_postgres: str, acts: list[tuple
         for act in acts:
             await model.do(*act)
         await model.do("tick")
+
+
+@pytest.mark.parametrize("transaction", ASYNC.values(), ids=ASYNC)
+async def test_who_is_given_a_key_that_somebody_else_is_just_getting_is_refused(
+    processes: list[Duly], clean_postgres: str, transaction: Any
+) -> None:
+    """In whichever transaction: the look finds the key free, and the write waits for who has it."""
+    app, *_ = processes
+    user = await app.users.add(**a_user())
+
+    async def race() -> None:
+        async with transaction(clean_postgres) as (connection, _):
+            async with app.transaction() as first:
+                await app.users.add(**a_user(key="k"), transaction=first)
+                second = asyncio.create_task(app.users.update(user.id, key="k", transaction=connection))
+                while not await first.fetchval(WAITING):  # noqa: ASYNC110 - the server has no event to wait for
+                    await asyncio.sleep(0.01)
+            await second
+
+    with pytest.raises(Conflict, match="another user has just got one of these keys"):
+        await race()
+    assert (await app.users.get(user.id)).key is None
+
+
+WAITING = "SELECT pg_backend_pid() = ANY (ARRAY(SELECT unnest(pg_blocking_pids(pid)) FROM pg_locks WHERE NOT granted))"
+"""Whether somebody waits for this transaction."""

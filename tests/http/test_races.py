@@ -5,6 +5,7 @@ import asyncio
 from duly import Status
 from duly.core.specs import InStatus
 from tests.http.calling import Caller
+from tests.make import a_user
 
 SCHEDULE = {"type": "report", "rule": {"every": "1h"}}
 
@@ -28,3 +29,12 @@ async def test_those_who_pause_and_resume_one_schedule_at_once_are_all_answered(
     heads = [event for event in await http.app.events.find(InStatus(Status.PENDING)) if event.head]
     assert len(heads) == 1
     assert (heads[0].held is None) is schedule["enabled"]
+
+
+async def test_those_who_give_one_key_to_several_users_at_once_are_all_answered(http: Caller) -> None:
+    for turn in range(3):
+        users = [await http.post("/v1/users", a_user()) for _ in range(4)]
+        rekeyed = [http("PUT", f"/v1/users/{user['id']}", {"key": f"k{turn}"}) for user in users]
+        answers = await asyncio.gather(*rekeyed, http("POST", "/v1/users", a_user(key=f"k{turn}")))
+        assert sorted(answer.status_code for answer in answers)[1:] == [409] * 4
+        assert all("key" in answer.json()["detail"] for answer in answers if answer.status_code == 409)

@@ -123,9 +123,15 @@ def _conflict_of_keys() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if getattr(error, "sqlstate", None) == UNIQUE_VIOLATION:
+        if sqlstate_of(error) == UNIQUE_VIOLATION:
             raise Conflict("another user has just got one of these keys: try again") from error
         raise
+
+
+def sqlstate_of(error: BaseException) -> str | None:
+    """What the server said, whichever driver or layer above it tells that."""
+    inner: Any = getattr(error, "orig", error)
+    return getattr(inner, "sqlstate", None) or getattr(inner.__cause__, "sqlstate", None)
 
 
 def in_blocks(rows: Sequence[Row], write: Callable[[Row], Sequence[bytes]]) -> Iterator[bytes]:

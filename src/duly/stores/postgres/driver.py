@@ -6,7 +6,7 @@ from typing import Any
 
 import asyncpg
 
-from duly.errors import Misuse, SchemaMismatch, StoreError, StoreUnavailable
+from duly.errors import Conflict, Misuse, SchemaMismatch, StoreError, StoreUnavailable
 from duly.stores.queries import Query, load
 
 TRANSIENT = (
@@ -74,5 +74,7 @@ def translated() -> Iterator[None]:
         raise StoreError(f"{error}: check the user and password in the database URL") from error
     except asyncpg.InsufficientPrivilegeError as error:
         raise StoreError(f"{error}: grant it to the user in the database URL, or name another user") from error
+    except asyncpg.UniqueViolationError as error:
+        raise Conflict(f"{error}: somebody else has just stored the same; try again") from error
     except (TimeoutError, *TRANSIENT) as error:
         raise StoreUnavailable(f"PostgreSQL: {str(error) or type(error).__name__}") from error

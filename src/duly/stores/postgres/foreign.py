@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from duly.errors import Misuse, SchemaMismatch
-from duly.stores.postgres.copying import UTF8, CopyingStatements, Table, asyncpg_copies, asyncpg_copy
+from duly.stores.postgres.copying import UTF8, CopyingStatements, Table, asyncpg_copies, asyncpg_copy, sqlstate_of
 from duly.stores.queries import Query
 from duly.stores.statements import Statements
 
@@ -152,11 +152,10 @@ def _told_of_missing_tables() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        inner: Any = getattr(error, "orig", error)
-        state = getattr(inner, "sqlstate", None) or getattr(getattr(inner, "__cause__", None), "sqlstate", None)
-        if state in ("42P01", "3F000"):
+        if sqlstate_of(error) in ("42P01", "3F000"):
+            told = getattr(error, "orig", error)
             raise SchemaMismatch(
-                f"the transaction's database has no Duly tables ({inner}): run `duly migrate`"
+                f"the transaction's database has no Duly tables ({told}): run `duly migrate`"
             ) from error
         raise
 
