@@ -1,3 +1,4 @@
+import math
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -22,6 +23,7 @@ from duly.core.specs import (
     Stuck,
     WithKey,
 )
+from duly.errors import Invalid
 from tests.make import DAY, HOUR, MICROSECOND, MINUTE, START, make_event
 
 
@@ -122,5 +124,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
         InStatus("NOPE")
     with pytest.raises(ValueError, match="has no time zone"):
         DueBetween(datetime(2026, 1, 1))  # noqa: DTZ001 - that is the point
+    with pytest.raises(Invalid, match="hours: must be a number"):
+        Overdue(hours=math.nan)
     with pytest.raises(TypeError, match="Spec does not say what it matches"):
         Spec().matches(make_event(), START)

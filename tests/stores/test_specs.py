@@ -1,6 +1,7 @@
 """A spec means the same in memory and in SQL, whatever it is made of and whatever the rows hold."""
 
-from datetime import datetime, timedelta
+import math
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -234,12 +235,34 @@ async def test_a_spec_of_a_hundred_parts_is_one_query(store: Any) -> None:
     assert await store.find(spec, limit=10) == [events[3]]
 
 
-async def test_a_span_longer_than_the_calendar_is_answered(store: Any) -> None:
-    event = make_event()
+BEFORE_ALL = datetime.min.replace(tzinfo=timezone(timedelta(hours=12)))
+AFTER_ALL = datetime.max.replace(tzinfo=timezone(timedelta(hours=-12)))
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        (Overdue(hours=24 * 366 * 10_000), False),
+        (Overdue(hours=1e300), False),
+        (Overdue(hours=-math.inf), False),
+        (Stuck(by=timedelta.max), False),
+        (Stuck(by=timedelta.min), False),
+        (ExecutedLate(by=timedelta(weeks=99_999_999)), False),
+        (ExecutedLate(by=timedelta.min), True),
+        (DueBetween(BEFORE_ALL, AFTER_ALL), True),
+        (DueBetween(AFTER_ALL, None), False),
+        (Compare("attempts", "<", 10**30), True),
+        (Compare("attempts", "<", -(10**30)), False),
+        (OneOf("attempts", (10**30,)), False),
+        (Compare("id", "=", "no id"), False),
+        (OneOf("id", ("no id",)), False),
+    ],
+)
+async def test_what_lies_beyond_all_values_is_answered(store: Any, spec: Spec, found: bool) -> None:
+    event = make_event(status=Status.COMPLETED, executed=START, claimed=START)
     await keep(store, event)
-    spec = Overdue(hours=24 * 366 * 10_000)
-    assert not spec.matches(event, START)
-    assert await store.find(spec, limit=10) == []
+    assert spec.matches(event, START) is found
+    assert await store.find(spec, limit=10) == ([event] if found else [])
 
 
 def test_every_name_is_compiled() -> None:

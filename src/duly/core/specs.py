@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from duly.core.model import USER, Event, Status
+from duly.errors import Invalid, Problem
 
 NULLABLE: Mapping[str, bool] = {
     "id": False,
@@ -54,6 +55,7 @@ _SMALL = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz
 # Every due time lies between these offsets from any present, and every store can add them to one.
 _BEGINNING, _END = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _FARTHEST_BACK, _FARTHEST_AHEAD = timedelta(days=-2_400_000), timedelta(days=2_920_000)
+_LONGEST = timedelta(days=3_660_000)  # no two instants are so far apart, and every store can count it
 
 
 class Spec:
@@ -160,12 +162,15 @@ class OneOf(Spec):
 
 @dataclass(frozen=True, slots=True)
 class Gap(Spec):
-    """The time from one field to another, compared with a span."""
+    """The time from one field to another, compared with a span; one longer than the calendar means all of it."""
 
     later: str
     earlier: str
     op: str
     span: timedelta
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "span", _bounded(self.span))
 
     def matches(self, event: Event, now: datetime) -> bool:
         later, earlier = getattr(event, self.later), getattr(event, self.earlier)
@@ -286,7 +291,7 @@ class Overdue(Named):
 
     def __post_init__(self) -> None:
         unfinished = OneOf("status", (Status.PENDING, Status.PROCESSING))
-        self._means(unfinished & Compare("due", "<", Now(-timedelta(hours=self.hours))))
+        self._means(unfinished & Compare("due", "<", Now(-_hours(self.hours))))
 
 
 @dataclass(frozen=True)
@@ -329,7 +334,7 @@ class Stuck(Named):
 
     def __post_init__(self) -> None:
         unsent = OneOf("status", (Status.PENDING, Status.PROCESSING, Status.FAILED))
-        self._means(unsent & Compare("due", "<", Now(-self.by)))
+        self._means(unsent & Compare("due", "<", Now(-_bounded(self.by))))
 
 
 def _between(field: str, start: datetime | None, end: datetime | None) -> Spec:
@@ -344,4 +349,20 @@ def _between(field: str, start: datetime | None, end: datetime | None) -> Spec:
 def _utc(instant: datetime) -> datetime:
     if instant.tzinfo is None:
         raise ValueError(f"{instant.isoformat()} has no time zone: use an aware datetime")
-    return instant.astimezone(UTC)
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError:  # its zone puts it past the calendar's end
+        return _BEGINNING if instant.year == 1 else _END
+
+
+def _bounded(span: timedelta) -> timedelta:
+    return max(-_LONGEST, min(span, _LONGEST))
+
+
+def _hours(hours: float) -> timedelta:
+    if hours != hours:
+        raise Invalid([Problem("hours", "must be a number")])
+    try:
+        return _bounded(timedelta(hours=hours))
+    except OverflowError:
+        return _LONGEST if hours > 0 else -_LONGEST

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from duly.core.checks import is_id
 from duly.core.model import SCHEDULE
 from duly.core.specs import (
     NULLABLE,
@@ -25,6 +26,9 @@ from duly.core.specs import (
 
 LAST_CHARACTER = "\U0010ffff"
 """Sorts after all others: both stores compare the names of series as bytes."""
+
+LARGEST = 2**63 - 1
+"""The largest number that both stores take; what rows count stays far below."""
 
 TEXTS = frozenset(NULLABLE) - ORDERED | {"id"}
 
@@ -66,6 +70,8 @@ def compile_spec(spec: Spec, dialect: Dialect) -> tuple[str, dict[str, Any]]:
                 return guard(field, f"e.{field} {op} {dialect.now} + {place(field, offset)}")
             case Compare(field, _, value) if not _storable(value) or (field in TEXTS and not isinstance(value, str)):
                 return "false"
+            case Compare("id", "=", value) if not is_id(value):
+                return "false"
             case Compare("series", _, value) if value.startswith(SCHEDULE):
                 # Their events carry no rule, for the schedule has it; and so they have an index of their own.
                 return guard("series", f"e.series = {place('series', value)} AND e.rule IS NULL")
@@ -75,7 +81,9 @@ def compile_spec(spec: Spec, dialect: Dialect) -> tuple[str, dict[str, Any]]:
                 tests = [
                     f"e.{field} = {place(field, value)}"
                     for value in values
-                    if _storable(value) and (field not in TEXTS or isinstance(value, str))
+                    if _storable(value)
+                    and (field not in TEXTS or isinstance(value, str))
+                    and (field != "id" or is_id(value))
                 ]
                 return guard(field, f"({' OR '.join(tests) or 'false'})")
             case InSeriesOf(prefix):
@@ -100,6 +108,8 @@ def _plain(value: Any, dialect: Dialect) -> Any:
         return dialect.instant(value)
     if isinstance(value, timedelta):
         return dialect.span(value)
+    if isinstance(value, int):
+        return max(-LARGEST, min(value, LARGEST))
     return str(value) if isinstance(value, str) else value
 
 
