@@ -27,6 +27,8 @@ EVENTS_ALONE = (
     "GRANT SELECT, INSERT, UPDATE ON duly.events, duly.journal TO {role}",
 )
 FAILS = "SELECT 1 / 0"
+WAITING = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid)))"
+"""Whether somebody waits for this transaction."""
 
 
 class Oops(Exception):
@@ -131,6 +133,45 @@ async def test_nothing_can_be_written_in_anothers_name(shared: Any, table: str) 
     for act in (give_away, insert):
         with pytest.raises(asyncpg.InsufficientPrivilegeError, match="violates row-level security policy"):
             await act()
+
+
+@pytest.mark.parametrize("table", ["events", "schedules", "users", "targets", "nothing"])
+async def test_no_history_can_be_written_of_what_is_anothers(shared: Any, table: str) -> None:
+    nothing = [make_new().id]
+    async with shared.begin() as tx:
+        ids = {
+            tenant: [str(row[0]) for row in await tx.fetch(f"SELECT id FROM duly.{table} WHERE tenant = $1", tenant)]
+            if table != "nothing"
+            else nothing
+            for tenant in ("acme", "beta")
+        }
+        before = await tx.fetchval("SELECT count(*) FROM duly.journal")
+
+    async def tell(whose: str) -> None:
+        async with shared.confined("acme", writes=True) as request:
+            await request.note([(id, "noted", "by acme") for id in ids[whose]], "me")
+
+    with pytest.raises(StoreError, match="violates row-level security policy"):
+        await tell("beta")
+    if table != "nothing":
+        await tell("acme")
+    async with shared.begin() as tx:
+        own = 0 if table == "nothing" else len(ids["acme"])
+        assert await tx.fetchval("SELECT count(*) FROM duly.journal") == before + own
+
+
+async def test_a_timer_that_another_request_has_just_put_is_moved_with_its_history(store: Any) -> None:
+    """When the second one began, the first one's was not there yet."""
+    async with store.confined("acme", writes=True) as second:
+        await second.now()
+        async with store.confined("acme", writes=True) as first:
+            [put] = await first.put([make_new(tenant="acme", key="k")])
+            moving = asyncio.create_task(second.put([make_new(tenant="acme", key="k", due=START + HOUR)]))
+            while not await first.fetchval(WAITING):  # noqa: ASYNC110 - the server has no event to wait for
+                await asyncio.sleep(0.01)
+        [moved] = await moving
+    assert (moved.change, moved.event.id) == ("moved", put.event.id)
+    assert [entry.act for entry in await store.history(put.event.id)] == ["moved"]
 
 
 @pytest.mark.parametrize("view", ["journal", "history"])

@@ -311,8 +311,8 @@ class Schedules:
                 depend = "depends" if len(dependents) == 1 else "depend"
                 raise Conflict(f"cannot delete schedule {name!r}: {', '.join(dependents[:5])} {depend} on it")
             cancelled = await tx.cancel_series(schedule.series, storable(by), "its schedule was deleted")
-            await tx.delete_schedule(schedule.id)
             await _note(tx, schedule, "deleted", by, name)
+            await tx.delete_schedule(schedule.id)
         return cancelled
 
     async def replan(self, *, dry_run: bool = False, by: str = "api") -> builtins.list[Replanned]:

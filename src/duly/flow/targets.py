@@ -150,8 +150,8 @@ class Targets:
             await tx.unpark(tenant, name)
             while await tx.release_parked(tenant, name, name, MOST_LISTED, storable(by)):
                 continue
-            await tx.delete_target(tenant, name)
             await tx.note([(found.id, "deleted", None)], storable(by))
+            await tx.delete_target(tenant, name)
         self._directory.forget(tenant, name)
         return found
 

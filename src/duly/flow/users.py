@@ -107,8 +107,8 @@ class Users:
                     break
             else:
                 raise Conflict("events of this user are being claimed just now: try again")
-            await tx.delete_users([id])
             await tx.note([(user.id, "deleted", None if reason is None else storable(reason))], storable(by))
+            await tx.delete_users([id])
             return user
 
     async def events(self, id: str, *, tenant: str | None = None, limit: int = 100) -> builtins.list[Event]:

@@ -487,7 +487,7 @@ WITH e AS (
 SELECT id::text FROM e
 
 -- name: note
--- (Nothing of it is returned: who tells that a thing was deleted may not see what is told of it any more.)
+-- (A request of the API may tell only of what it sees: that a thing is deleted, before that is done.)
 WITH audit AS (
     INSERT INTO duly.journal (subject, at, act, worker, detail)
     SELECT subject, {now}, act, :by, detail

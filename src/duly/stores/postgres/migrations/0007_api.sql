@@ -73,9 +73,18 @@ END
 $$;
 GRANT EXECUTE ON FUNCTION duly.sees(uuid) TO PUBLIC;
 
+-- And they are written by whoever sees it. (VOLATILE: also what the same statement has just inserted, or has found in
+-- another's commit after it began.)
+CREATE FUNCTION duly.tells(subject uuid) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN duly.sees($1);
+END
+$$;
+GRANT EXECUTE ON FUNCTION duly.tells(uuid) TO PUBLIC;
+
 ALTER TABLE duly.journal ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON duly.journal FOR SELECT USING (NOT duly.confined() OR duly.sees(subject));
-CREATE POLICY anybody_tells ON duly.journal FOR INSERT WITH CHECK (true);
+CREATE POLICY own_told ON duly.journal FOR INSERT WITH CHECK (NOT duly.confined() OR duly.tells(subject));
 CREATE POLICY nobody_else_changes ON duly.journal FOR UPDATE USING (NOT duly.confined());
 CREATE POLICY nobody_else_deletes ON duly.journal FOR DELETE USING (NOT duly.confined());
 
