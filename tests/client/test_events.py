@@ -37,7 +37,7 @@ from duly.client.filters import filters_of
 from duly.client.writing import rate_text
 from duly.core.rates import read_rate
 from duly.core.specs import Everything, Spec
-from duly.flow.dead_letters import Replayed
+from duly.flow.dead_letters import Discarded, Replayed
 from duly.testing import ManualClock
 from tests.letters import dead
 from tests.make import DAY, HOUR, START
@@ -158,6 +158,21 @@ async def test_dead_letters_by_the_many(app: Duly, client: Client) -> None:
     assert heard == [done]
     assert (await client.events.discard_all(OfType("other"), reason="old")).events == 3
     assert (await client.events.dead_letters()).events == 1
+
+
+async def test_very_many_dead_letters_are_asked_for_again_and_again(
+    app: Duly, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duly.edges.http.in_pieces.MOST_AT_ONCE", 3)
+    await dead(app.store, 8)
+    heard: list[Replayed] = []
+    done = await client.events.replay_all(rate=0.5, limit=7, progress=heard.append)
+    assert [one.events for one in heard] == [3, 6, 7]
+    assert (heard[-1], done.until) == (done, START + timedelta(seconds=12))
+    await dead(app.store, 4)
+    away: list[Discarded] = []
+    assert (await client.events.discard_all(progress=away.append)).events == 5
+    assert [one.events for one in away] == [3, 5]
 
 
 @pytest.mark.parametrize("rate", [50, 0.5, "600/m", 0.00005, 0.1234567, 1e6])

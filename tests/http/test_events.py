@@ -294,7 +294,7 @@ async def test_many_dead_letters_are_counted_and_replayed_at_a_rate(
 async def test_many_dead_letters_are_put_away(shop: Caller, clock: ManualClock, hooks: Recorder) -> None:
     await fail(shop, clock, hooks, *(f"{500 + n}" for n in range(3)))
     first = {"filter": {"failed_to": "2026-01-01T00:30:00Z"}, "reason": "too old"}
-    assert await shop.post("/v1/events/discard", first) == {"discarded": 1, "left_alone": 0}
+    assert await shop.post("/v1/events/discard", first) == {"discarded": 1, "left_alone": 0, "next_cursor": None}
     assert (await shop.post("/v1/events/discard", {"filter": {}, "limit": 1}))["discarded"] == 1
     assert (await shop.post("/v1/events/discard", {"filter": {}}))["discarded"] == 1
     assert await shop.get("/v1/dead-letters") == {"dead_letters": 0, "kinds": []}

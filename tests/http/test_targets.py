@@ -112,7 +112,7 @@ async def test_a_disabled_target_holds_its_events(shop: Caller, clock: ManualClo
     held = await send(shop, clock)
     assert (held["status"], receiver.requests) == ("PENDING", [])
     assert (await shop("POST", "/v1/targets/shop/probe")).status_code == 409, "until a person enables it"
-    assert await shop.post("/v1/targets/shop/enable") == {"name": "shop", "events": 1}
+    assert await shop.post("/v1/targets/shop/enable") == {"name": "shop", "events": 1, "more": False}
     await shop.app.tick()
     assert receiver.ids == [held["id"]]
     assert (await shop.get("/v1/targets/shop"))["parked"] is None

@@ -28,11 +28,13 @@ class SeenReplayed(msgspec.Struct):
     replayed: int
     last_ready_at: datetime | None
     left_alone: int
+    next_cursor: str | None = None
 
 
 class SeenDiscarded(msgspec.Struct):
     discarded: int
     left_alone: int
+    next_cursor: str | None = None
 
 
 class SeenDeadLetters(msgspec.Struct):
@@ -157,14 +159,19 @@ class Events(Group):
         by: str = "api",
         progress: Callable[[Replayed], object] | None = None,
     ) -> Replayed:
-        """Replay the dead letters that satisfy the spec, the oldest first, at most *limit*. The server does it in one
-        transaction: *progress* is told once, and who has very many of them replays some thousand at a time."""
+        """Replay the dead letters that satisfy the spec, the oldest first, at most *limit*. The server does some
+        thousand in each transaction; after each, *progress* is told what is done so far."""
         refuse_name(by)
         body = said(filter=body_of(await self._filters(spec, tenant)), rate=rate_text(rate), limit=limit)
-        seen = await self._connection.ask("POST", place("events", "replay"), body, reads=REPLAYED, once=True)
-        done = Replayed(events=seen.replayed, until=seen.last_ready_at, left_alone=seen.left_alone)
-        if progress is not None:
-            progress(done)
+        done = Replayed()
+        async for seen in self._in_pieces("replay", body, REPLAYED):
+            done = Replayed(
+                events=done.events + seen.replayed,
+                until=max(filter(None, (done.until, seen.last_ready_at)), default=None),
+                left_alone=done.left_alone + seen.left_alone,
+            )
+            if progress is not None:
+                progress(done)
         return done
 
     async def discard_all(
@@ -177,17 +184,28 @@ class Events(Group):
         reason: str | None = None,
         progress: Callable[[Discarded], object] | None = None,
     ) -> Discarded:
-        """Put away the dead letters that satisfy the spec, the oldest first, at most *limit*; in one transaction, as
-        ``replay_all``."""
+        """Put away the dead letters that satisfy the spec, the oldest first, at most *limit*; some thousand at a time,
+        as ``replay_all``."""
         refuse_name(by)
         body = said(filter=body_of(await self._filters(spec, tenant)), reason=reason, limit=limit)
-        seen = await self._connection.ask("POST", place("events", "discard"), body, reads=DISCARDED, once=True)
-        done = Discarded(events=seen.discarded, left_alone=seen.left_alone)
-        if progress is not None:
-            progress(done)
+        done = Discarded()
+        async for seen in self._in_pieces("discard", body, DISCARDED):
+            done = Discarded(events=done.events + seen.discarded, left_alone=done.left_alone + seen.left_alone)
+            if progress is not None:
+                progress(done)
         return done
 
     # -- within
+
+    async def _in_pieces(self, act: str, body: dict[str, Any], reads: msgspec.json.Decoder[Any]) -> AsyncIterator[Any]:
+        """The answers of the server, until it knows of no more."""
+        cursor: str | None = None
+        while True:
+            asked = body | said(cursor=cursor)
+            seen = await self._connection.ask("POST", place("events", act), asked, reads=reads, once=True)
+            yield seen
+            if (cursor := seen.next_cursor) is None:
+                return
 
     async def _act(self, id: str, act: str, body: dict[str, Any], tenant: str | None, by: str) -> Event:
         self._check(tenant)

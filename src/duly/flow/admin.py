@@ -15,7 +15,7 @@ from duly.core.rates import read_rate
 from duly.core.recurrence import instant_name
 from duly.core.specs import Everything, OfTenant, Spec
 from duly.errors import Conflict, Invalid, NotFound, Problem
-from duly.flow.dead_letters import MOST_KINDS, Discarded, Replayed, discard_all, replay_all
+from duly.flow.dead_letters import MOST_KINDS, Discarded, Extent, Replayed, discard_all, replay_all
 from duly.flow.gates import let_go_after
 from duly.flow.heads import plan_next
 from duly.ports import DeadLetters, Page, Store, Transaction
@@ -141,8 +141,9 @@ class Events:
         on with the rest.
         """
         gap = None if rate is None else read_rate(rate)
-        _check_limit(limit)
-        return await replay_all(self._store, _of(tenant, spec), gap, limit, storable(by), progress or _nobody)
+        check_limit(limit)
+        wanted = Extent(limit)
+        return (await replay_all(self._store, _of(tenant, spec), gap, wanted, storable(by), progress or _nobody))[0]
 
     async def discard_all(
         self,
@@ -155,9 +156,10 @@ class Events:
         progress: Callable[[Discarded], object] | None = None,
     ) -> Discarded:
         """Put away the dead letters that satisfy the spec, the oldest first, at most *limit*."""
-        _check_limit(limit)
+        check_limit(limit)
         why = None if reason is None else storable(reason)
-        return await discard_all(self._store, _of(tenant, spec), limit, storable(by), why, progress or _nobody)
+        wanted = Extent(limit)
+        return (await discard_all(self._store, _of(tenant, spec), wanted, storable(by), why, progress or _nobody))[0]
 
     @asynccontextmanager
     async def _locked(self, id: str, tenant: str | None) -> AsyncIterator[tuple[Transaction, Event]]:
@@ -176,7 +178,7 @@ def _of(tenant: str | None, spec: Spec | None) -> Spec:
     return spec if tenant is None else spec & OfTenant(tenant)
 
 
-def _check_limit(limit: Any) -> None:
+def check_limit(limit: Any) -> None:
     if limit is not None and (type(limit) is not int or limit < 1):
         raise Invalid([Problem("limit", f"must be a whole number from 1 on, not {limit!r:.50}")])
 

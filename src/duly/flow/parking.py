@@ -15,12 +15,14 @@ FIRST, MOST = timedelta(seconds=30), timedelta(minutes=10)
 CHUNK = 1000
 
 
-async def open_again(store: Store, tenant: str, parked: str, by: str) -> int:
+async def open_again(store: Store, tenant: str, parked: str, by: str, most: int | None = None) -> int:
     """Release what waits for a destination that is open again; how many. A process that dies meanwhile leaves it
-    marked, and whoever looks after it goes on."""
+    marked, and whoever looks after it goes on; so does who has released *most*."""
     many = 0
     while released := await store.release_parked(tenant, parked, whose_events(parked), CHUNK, by):
         many += released
+        if most is not None and many >= most:
+            return many
     await store.released(tenant, parked)
     return many
 

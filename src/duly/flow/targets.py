@@ -46,8 +46,13 @@ DISABLED = "is disabled"
 
 
 class Targets:
-    def __init__(self, store: Store, directory: RecentDirectory, keys: Keys, signals: Signals) -> None:
-        self._store, self._directory, self._keys, self._signals = store, directory, keys, signals
+    """``duly.targets``. Where a store is one transaction, *most* is how many events an act of it releases: the rest
+    are left to the workers, who release some in each transaction."""
+
+    def __init__(
+        self, store: Store, directory: RecentDirectory, keys: Keys, signals: Signals, most: int | None = None
+    ) -> None:
+        self._store, self._directory, self._keys, self._signals, self._most = store, directory, keys, signals, most
         self._seal = Seal(keys)
 
     # -- stored targets
@@ -181,7 +186,7 @@ class Targets:
                 raise Conflict(f"target {key!r} is not parked: there is nothing to enable")
             await note(tx, tenant, key, "enabled", None, by)
         self._directory.forget(tenant, key)
-        return await open_again(self._store, tenant, key, storable(by))
+        return await open_again(self._store, tenant, key, storable(by), self._most)
 
     async def probe(self, destination: str, *, tenant: str = "default", by: str = "api") -> None:
         """Let a worker try a parked destination at its next look, not only when its time has come."""

@@ -7,17 +7,12 @@ from uuid import UUID
 from duly.core.checks import check_id
 from duly.core.model import Event
 from duly.core.specs import Spec
-from duly.edges.event_json import (
-    dead_letters_to_json,
-    discarded_to_json,
-    entry_to_json,
-    event_to_json,
-    replayed_to_json,
-)
+from duly.edges.event_json import dead_letters_to_json, entry_to_json, event_to_json
 from duly.edges.http import examples
 from duly.edges.http.asking import Answer, Ask
 from duly.edges.http.fields import read_fields
 from duly.edges.http.filters import FIELDS, read_filter
+from duly.edges.http.in_pieces import discard_some, replay_some
 from duly.edges.http.operations import NOTHING, Answers, Operations, Takes
 from duly.edges.http.pages import page_of
 from duly.edges.http.queries import Page
@@ -155,28 +150,29 @@ async def discard_event(ask: Ask) -> Answer:
 async def replay_events(ask: Ask) -> Answer:
     """Let all dead letters that fit a filter be tried again, the oldest first.
 
-    With a `rate`, they become ready one after the other at that rate. An empty filter means all of them.
+    With a `rate`, they become ready one after the other at that rate. An empty filter means all of them. A request
+    replays 10,000 at most: where there is a `next_cursor`, ask the same again with it as `cursor` for the rest.
     """
-    said = read_fields(ask.body, {"filter": dict, "rate": str, "limit": int}, "filter")
+    said = read_fields(ask.body, {"filter": dict, "rate": str, "limit": int, "cursor": str}, "filter")
     spec = await read_filter(ask, said["filter"], "filter.")
-    done = await ask.own.events.replay_all(spec, tenant=ask.tenant, rate=said["rate"], limit=said["limit"], by=ask.by)
-    return Answer(replayed_to_json(done))
+    return Answer(await replay_some(ask, spec, said))
 
 
 @operations.add(
     "POST",
     "/v1/events/discard",
-    {200: Answers("How many", ref("Discarded"), {"discarded": 12, "left_alone": 0})},
+    {200: Answers("How many", ref("Discarded"), {"discarded": 12, "left_alone": 0, "next_cursor": None})},
     takes=Takes(ref("Discard"), {"filter": {"due_to": "2026-01-01T00:00:00Z"}, "reason": "too old"}),
 )
 async def discard_events(ask: Ask) -> Answer:
-    """Put all dead letters away that fit a filter. An empty filter means all of them."""
-    said = read_fields(ask.body, {"filter": dict, "reason": str, "limit": int}, "filter")
+    """Put all dead letters away that fit a filter, the oldest first.
+
+    An empty filter means all of them. A request puts 10,000 away at most: where there is a `next_cursor`, ask the same
+    again with it as `cursor` for the rest.
+    """
+    said = read_fields(ask.body, {"filter": dict, "reason": str, "limit": int, "cursor": str}, "filter")
     spec = await read_filter(ask, said["filter"], "filter.")
-    done = await ask.own.events.discard_all(
-        spec, tenant=ask.tenant, reason=said["reason"], limit=said["limit"], by=ask.by
-    )
-    return Answer(discarded_to_json(done))
+    return Answer(await discard_some(ask, spec, said))
 
 
 @operations.add(

@@ -185,7 +185,12 @@ TARGET: dict[str, Any] = {
     "updated_at": "2026-11-16T12:00:00Z",
 }
 
-REPLAYED: dict[str, Any] = {"replayed": 250, "last_ready_at": "2026-11-16T12:00:05Z", "left_alone": 0}
+REPLAYED: dict[str, Any] = {
+    "replayed": 250,
+    "last_ready_at": "2026-11-16T12:00:05Z",
+    "left_alone": 0,
+    "next_cursor": None,
+}
 
 DEAD_LETTERS: dict[str, Any] = {
     "dead_letters": 250,

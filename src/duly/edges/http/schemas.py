@@ -13,6 +13,7 @@ from duly.edges.http.shapes import (
     answered,
     anything,
     choice,
+    cursor,
     duration,
     given_instant,
     instant,
@@ -302,10 +303,16 @@ SCHEMAS: Mapping[str, Schema] = {
     "Events": paged("events", "Event"),
     "Entry": answered(_entry),
     "Filter": taken(_filter, description="Which dead letters; all that is given must hold"),
-    "Replay": taken({"filter": ref("Filter"), "rate": text(1, 30), "limit": whole(1)}, "filter"),
-    "Replayed": answered({"replayed": whole(0), "last_ready_at": maybe(instant), "left_alone": whole(0)}),
-    "Discard": taken({"filter": ref("Filter"), "reason": text(1, 1000), "limit": whole(1)}, "filter"),
-    "Discarded": answered({"discarded": whole(0), "left_alone": whole(0)}),
+    "Replay": taken(
+        {"filter": ref("Filter"), "rate": text(1, 30), "limit": whole(1), "cursor": text(1, 2000)}, "filter"
+    ),
+    "Replayed": answered(
+        {"replayed": whole(0), "last_ready_at": maybe(instant), "left_alone": whole(0), "next_cursor": cursor}
+    ),
+    "Discard": taken(
+        {"filter": ref("Filter"), "reason": text(1, 1000), "limit": whole(1), "cursor": text(1, 2000)}, "filter"
+    ),
+    "Discarded": answered({"discarded": whole(0), "left_alone": whole(0), "next_cursor": cursor}),
     "DeadLetters": answered(
         {
             "dead_letters": whole(0),
@@ -395,5 +402,5 @@ SCHEMAS: Mapping[str, Schema] = {
     ),
     "Targets": paged("targets", "Target"),
     "Limits": taken({"concurrency": maybe(whole(1, 10_000)), "rate": maybe(text(1, 30))}),
-    "Released": answered({"name": {"type": "string"}, "events": whole(0)}),
+    "Released": answered({"name": {"type": "string"}, "events": whole(0), "more": {"type": "boolean"}}),
 }

@@ -59,10 +59,10 @@ def answered(fields: Mapping[str, Schema], **more: Any) -> Schema:
 
 
 def paged(items: str, schema: str) -> Schema:
-    cursor = maybe({"type": "string", "description": "For the next page; null on the last one"})
     return answered({items: listed(ref(schema)), "next_cursor": cursor})
 
 
+cursor: Schema = maybe({"type": "string", "description": "For what comes next; null at the end"})
 instant: Schema = {"type": "string", "format": "date-time", "description": "A UTC instant"}
 given_instant: Schema = {"type": "string", "pattern": INSTANT, "description": "An instant with its zone"}
 duration: Schema = {"type": "string", "pattern": DURATION, "description": "Such as 30s, 1h30m or 90d"}

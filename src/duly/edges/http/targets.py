@@ -10,6 +10,7 @@ from duly.edges.http.operations import NOTHING, Answers, Operations, Takes
 from duly.edges.http.pages import asked_page, page_of_these
 from duly.edges.http.schemas import PAGING
 from duly.edges.http.shapes import duration, maybe, ref, taken, text
+from duly.edges.http.tenancy import MOST_RELEASED
 from duly.edges.target_json import target_to_json
 from duly.errors import NotFound
 
@@ -118,17 +119,17 @@ async def disable_target(ask: Ask) -> Answer:
 @operations.add(
     "POST",
     "/v1/targets/{name}/enable",
-    {200: Answers("How many events were waiting", ref("Released"), {"name": "shop", "events": 12})},
+    {200: Answers("How many events were released", ref("Released"), {"name": "shop", "events": 12, "more": False})},
     takes=NOTHING,
     conflicts=True,
 )
 async def enable_target(ask: Ask) -> Answer:
-    """Send there again, whatever it was parked for."""
+    """Send there again, whatever it was parked for. A request releases some 10,000 of the events that wait for it;
+    where there are `more`, the workers release them, a moment later."""
     read_fields(ask.body, {})
     found = await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)
-    return Answer(
-        {"name": found.name, "events": await ask.own.targets.enable(found.name, tenant=ask.tenant, by=ask.by)}
-    )
+    events = await ask.own.targets.enable(found.name, tenant=ask.tenant, by=ask.by)
+    return Answer({"name": found.name, "events": events, "more": events >= MOST_RELEASED})
 
 
 @operations.add("POST", "/v1/targets/{name}/probe", {200: TARGET}, takes=NOTHING, conflicts=True)

@@ -16,6 +16,9 @@ from duly.ports import Added, Store
 from duly.signals import Created
 from duly.wiring import Duly
 
+MOST_RELEASED = 10_000
+"""Events that a request itself releases when it enables a target."""
+
 
 class Tenancy:
     """Each verb still names the tenant: that is the first lock. The store, which is confined to it, is the second."""
@@ -25,7 +28,7 @@ class Tenancy:
         self.events = Events(store)
         self.schedules = Schedules(store, duly.channels, _no_transaction)
         self.users = Users(store, duly.calendars, _no_transaction)
-        self.targets = Targets(store, duly.directory, duly.settings.secret_key, duly.signals)
+        self.targets = Targets(store, duly.directory, duly.settings.secret_key, duly.signals, MOST_RELEASED)
         self._committed: list[Callable[[], None]] = []
 
     def plan(self, timers: Sequence[Timer]) -> list[NewEvent]:
