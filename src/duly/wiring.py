@@ -96,7 +96,7 @@ class Duly:
         self.store = self._opens = open_store(self.settings, clock)
         self.directory = RecentDirectory(self.store)
         self.events = Events(self.store)
-        self.targets = Targets(self.store, self.directory, self.settings.secret_key, self._signals)
+        self.targets = Targets(self.store, self.directory.forget, self.settings.secret_key, self._signals)
         self.schedules = Schedules(self.store, self._channels, self.transaction_of)
         self.event_types = EventTypes(shipped())
         self.calendars = Calendars(self.event_types, self.settings.delivery_time, self._channels)

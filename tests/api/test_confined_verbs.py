@@ -56,7 +56,9 @@ class ThroughTheApi(Duly):
         self.events: Any = Confining(self, self.events, Events)
         self.schedules: Any = Confining(self, self.schedules, lambda at: Schedules(at, self._channels, of))
         self.users: Any = Confining(self, self.users, lambda at: Users(at, self.calendars, of))
-        self.targets: Any = Confining(self, self.targets, lambda at: Targets(at, self.directory, key, self._signals))
+        self.targets: Any = Confining(
+            self, self.targets, lambda at: Targets(at, self.directory.forget, key, self._signals)
+        )
 
     async def put(self, due: Any, type: str, payload: Any = None, *, transaction: Any = None, **options: Any) -> Added:
         if transaction is not None:

@@ -21,6 +21,7 @@ class RecentDirectory:
         self._store = store
         self._known: dict[Key, tuple[float, Known]] = {}
         self._reading: dict[Key, asyncio.Task[dict[Key, Known]]] = {}
+        self._meanwhile: dict[object, set[Key]] = {}  # what was forgotten during each reading
 
     def seen(self, tenant: str, destination: str) -> Known | None:
         """What was read last, however old."""
@@ -48,7 +49,17 @@ class RecentDirectory:
         return (await asyncio.shield(reading))[key]
 
     async def read(self, keys: Iterable[Key]) -> dict[Key, Known]:
-        found = {(known.tenant, known.destination): known for known in await self._store.destinations(list(keys))}
+        wanted = set(keys)
+        while True:
+            reading, changed = object(), set[Key]()
+            self._meanwhile[reading] = changed
+            try:
+                read = await self._store.destinations(list(wanted))
+            finally:
+                del self._meanwhile[reading]
+            if changed.isdisjoint(wanted):  # else it may have been read just before that
+                break
+        found = {(known.tenant, known.destination): known for known in read}
         if len(self._known) > MOST:
             self._known.clear()
         now = time.monotonic()
@@ -57,6 +68,10 @@ class RecentDirectory:
 
     def forget(self, tenant: str, destination: str) -> None:
         """It has just been changed from here, and with a URL what is known of its origin."""
-        self._known.pop((tenant, destination), None)
+        keys = {(tenant, destination)}
         if "://" in destination:
-            self._known.pop((tenant, origin_of(destination)), None)
+            keys.add((tenant, origin_of(destination)))
+        for key in keys:
+            self._known.pop(key, None)
+        for changed in self._meanwhile.values():
+            changed |= keys

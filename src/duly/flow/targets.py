@@ -3,7 +3,7 @@
 import builtins
 import secrets as luck
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -30,7 +30,6 @@ from duly.core.targets import (
     whose_events,
 )
 from duly.errors import Conflict, Invalid, NotFound, Problem
-from duly.flow.directory import RecentDirectory
 from duly.flow.ids import new_id
 from duly.flow.parking import note, open_again
 from duly.ports import Store, Transaction
@@ -45,14 +44,16 @@ KEEP = timedelta(days=1)
 DISABLED = "is disabled"
 
 
-class Targets:
-    """``duly.targets``. Where a store is one transaction, *most* is how many events an act of it releases: the rest
-    are left to the workers, who release some in each transaction."""
+Forget = Callable[[str, str], None]
+"""Called with a tenant and a destination when what is known of it in this process is not so any more."""
 
-    def __init__(
-        self, store: Store, directory: RecentDirectory, keys: Keys, signals: Signals, most: int | None = None
-    ) -> None:
-        self._store, self._directory, self._keys, self._signals, self._most = store, directory, keys, signals, most
+
+class Targets:
+    """``duly.targets``. Where a store is one transaction, what is to be forgotten is so when that is committed, and
+    *most* is how many events an act of it releases: the rest are left to the workers, who release some in each."""
+
+    def __init__(self, store: Store, forget: Forget, keys: Keys, signals: Signals, most: int | None = None) -> None:
+        self._store, self._forget, self._keys, self._signals, self._most = store, forget, keys, signals, most
         self._seal = Seal(keys)
 
     # -- stored targets
@@ -104,7 +105,9 @@ class Targets:
             if not await tx.put_target(target):
                 raise Conflict(f"another target has just got the name {name!r}: try again")
             await tx.note([(target.id, "created" if old is None else "changed", shown(url))], storable(by))
-            return await self._stored(tx, tenant, name, made if made != secret or old is None else None)
+            stored = await self._stored(tx, tenant, name, made if made != secret or old is None else None)
+        self._forget(tenant, name)
+        return stored
 
     async def rotate(
         self,
@@ -135,7 +138,9 @@ class Targets:
             await tx.put_target(msgspec.structs.replace(old, sealed=self._seal.close(anew)))
             until_when = datetime.fromtimestamp(ends, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
             await tx.note([(old.id, "rotated", f"the old secret signs until {until_when}")], storable(by))
-            return await self._stored(tx, tenant, name, made)
+            stored = await self._stored(tx, tenant, name, made)
+        self._forget(tenant, name)
+        return stored
 
     async def get(self, name: str, *, tenant: str = "default") -> Target:
         async with self._store.begin() as tx:
@@ -157,7 +162,7 @@ class Targets:
                 continue
             await tx.note([(found.id, "deleted", None)], storable(by))
             await tx.delete_target(tenant, name)
-        self._directory.forget(tenant, name)
+        self._forget(tenant, name)
         return found
 
     async def history(self, name: str, *, tenant: str = "default") -> builtins.list[Entry]:
@@ -176,7 +181,7 @@ class Targets:
             await tx.unpark(tenant, key)
             await tx.park(tenant, key, why, None)
             await note(tx, tenant, key, "disabled", reason, by)
-        self._directory.forget(tenant, key)
+        self._forget(tenant, key)
 
     async def enable(self, destination: str, *, tenant: str = "default", by: str = "api") -> int:
         """Send there again, whatever it was parked for; how many events were waiting for that."""
@@ -185,7 +190,7 @@ class Targets:
             if await tx.unpark(tenant, key) is None:
                 raise Conflict(f"target {key!r} is not parked: there is nothing to enable")
             await note(tx, tenant, key, "enabled", None, by)
-        self._directory.forget(tenant, key)
+        self._forget(tenant, key)
         return await open_again(self._store, tenant, key, storable(by), self._most)
 
     async def probe(self, destination: str, *, tenant: str = "default", by: str = "api") -> None:
@@ -227,7 +232,7 @@ class Targets:
             told = [f"{concurrency} at once" if concurrency else None, show_rate(often) if often else None]
             await note(tx, tenant, key, "limited", ", ".join(filter(None, told)) or "no limits", by)
             [known] = await tx.destinations([(tenant, key)])
-        self._directory.forget(tenant, key)
+        self._forget(tenant, key)
         return known
 
     async def known(self, destination: str, *, tenant: str = "default") -> Known:
@@ -269,7 +274,6 @@ class Targets:
         return found
 
     async def _stored(self, tx: Transaction, tenant: str, name: str, secret: str | None) -> Target:
-        self._directory.forget(tenant, name)
         return msgspec.structs.replace(await self._found(tx, name, tenant), secret=secret)
 
     async def _key(self, destination: str, tenant: str) -> str:

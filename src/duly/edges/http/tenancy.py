@@ -28,7 +28,7 @@ class Tenancy:
         self.events = Events(store)
         self.schedules = Schedules(store, duly.channels, _no_transaction)
         self.users = Users(store, duly.calendars, _no_transaction)
-        self.targets = Targets(store, duly.directory, duly.settings.secret_key, duly.signals, MOST_RELEASED)
+        self.targets = Targets(store, self._forget, duly.settings.secret_key, duly.signals, MOST_RELEASED)
         self._committed: list[Callable[[], None]] = []
 
     def plan(self, timers: Sequence[Timer]) -> list[NewEvent]:
@@ -48,6 +48,10 @@ class Tenancy:
         ids = await self.store.add(events)
         self.after_commit(lambda: self.duly.signals.emit(Created(ids)))
         return ids
+
+    def _forget(self, tenant: str, destination: str) -> None:
+        """Not before others can see what it is now: a worker here would read the old again, and keep that."""
+        self.after_commit(lambda: self.duly.directory.forget(tenant, destination))
 
     def after_commit(self, act: Callable[[], None]) -> None:
         self._committed.append(act)
