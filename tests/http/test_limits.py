@@ -3,12 +3,14 @@
 import json
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from duly.core.checks import MAX_DEPTH
 from duly.edges.http.app import OPERATIONS
 from duly.edges.http.bodies import DEEP
+from duly.edges.http.filters import FIELDS
 from duly.edges.http.operations import Operation
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller, paths
@@ -113,6 +115,11 @@ async def test_what_takes_no_body_refuses_one(http: Caller) -> None:
         assert (answer.status_code, answer.json()["errors"][0]["path"]) == (400, "body")
 
 
+SPANS = ("99999999w", "999999999d", "106751992d", "0.000001us")
+FAR = ("0001-01-01T00:00:00+23:59", "0002-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59",
+       "9998-12-31T23:59:59.999999999-23:59", "9998-12-31T23:59:59", "0002-01-01T00:00:00", "0001-01-01", "9999-12-31",
+       "2026-12-31T23:59:60Z")  # fmt: skip
+RATES = ("999999999/s", "0.000001/d", "1/d")
 STRANGE = ("a\u0000b", "\u0000", "\u202e", "\uffff", "\U0010ffff", "\u2028", "'; DROP TABLE events; --", "%s{}$1",
            "x" * 5000, " ", "", "\ufeff")  # fmt: skip
 
@@ -133,10 +140,17 @@ def changed(body: Any, value: Any) -> Iterator[Any]:
 
 def asked(operation: Operation) -> Any:
     assert operation.takes is not None
-    extra = {"NewSchedule": {"depends_on": {"schedule": "a", "within": "1h"}, "exclude": ["2026-12-24"],
-                             "start": "2026-01-01T00:00:00", "payload": {"a": "b"}, "retry": {"base": "1s"}},
-             "Timer": {"correlation_id": "c", "retry": {"max_attempts": 3}},
-             "NewUser": {"attributes": {"a": "b"}, "delivery_time": "09:00", "leap": "skip", "key": "k"}}  # fmt: skip
+    retry = {"max_attempts": 3, "base": "1s", "factor": 2, "max": "1h"}
+    bounds = {"exclude": ["2026-12-24"], "start": "2026-01-01T00:00:00", "end": "2027-01-01T00:00:00Z"}
+    policies = {"depends_on": {"schedule": "a", "within": "1h"}, "jitter": "1s", "max_concurrent": 2, **bounds,
+                "misfire": {"policy": "all", "tolerance": "1m", "limit": 5}}  # fmt: skip
+    extra = {"NewSchedule": {**policies, "payload": {"a": "b"}, "retry": retry},
+             "ScheduleChanges": {**policies, "retry": retry},
+             "Preview": {**bounds, "after": "2026-06-01T00:00:00Z"},
+             "Timer": {"correlation_id": "c", "retry": retry},
+             "NewTarget": {"timeout": "5s"},
+             "NewUser": {"attributes": {"a": "b"}, "delivery_time": "09:00", "leap": "skip", "key": "k",
+                         "anniversary": "2000-01-01"}}  # fmt: skip
     name = str(operation.takes.schema.get("$ref", "")).rpartition("/")[2]
     example = dict(operation.takes.example)
     if name in ("Replay", "Discard"):
@@ -149,8 +163,8 @@ def asked(operation: Operation) -> Any:
 
 @pytest.mark.parametrize(
     "values",
-    [STRANGE[:6], STRANGE[6:], (10**30, -1, 0, 2**63, 1.5e300), (True, None, [], {}, [["x"]])],
-    ids=["characters", "texts", "numbers", "kinds"],
+    [STRANGE[:6], STRANGE[6:], (10**30, -1, 0, 2**63, 1.5e300), (True, None, [], {}, [["x"]]), SPANS + RATES, FAR],
+    ids=["characters", "texts", "numbers", "kinds", "spans", "far"],
 )
 async def test_no_value_in_any_field_is_the_servers_fault(http: Caller, mine: Tenant, values: Any) -> None:
     for operation in TAKING:
@@ -159,6 +173,25 @@ async def test_no_value_in_any_field_is_the_servers_fault(http: Caller, mine: Te
                 asked_for = operation.method, mine.path(operation.path)
                 answer = await http.client.request(*asked_for, json=body, headers={"Authorization": mine.key()})
                 assert answer.status_code < 500, f"{asked_for} {body}: {answer.text}"
+
+
+async def test_no_filter_is_the_servers_fault(http: Caller, mine: Tenant) -> None:
+    for act in ("replay", "discard"):
+        for field in FIELDS:
+            for value in (*SPANS, *FAR, *STRANGE[:8], "x", 10**30, -1, True, None, [], {}, ["FAILED"]):
+                answer = await http("POST", f"/v1/events/{act}", {"filter": {field: value}}, authorization=mine.key())
+                assert answer.status_code < 500, f"{field} {value!r}: {answer.text}"
+
+
+@pytest.mark.parametrize("span", ["365001d", "99999999w"])
+async def test_a_span_that_no_database_can_count_is_refused(http: Caller, span: str) -> None:
+    for path in ("/v1/events", "/v1/dead-letters"):
+        answer = await http("GET", f"{path}?late_by={span}")
+        assert paths(answer) == ["late_by"]
+        assert answer.json()["errors"][0]["message"] == f"must be at most 365000d, not {span!r}"
+        assert (await http("GET", f"{path}?late_by=365000d")).status_code == 200
+    assert paths(await http("POST", "/v1/events/replay", {"filter": {"late_by": span}})) == ["filter.late_by"]
+    assert paths(await http("PUT", "/v1/timers/a", {"type": "x", "after": span})) == ["after"]
 
 
 # -- addresses
@@ -181,7 +214,7 @@ async def test_no_query_is_the_servers_fault(http: Caller, mine: Tenant) -> None
                "a" * 3000, "%EF%BF%BF", "2026-13-01T00:00:00Z", "W10", "WyJhIiwiYiJd", "%2B", "1_0")  # fmt: skip
     for operation in OPERATIONS:
         for parameter in operation.query:
-            for value in strange:
+            for value in (*strange, *map(quote, (*SPANS, *FAR, *RATES))):
                 path = f"{mine.path(operation.path)}?{parameter}={value}"
                 answer = await http(operation.method, path, authorization=mine.key())
                 assert answer.status_code < 500, f"{path}: {answer.text}"
