@@ -296,6 +296,7 @@ class SeenTargets(msgspec.Struct):
 
 class SeenOccurrences(msgspec.Struct):
     occurrences: list[SeenPreview]
+    complete: bool = True
 
 
 EVENT = msgspec.json.Decoder(SeenEvent)

@@ -216,14 +216,19 @@ class Schedules(Group):
         """The next occurrences of a schedule by its name, or of a rule, with what is odd about them in a note. Without
         *after*, a schedule's next event comes first, where somebody may have moved it."""
         self._check(tenant)
-        when = None if after is None else instant("after", after)
-        if isinstance(what, str):
-            query = said(count=str(count), after=when)
-            seen = await self._connection.ask("GET", _place(what, "preview"), reads=OCCURRENCES, query=query)
-        else:
-            body = preview_body(what, timezone, policies, count=count, after=when)
-            seen = await self._connection.ask("POST", place("schedules", "preview"), body, reads=OCCURRENCES)
-        return [one.preview() for one in seen.occurrences]
+        found: builtins.list[Preview] = []
+        while True:
+            when, left = None if after is None else instant("after", after), count - len(found) if found else count
+            if isinstance(what, str):
+                query = said(count=str(left), after=when)
+                seen = await self._connection.ask("GET", _place(what, "preview"), reads=OCCURRENCES, query=query)
+            else:
+                body = preview_body(what, timezone, policies, count=left, after=when)
+                seen = await self._connection.ask("POST", place("schedules", "preview"), body, reads=OCCURRENCES)
+            found += [one.preview() for one in seen.occurrences]
+            if seen.complete or not seen.occurrences:
+                return found
+            after = found[-1].due  # the server gives up where many are long to find
 
     async def delete(
         self, name: str, *, tenant: str | None = None, expected: str | None = None, by: str = "api"

@@ -1,13 +1,19 @@
 """What a timetable will do, told before it does it: when, what the clocks show then, and what is odd about it."""
 
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from duly.core.checks import MOST_LISTED, due_problems
 from duly.core.model import Event, Schedule
-from duly.core.recurrence import DEFAULT_ZONE, Local, Occurrence, instant_name
+from duly.core.policies import DEFAULT as NO_POLICIES
+from duly.core.policies import read_policies
+from duly.core.recurrence import DEFAULT_ZONE, OPEN, Dst, Local, Occurrence, Rule, instant_name
+from duly.core.rules import parse_rule, zone_problems
 from duly.core.succession import continues_after, due_of, occurrence_of
 from duly.core.timetable import BEFORE, Timetable
 from duly.core.zones import Piece, Zone, seconds_of, to_wall, wall_of, zone
+from duly.errors import Invalid, Problem
 
 MOST_NAMED = 3
 """Days and readings that a note names; it counts the others."""
@@ -28,8 +34,63 @@ class Preview(NamedTuple):
     note: str | None
 
 
-def preview(table: Timetable, after: datetime, count: int, schedule: Schedule | None = None) -> list[Preview]:
-    """The next ones strictly after an instant; with their jitter, if it is a schedule's."""
+def never() -> bool:
+    """No matter how long it takes."""
+    return False
+
+
+def range_problems(count: Any, after: Any) -> list[Problem]:
+    """All that is wrong with how many are asked for, and after which instant."""
+    problems = [] if after is None else [Problem("after", message) for _, message in due_problems(after)]
+    if after is not None and not problems and not isinstance(after, datetime):
+        problems.append(Problem("after", f"expected a datetime, not {type(after).__name__}"))
+    if type(count) is not int or not 1 <= count <= MOST_LISTED:
+        problems.append(Problem("count", f"must be a whole number from 1 to {MOST_LISTED}, not {count!r:.50}"))
+    return problems
+
+
+def table_of(
+    what: Any, timezone: str | None, policies: Mapping[str, Any], now: datetime, problems: Sequence[Problem] = ()
+) -> Timetable:
+    """The timetable of a rule that is no schedule's; Invalid with all that is wrong, and the *problems* that were found
+    before."""
+    found = list(problems)
+    zone = timezone or getattr(what, "timezone", None)
+    if wrong := zone_problems(zone):
+        found += wrong
+        zone = DEFAULT_ZONE
+    read = NO_POLICIES
+    try:
+        read = read_policies(policies, zone)
+    except Invalid as error:
+        found += error.problems
+    try:
+        rule = _placed(what, zone, read.dst, bool(policies.get("dst")))
+    except Invalid as error:
+        found += error.problems
+    if found:
+        raise Invalid(found)
+    return Timetable(rule.anchored(now), read)
+
+
+def _placed(what: Any, zone: str | None, dst: Dst, given: bool) -> Rule:
+    if isinstance(what, dict):
+        return parse_rule(what, zone, dst)
+    if not hasattr(what, "placed"):
+        raise Invalid([Problem("rule", f"expected a rule or a schedule's name, not {type(what).__name__}")])
+    placed: Rule = what if zone is None else what.placed(zone, dst if given else getattr(what, "dst", OPEN))
+    return placed
+
+
+def preview(
+    table: Timetable,
+    after: datetime,
+    count: int,
+    schedule: Schedule | None = None,
+    enough: Callable[[], bool] = never,
+) -> list[Preview]:
+    """The next ones strictly after an instant; with their jitter, if it is a schedule's. After each, *enough* is asked
+    whether there shall be no more: those of some rules are long to find."""
     place = table.rule.timezone or DEFAULT_ZONE
     found: list[Preview] = []
     before, following = after, table.after(after)
@@ -37,22 +98,26 @@ def preview(table: Timetable, after: datetime, count: int, schedule: Schedule | 
         due = following.at if schedule is None else due_of(schedule, following)
         notes = [*_of_the_clocks(table, before, following), *_of_rest(table, before, following)]
         found.append(Preview(due, to_wall(due, place), "; ".join(notes) or None))
+        if len(found) == count or enough():
+            break
         before, following = following.at, table.after(following.at)
     return found
 
 
-def preview_of(schedule: Schedule, head: Event | None, after: datetime, count: int) -> list[Preview]:
+def preview_of(
+    schedule: Schedule, head: Event | None, after: datetime, count: int, enough: Callable[[], bool] = never
+) -> list[Preview]:
     """What a schedule will do: its head, as it is, and what follows that."""
     table = schedule.timetable
     if head is None:
-        return preview(table, after, count, schedule)
+        return preview(table, after, count, schedule, enough)
     itself = occurrence_of(head)
     moved = head.due != due_of(schedule, itself)
     before = (table.last(itself.at - BEFORE) or itself).at
     by_hand = [f"moved by hand from {instant_name(due_of(schedule, itself))}"]
     notes = by_hand if moved else _of_the_clocks(table, before, itself)
     first = Preview(head.due, to_wall(head.due, schedule.timezone), "; ".join(notes) or None)
-    return [first, *preview(table, continues_after(head, schedule), count - 1, schedule)]
+    return [first, *preview(table, continues_after(head, schedule), count - 1, schedule, enough)]
 
 
 def _of_the_clocks(table: Timetable, before: datetime, occurrence: Occurrence) -> list[str]:

@@ -1,5 +1,6 @@
 """What people do to schedules: look, put, pause, trigger, move, skip, backfill. Every act is atomic and audited."""
 
+import asyncio
 import builtins
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
@@ -11,11 +12,10 @@ import msgspec
 from duly.core.checks import MOST_LISTED, check_page, due_problems, name_problems, write_json
 from duly.core.failure import storable
 from duly.core.model import Entry, Event, NewEvent, Schedule
-from duly.core.policies import SHADOW, read_policies
-from duly.core.preview import Preview, preview, preview_of
-from duly.core.recurrence import OPEN, Occurrence, Rule, instant_name
+from duly.core.policies import SHADOW
+from duly.core.preview import Preview, never, preview, preview_of, range_problems, table_of
+from duly.core.recurrence import Occurrence, Rule, instant_name
 from duly.core.retry import DEFAULT, Retry
-from duly.core.rules import parse_rule, zone_problems
 from duly.core.succession import event_of
 from duly.core.tags import check_tag
 from duly.core.timetable import BEFORE, Timetable
@@ -282,23 +282,25 @@ class Schedules:
         after: datetime | None = None,
         timezone: str | None = None,
         tenant: str = "default",
+        enough: Callable[[], bool] = never,
         **policies: Any,
     ) -> builtins.list[Preview]:
         """The next occurrences of a schedule by its name, or of a rule, with what is odd about them in a note. Without
-        *after*, a schedule's next event comes first, where somebody may have moved it."""
-        if type(count) is not int or not 1 <= count <= MOST:
-            raise Invalid([Problem("count", f"must be a whole number from 1 to {MOST}, not {count!r:.50}")])
-        if after is not None and (problems := due_problems(after)):
-            raise Invalid([Problem("after", message) for _, message in problems])
-        schedule = await self.get(what, tenant=tenant) if isinstance(what, str) else None
+        *after*, a schedule's next event comes first, where somebody may have moved it. They are found in a thread, for
+        some rules take long; after each, *enough* is asked there whether to stop."""
+        problems = range_problems(count, after)
         now = await self._store.now()
+        start = now if after is None or problems else after.astimezone(UTC)
         try:
-            if schedule is None:
-                table = _table(what, timezone, policies, now)
-                return preview(table, now if after is None else after.astimezone(UTC), count)
+            if not isinstance(what, str):
+                table = table_of(what, timezone, policies, now, problems)
+                return await asyncio.to_thread(preview, table, start, count, None, enough)
+            if problems:
+                raise Invalid(problems)
+            schedule = await self.get(what, tenant=tenant)
             head_id = await self._store.head_id(schedule.series) if after is None else None
             head = await self._store.get(head_id) if head_id is not None else None
-            return preview_of(schedule, head, now if after is None else after.astimezone(UTC), count)
+            return await asyncio.to_thread(preview_of, schedule, head, start, count, enough)
         except ValueError as error:
             raise Invalid([Problem("rule", str(error))]) from error
 
@@ -336,21 +338,6 @@ class Schedules:
                     yield tx, found[0], own_head
                     return
         raise Conflict(f"schedule {name!r} is being changed by others just now: try again")
-
-
-def _table(what: Any, timezone: str | None, policies: dict[str, Any], now: datetime) -> Timetable:
-    zone = timezone or getattr(what, "timezone", None)
-    if problems := zone_problems(zone):
-        raise Invalid(problems)
-    read = read_policies(policies, zone)
-    if isinstance(what, dict):
-        rule = parse_rule(what, zone, read.dst)
-    elif hasattr(what, "placed"):
-        dst = read.dst if policies.get("dst") else getattr(what, "dst", OPEN)
-        rule = what if zone is None else what.placed(zone, dst)
-    else:
-        raise Invalid([Problem("rule", f"expected a rule or a schedule's name, not {type(what).__name__}")])
-    return Timetable(rule.anchored(now), read)
 
 
 def _between(table: Timetable, start: datetime, end: datetime, limit: int) -> list[Occurrence]:

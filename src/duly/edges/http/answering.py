@@ -54,7 +54,7 @@ class Answering:
             request.state.caller = caller
             query = read_query(request.query_params.multi_items(), operation.query)
             body = await read_body(request, operation.takes.most if operation.takes else LARGE)
-            said = read_json(request, body, operation.takes.required) if operation.takes else _refuse(body)
+            said = await read_json(request, body, operation.takes.required) if operation.takes else _refuse(body)
             return await self._carry_out(operation, request, caller, query, body, said)
         except StoreError as error:
             log.error(Line("request.failed", {"request": request_id(request), "error": str(error)}))

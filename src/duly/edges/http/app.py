@@ -1,5 +1,6 @@
 """Puts the API together: a FastAPI application of its own, or one to mount in yours."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from duly.edges.http.admission import Admission, Authenticate
 from duly.edges.http.answering import Answering, write
 from duly.edges.http.description import ABOUT, SECURITY, answers, described
 from duly.edges.http.operations import Operation
+from duly.edges.http.previewing import AT_ONCE
 from duly.edges.http.problems import problem
 from duly.edges.http.schemas import SCHEMAS
 from duly.edges.http.surroundings import Surroundings
@@ -54,6 +56,7 @@ def create_api(duly: Duly, *, keyless: bool | str = False, authenticate: Authent
         openapi_url="/openapi.json",
         redirect_slashes=False,
     )
+    api.state.previews = asyncio.Semaphore(AT_ONCE)
     answering = Answering(duly, Admission(duly, keyless=keyless, authenticate=authenticate))
     for operation in OPERATIONS:
         api.add_api_route(endpoint=_endpoint(answering, operation), **described(operation))

@@ -1,6 +1,9 @@
 """Reads what a request brings, within limits: of size, of depth and of time."""
 
 import asyncio
+import gc
+from array import array
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -16,11 +19,18 @@ LARGE = 2 * MEGABYTE
 
 BULKY = 16 * MEGABYTE
 DEEP = MAX_DEPTH + 10
+MOST_VALUES = 1_000_000
+"""In a body: so many are read in the time of a few requests, and a server has others to answer."""
+
+BREATH = 16 * 1024
+"""Bytes that are looked through before others in the same loop have their turn."""
+
 PATIENCE = 30.0
 """Seconds in which a body has to arrive."""
 
 _decode = msgspec.json.Decoder().decode
-_OPENING, _CLOSING = frozenset(b"[{"), frozenset(b"]}")
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+_ALL_ELSE = bytes(set(range(256)) - set(b"[{]}"))
 
 
 async def read_body(request: Request, most: int) -> bytes:
@@ -43,7 +53,7 @@ async def read_body(request: Request, most: int) -> bytes:
     return b"".join(parts)
 
 
-def read_json(request: Request, body: bytes, required: bool) -> Any:
+async def read_json(request: Request, body: bytes, required: bool) -> Any:
     """What a body says; nothing at all is an empty object, where it may be nothing: one that was forgotten must not
     mean that all is to have its default."""
     if not body.strip():
@@ -54,31 +64,44 @@ def read_json(request: Request, body: bytes, required: bool) -> Any:
     kind = written.partition(";")[0].strip().lower()
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
         raise Refused(415, f"expected Content-Type: application/json, not {written[:100] or 'none'}")
-    if _too_deep(body):
-        raise Refused(400, f"the body is nested more than {DEEP} levels deep")
+    await _check_shape(body)
     try:
-        return _decode(body)
+        return _decoded(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refused(400, f"the body is not JSON: {error}", [Problem("body", str(error))]) from None
 
 
-def _too_deep(body: bytes) -> bool:
-    """Looking closer takes Python, so it happens only where there is something to find."""
-    if body.count(b"[") + body.count(b"{") <= DEEP:
-        return False
-    depth, quoted, escaped = 0, False, False
-    for byte in body:
-        if quoted:
-            quoted, escaped = escaped or byte != ord('"'), byte == ord("\\") and not escaped
-        elif byte == ord('"'):
-            quoted = True
-        elif byte in _OPENING:
-            depth += 1
-            if depth > DEEP:
-                return True
-        elif byte in _CLOSING:
-            depth -= 1
-    return False
+async def _check_shape(body: bytes) -> None:
+    """How deep it is, and how much is in it, before objects are made of it. Looked at closer only where there can be
+    something to find; of what is not JSON, it may say anything."""
+    if body.count(b"[") + body.count(b"{") <= DEEP and body.count(b",") < MOST_VALUES:
+        return
+    plain = body.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in body else body
+    depth, values, quoted = 0, 0, False
+    for place in range(0, len(plain), BREATH):
+        parts = plain[place : place + BREATH].split(b'"')
+        outside = b"".join(parts[quoted::2])
+        quoted ^= len(parts) % 2 == 0
+        steps = array("b", outside.translate(_STEPS, _ALL_ELSE))  # 1 where something opens, -1 where it closes
+        values += steps.count(1) + outside.count(b",")
+        if values > MOST_VALUES:
+            told = f"the body has more than {MOST_VALUES:,} values: send less, or in several requests"
+            raise Refused(413, told)
+        if depth + max(accumulate(steps), default=0) > DEEP:
+            raise Refused(400, f"the body is nested more than {DEEP} levels deep")
+        depth += sum(steps)
+        await asyncio.sleep(0)
+
+
+def _decoded(body: bytes) -> Any:
+    """Without looking for garbage meanwhile: there is none, and to look again and again takes longer than to read."""
+    paused = gc.isenabled()
+    gc.disable()
+    try:
+        return _decode(body)
+    finally:
+        if paused:
+            gc.enable()
 
 
 def _too_large(most: int) -> Refused:

@@ -129,7 +129,8 @@ OCCURRENCES: dict[str, Any] = {
             "local_at": "2027-03-28T03:00:00",
             "note": "2027-03-28 has no 02:30: it fires right after the gap",
         },
-    ]
+    ],
+    "complete": True,
 }
 
 BACKFILLED: dict[str, Any] = {"label": "2026-11-16T12:00:00Z", "events": [_ID], "existing": 0}

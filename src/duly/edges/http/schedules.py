@@ -3,6 +3,7 @@
 import asyncio
 import re
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from duly.core.checks import MOST_LISTED
 from duly.core.keys import Scope
 from duly.core.model import TERMINAL, Event, Schedule
+from duly.core.preview import Preview
 from duly.core.tags import schedule_tag
 from duly.edges.event_json import entry_to_json, event_to_json
 from duly.edges.http import examples
@@ -17,6 +19,7 @@ from duly.edges.http.asking import Answer, Ask
 from duly.edges.http.fields import Kind, read_fields
 from duly.edges.http.operations import Answers, Operations, Takes
 from duly.edges.http.pages import asked_page, page_of_these
+from duly.edges.http.previewing import Budget, a_turn
 from duly.edges.http.queries import read_whole
 from duly.edges.http.schemas import PAGING
 from duly.edges.http.shapes import answered, anything, given_instant, listed, maybe, name, ref, taken, text, whole
@@ -313,14 +316,28 @@ async def backfill_schedule(ask: Ask) -> Answer:
     query={"count": whole(1, MOST_LISTED), "after": given_instant},
 )
 async def preview_schedule(ask: Ask) -> Answer:
-    """Tell when a schedule fires next, and what is odd about it when clocks are changed."""
+    """Tell when a schedule fires next, and what is odd about it when clocks are changed.
+
+    Where `complete` is false, finding the rest would take too long: ask again, `after` the last one.
+    """
     count = read_whole("count", ask.query.get("count", "10"), 1, MOST_LISTED)
     after = read_instant("after", ask.query["after"]) if "after" in ask.query else None
     problems = [found for found in (count, after) if isinstance(found, Problem)]
     if problems:
         raise Invalid(problems)
-    found = await ask.own.schedules.preview(ask.named("name"), count=count, after=after, tenant=ask.tenant)  # type: ignore[arg-type]
-    return Answer({"occurrences": [preview_to_json(one) for one in found]})
+    async with a_turn(ask) as budget:
+        found = await ask.own.schedules.preview(
+            ask.named("name"),
+            count=count,  # type: ignore[arg-type]
+            after=after,  # type: ignore[arg-type]
+            tenant=ask.tenant,
+            enough=budget,
+        )
+    return _ahead(found, budget)
+
+
+def _ahead(found: Sequence[Preview], budget: Budget) -> Answer:
+    return Answer({"occurrences": [preview_to_json(one) for one in found], "complete": not budget.spent})
 
 
 @operations.add(
@@ -331,19 +348,24 @@ async def preview_schedule(ask: Ask) -> Answer:
     takes=Takes(ref("Preview"), examples.PREVIEW),
 )
 async def preview_rule(ask: Ask) -> Answer:
-    """Tell when a rule would fire, without storing anything."""
+    """Tell when a rule would fire, without storing anything.
+
+    Where `complete` is false, finding the rest would take too long: ask again, `after` the last one.
+    """
     fields: dict[str, Kind] = {"rule": dict, "timezone": str, "dst": object, "after": read_instant, "count": int}
     fields |= dict.fromkeys(("start", "end", "exclude"), object)
     said = read_fields(ask.body, fields, "rule")
     policies = {field: said[field] for field in ("dst", "start", "end", "exclude") if said[field] is not None}
-    found = await ask.own.schedules.preview(
-        said["rule"],
-        count=10 if said["count"] is None else said["count"],
-        after=said["after"],
-        timezone=said["timezone"],
-        **policies,
-    )
-    return Answer({"occurrences": [preview_to_json(one) for one in found]})
+    async with a_turn(ask) as budget:
+        found = await ask.own.schedules.preview(
+            said["rule"],
+            count=10 if said["count"] is None else said["count"],
+            after=said["after"],
+            timezone=said["timezone"],
+            enough=budget,
+            **policies,
+        )
+    return _ahead(found, budget)
 
 
 @operations.add(

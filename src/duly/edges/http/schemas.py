@@ -340,7 +340,8 @@ SCHEMAS: Mapping[str, Schema] = {
         {
             "occurrences": listed(
                 answered({"due_at": instant, "local_at": {"type": "string"}, "note": maybe({"type": "string"})})
-            )
+            ),
+            "complete": {"type": "boolean", "description": "Whether they are as many as were asked for, or all"},
         }
     ),
     "Preview": taken(

@@ -1,5 +1,6 @@
 """Timers over HTTP: a signal once, at an instant."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,9 @@ from duly.edges.timer_json import read_timer
 from duly.errors import Invalid, Problem
 
 operations = Operations("timers")
+BREATH = 100
+"""So many are checked before others in the same loop have their turn."""
+
 CHANGES = {"moved": "changed"}
 """What a store calls otherwise."""
 
@@ -74,7 +78,7 @@ async def put_timers(ask: Ask) -> Answer:
         message = f'expected an object {{"timers": [...]}} with 1 to {MOST_BULK:,} of them, and nothing else'
         raise Invalid([Problem("timers", message)])
     results: list[dict[str, Any]] = [{}] * len(written)
-    events = _planned(ask, written, results)
+    events = await _planned(ask, written, results)
     keyless = [(index, event) for index, event in events if event.key is None]
     if keyless:
         for (index, _), id in zip(keyless, await ask.own.add([event for _, event in keyless]), strict=True):
@@ -90,19 +94,23 @@ async def put_timers(ask: Ask) -> Answer:
 Numbered = tuple[int, NewEvent]
 
 
-def _planned(ask: Ask, written: Sequence[Any], results: list[dict[str, Any]]) -> list[Numbered]:
+async def _planned(ask: Ask, written: Sequence[Any], results: list[dict[str, Any]]) -> list[Numbered]:
     """The events of the good ones with their places; what is wrong with each other one is its result."""
-    timers: list[tuple[int, Timer]] = []
-    for index, one in enumerate(written):
+    events: list[Numbered] = []
+    for place in range(0, len(written), BREATH):
+        timers: list[tuple[int, Timer]] = []
+        for index, one in enumerate(written[place : place + BREATH], place):
+            try:
+                timers.append((index, read_timer(one, ask.tenant, ask.own.duly.channels)))
+            except Invalid as error:
+                results[index] = _refused(one, error)
         try:
-            timers.append((index, read_timer(one, ask.tenant, ask.own.duly.channels)))
-        except Invalid as error:
-            results[index] = _refused(one, error)
-    try:
-        events = ask.own.plan([timer for _, timer in timers])
-    except Invalid:
-        return _planned_singly(ask, timers, written, results)
-    return [(index, event) for (index, _), event in zip(timers, events, strict=True)]
+            planned = ask.own.plan([timer for _, timer in timers])
+            events += [(index, event) for (index, _), event in zip(timers, planned, strict=True)]
+        except Invalid:
+            events += _planned_singly(ask, timers, written, results)
+        await asyncio.sleep(0)
+    return events
 
 
 def _planned_singly(

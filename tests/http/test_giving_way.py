@@ -1,0 +1,142 @@
+"""Requests that take long to carry out: others are answered meanwhile."""
+
+import asyncio
+import json
+import threading
+from typing import Any
+
+import pytest
+
+from duly.core.timetable import Timetable
+from duly.edges.http import bodies, previewing
+from duly.edges.http.bodies import DEEP
+from tests.http.calling import Caller
+
+LEAP_DAYS = {"rule": {"cron": "0 0 29 2 *"}, "after": "2026-01-01T00:00:00Z"}
+SCHEDULE = {"type": "x", "rule": {"cron": "0 0 29 2 *"}}
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Rules are evaluated no further until this is set."""
+    may_go_on = threading.Event()
+    after = Timetable.after
+
+    def slowly(self: Timetable, instant: Any) -> Any:
+        assert may_go_on.wait(60), "nobody else was answered meanwhile"
+        return after(self, instant)
+
+    monkeypatch.setattr(Timetable, "after", slowly)
+    return may_go_on
+
+
+@pytest.mark.parametrize("stored", [True, False], ids=["schedule", "rule"])
+async def test_others_are_answered_while_a_rule_is_evaluated(http: Caller, slow: threading.Event, stored: bool) -> None:
+    slow.set()
+    await http.put("/v1/schedules/leap", SCHEDULE)
+    slow.clear()
+    asked = ("GET", "/v1/schedules/leap/preview") if stored else ("POST", "/v1/schedules/preview", LEAP_DAYS)
+    asking = asyncio.create_task(http(*asked))
+    for _ in range(5):
+        assert (await http("GET", "/v1/events")).status_code == 200
+    assert not asking.done()
+    slow.set()
+    answer = await asking
+    assert [one["due_at"][:10] for one in answer.json()["occurrences"][:2]] == ["2028-02-29", "2032-02-29"]
+    assert answer.json()["complete"] is True
+
+
+async def test_a_preview_that_takes_too_long_has_fewer_and_says_so(
+    http: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await http.put("/v1/schedules/leap", SCHEDULE)
+    monkeypatch.setattr(previewing, "BUDGET", 0.0)
+    first = await http.post("/v1/schedules/preview", LEAP_DAYS)
+    assert (len(first["occurrences"]), first["complete"]) == (1, False)
+    then = await http.post("/v1/schedules/preview", {**LEAP_DAYS, "after": first["occurrences"][-1]["due_at"]})
+    assert then["occurrences"][0]["due_at"] == "2032-02-29T00:00:00Z"
+    one = await http.post("/v1/schedules/preview", {**LEAP_DAYS, "count": 1})
+    assert (len(one["occurrences"]), one["complete"]) == (1, True)
+    stored = await http.get("/v1/schedules/leap/preview?count=5")
+    assert (len(stored["occurrences"]), stored["complete"]) == (2, False)
+
+
+async def test_too_many_previews_at_once_are_told_to_come_again(
+    http: Caller, slow: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(previewing, "PATIENCE", 0.01)
+    asking = [asyncio.create_task(http("POST", "/v1/schedules/preview", LEAP_DAYS)) for _ in range(2)]
+    while not http.api.state.previews.locked():  # noqa: ASYNC110 - nobody tells of it
+        await asyncio.sleep(0)
+    refused = await http("POST", "/v1/schedules/preview", LEAP_DAYS)
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+    assert "try again" in refused.json()["detail"]
+    slow.set()
+    assert [answer.status_code for answer in await asyncio.gather(*asking)] == [200, 200]
+
+
+async def turns_while(asking: "asyncio.Task[Any]") -> int:
+    """How often others could have had theirs."""
+    turns = 0
+    while not asking.done():
+        await asyncio.sleep(0)
+        turns += 1
+    return turns
+
+
+async def test_others_have_their_turn_while_many_are_checked(http: Caller) -> None:
+    timers = [{"type": "x", "after": "1h", "payload": {"number": number}} for number in range(3000)]
+    timers[1700] = {"type": "x"}
+    asking = asyncio.create_task(http("POST", "/v1/timers", {"timers": timers}))
+    assert await turns_while(asking) > 30
+    told = asking.result().json()
+    assert (told["created"], told["refused"]) == (2999, 1)
+    assert [place for place, one in enumerate(told["results"]) if one["status"] == "refused"] == [1700]
+
+
+# -- the depth of bodies
+
+
+def body(payload: bytes) -> bytes:
+    return b'{"type": "x", "after": "1h", "payload": ' + payload + b"}"
+
+
+@pytest.mark.parametrize("breath", [1, 7, 16 * 1024], ids=str)
+@pytest.mark.parametrize(
+    ("payload", "status"),
+    [
+        (b"[" * DEEP + b"]" * DEEP, 400),
+        (b'{"a":' * DEEP + b"1" + b"}" * DEEP, 400),
+        (b"[" + b"[],{}," * 500 + b"[]]", 201),
+        (b'["' + b"[" * 500 + b'"]', 201),
+        (b'["\\"' + b"[" * 500 + b'"]', 201),
+        (b'["\\\\\\"' + b"{" * 500 + b'\\\\"]', 201),
+        (b'["\\\\", ' + b"[" * DEEP + b"]" * DEEP + b"]", 400),
+        (b'["a\\\\\\\\", ' + b"[" * DEEP + b'"' + b"]" * 500 + b'"' + b"]" * DEEP + b"]", 400),
+    ],
+)
+async def test_the_depth_of_a_body_is_what_json_says(
+    http: Caller, payload: bytes, status: int, breath: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "BREATH", breath)
+    answer = await http("PUT", "/v1/timers/a", body(payload), content_type="application/json")
+    assert answer.status_code == status, answer.text
+    if status == 201:
+        assert answer.json()["payload"] == json.loads(payload)
+    else:
+        assert "levels deep" in answer.json()["detail"]
+
+
+async def test_others_have_their_turn_while_a_body_is_looked_through(http: Caller) -> None:
+    large = body(b"[" + b"[]," * 300_000 + b"[]]")
+    asking = asyncio.create_task(http("PUT", "/v1/timers/a", large, content_type="application/json"))
+    assert await turns_while(asking) > len(large) // bodies.BREATH
+    assert asking.result().status_code == 201
+
+
+@pytest.mark.parametrize("values", [b"[],", b"0,"], ids=["containers", "numbers"])
+async def test_a_body_with_too_many_values_is_refused(http: Caller, values: bytes) -> None:
+    many = b'{"timers": [' + values * 1_000_000 + b"0]}"
+    answer = await http("POST", "/v1/timers", many, content_type="application/json")
+    assert answer.status_code == 413
+    assert "1,000,000 values" in answer.json()["detail"]
