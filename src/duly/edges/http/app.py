@@ -18,6 +18,7 @@ from duly.edges.http.previewing import AT_ONCE
 from duly.edges.http.problems import problem
 from duly.edges.http.schemas import SCHEMAS
 from duly.edges.http.surroundings import Surroundings
+from duly.edges.http.waiting import Waiting
 from duly.observers.metrics import Metrics
 from duly.wiring import Duly
 
@@ -56,7 +57,7 @@ def create_api(duly: Duly, *, keyless: bool | str = False, authenticate: Authent
         openapi_url="/openapi.json",
         redirect_slashes=False,
     )
-    api.state.previews = asyncio.Semaphore(AT_ONCE)
+    api.state.waiting, api.state.previews = Waiting(), asyncio.Semaphore(AT_ONCE)
     answering = Answering(duly, Admission(duly, keyless=keyless, authenticate=authenticate))
     for operation in OPERATIONS:
         api.add_api_route(endpoint=_endpoint(answering, operation), **described(operation))

@@ -1,8 +1,5 @@
 """Schedules over HTTP."""
 
-import asyncio
-import re
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +7,7 @@ import msgspec
 
 from duly.core.checks import MOST_LISTED
 from duly.core.keys import Scope
-from duly.core.model import TERMINAL, Event, Schedule
+from duly.core.model import Schedule
 from duly.core.preview import Preview
 from duly.core.tags import schedule_tag
 from duly.edges.event_json import entry_to_json, event_to_json
@@ -24,7 +21,7 @@ from duly.edges.http.queries import read_whole
 from duly.edges.http.schemas import PAGING
 from duly.edges.http.shapes import answered, anything, given_instant, listed, maybe, name, ref, taken, text, whole
 from duly.edges.http.tags import etag, expected
-from duly.edges.http.tenancy import tenancy
+from duly.edges.http.waiting import until_ended
 from duly.edges.instants import read_instant
 from duly.edges.schedule_json import (
     READ_ONLY,
@@ -44,8 +41,6 @@ MERGED = ("misfire", "retry", "dst", "depends_on")
 """Of these, a change may give some fields alone."""
 
 MOST_TRIES = 30
-LONGEST_WAIT, LOOK_EVERY = 60.0, 0.05
-_WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?(\d{1,18})\"?\s*(?:$|[,;])", re.IGNORECASE)
 
 
 def _shown(schedule: Schedule, status: int = 200, **headers: str) -> Answer:
@@ -194,28 +189,6 @@ async def resume_schedule(ask: Ask) -> Answer:
     return Answer(resumed_to_json(resumed), headers=etag(schedule_tag(resumed.schedule)))
 
 
-async def _wait(ask: Ask, answer: Answer) -> Answer:
-    """Until the event has ended, for as long as the caller prefers."""
-    preferred = _WAIT.search(ask.request.headers.get("prefer", ""))
-    if preferred is None:
-        return answer
-    seconds = min(float(preferred[1]), LONGEST_WAIT)
-    deadline = time.monotonic() + seconds
-    id = msgspec.json.decode(msgspec.json.encode(answer.body))["id"]
-    while True:
-        async with tenancy(ask.own.duly, ask.tenant, writes=False) as own:
-            event = await own.events.get(id, tenant=ask.tenant)
-            schedules = await own.events.schedules_of([event])
-        if _has_ended(event) or time.monotonic() >= deadline:
-            applied = {"Preference-Applied": f"wait={seconds:g}"}
-            return Answer(event_to_json(event, schedules.get(event.id)), answer.status, {**answer.headers, **applied})
-        await asyncio.sleep(LOOK_EVERY)
-
-
-def _has_ended(event: Event) -> bool:
-    return event.status in TERMINAL or (event.attempts > 0 and event.last_error is not None)
-
-
 @operations.add(
     "POST",
     "/v1/schedules/{name}/trigger",
@@ -226,13 +199,14 @@ def _has_ended(event: Event) -> bool:
         required=False,
     ),
     conflicts=True,
-    waits=_wait,
+    waits=until_ended,
 )
 async def trigger_schedule(ask: Ask) -> Answer:
     """Fire a schedule now, beside its rule: its next event stays where it is.
 
     With the header `Prefer: wait=10`, the answer comes when the event has ended or its first attempt has failed, ten
-    seconds later at the most (sixty, if more is asked for).
+    seconds later at the most (sixty, if more is asked for). Without `Preference-Applied` in the answer, there were too
+    many who wait, or the server stops, and it shows the event as it was until then.
     """
     said = read_fields(ask.body, {"payload": object, "correlation_id": str})
     payload = ask.body.get("payload", UNCHANGED)

@@ -35,6 +35,12 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         yield  # whoever runs it catches them, for all that runs beside it
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        api = self.config.app
+        assert isinstance(api, FastAPI)
+        api.state.waiting.end()  # or it would wait for those who wait
+        await super().shutdown(sockets)
+
 
 def http_server(api: FastAPI, grace: timedelta) -> Server:
     """*grace* is how long requests under way may take when it ends."""

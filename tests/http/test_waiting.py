@@ -1,0 +1,116 @@
+"""Who prefers to wait: not too many, not for ever, and not for those who have left."""
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+from shutil import copyfile
+
+import httpx
+import pytest
+
+from duly.edges.http import waiting
+from duly.edges.http.waiting import Waiting
+from duly.errors import StoreUnavailable
+from tests.http.calling import Caller
+from tests.http.serving import served
+from tests.http.test_schedules import put
+
+TRIGGER = "/v1/schedules/daily/trigger"
+
+
+def waiters(http: Caller) -> int:
+    found: Waiting = http.api.state.waiting
+    return found._callers.total()
+
+
+async def until_waiting(http: Caller, many: int) -> None:
+    async with asyncio.timeout(60):
+        while waiters(http) != many:  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0.01)
+
+
+async def test_who_comes_beyond_the_places_is_answered_at_once(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "MOST_OF_ONE", 2)
+    await put(http)
+    asked = [asyncio.create_task(http("POST", TRIGGER, prefer="wait=60")) for _ in range(2)]
+    await until_waiting(http, 2)
+    third = await asyncio.wait_for(http("POST", TRIGGER, prefer="wait=60"), 30)
+    assert (third.status_code, third.json()["status"]) == (201, "PENDING")
+    assert "preference-applied" not in third.headers
+    monkeypatch.setattr(waiting, "MOST_OF_ONE", 10)
+    monkeypatch.setattr(waiting, "MOST_WAITING", 2)
+    fourth = await asyncio.wait_for(http("POST", TRIGGER, prefer="wait=60"), 30)
+    assert (fourth.status_code, "preference-applied" in fourth.headers) == (201, False)
+    for one in asked:
+        one.cancel()
+    await asyncio.gather(*asked, return_exceptions=True)
+    assert waiters(http) == 0
+    assert (await http("POST", TRIGGER, prefer="wait=0")).headers["preference-applied"] == "wait=0"
+
+
+async def test_who_waits_while_the_server_stops_is_answered_with_what_is_known(http: Caller) -> None:
+    await put(http)
+    asked = asyncio.create_task(http("POST", TRIGGER, prefer="wait=60"))
+    await until_waiting(http, 1)
+    http.api.state.waiting.end()
+    answer = await asyncio.wait_for(asked, 30)
+    assert (answer.status_code, answer.json()["status"]) == (201, "PENDING")
+    assert "preference-applied" not in answer.headers
+    assert (await http("POST", TRIGGER, prefer="wait=60")).status_code == 201  # at once
+
+
+async def test_what_is_committed_is_told_though_the_database_goes_away(
+    http: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await put(http)
+    asked = asyncio.create_task(http("POST", TRIGGER, prefer="wait=60"))
+    await until_waiting(http, 1)
+
+    def away(*_: object, **__: object) -> None:
+        raise StoreUnavailable("planted")
+
+    monkeypatch.setattr(waiting, "tenancy", away)
+    answer = await asyncio.wait_for(asked, 30)
+    assert (answer.status_code, answer.json()["status"]) == (201, "PENDING")
+
+
+async def test_looks_are_farther_and_farther_apart(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    async def pause(self: Waiting, seconds: float) -> bool:
+        pauses.append(seconds)
+        return len(pauses) < 20
+
+    monkeypatch.setattr(Waiting, "pause", pause)
+    await put(http)
+    assert (await http("POST", TRIGGER, prefer="wait=60")).status_code == 201
+    assert pauses[0] == pytest.approx(0.05)
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == 0.5
+
+
+def test_who_has_left_is_not_waited_for_and_a_server_that_stops_waits_for_nobody(
+    sqlite_file: Path, tmp_path: Path
+) -> None:
+    copyfile(sqlite_file, tmp_path / "duly.db")
+    with served(f"sqlite:///{tmp_path}/duly.db", shutdown_grace="60s") as server:
+        found: Waiting = server.api.state.waiting
+        httpx.put(f"{server.url}/v1/schedules/daily", json={"type": "x", "rule": {"every": "1d"}})
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{server.url}{TRIGGER}", headers={"Prefer": "wait=60"}, timeout=0.5)
+        deadline = time.monotonic() + 40
+        while found._callers.total():
+            assert time.monotonic() < deadline, "it still waits for a caller who has left"
+            time.sleep(0.05)
+        told: list[httpx.Response] = []
+        asking = threading.Thread(
+            target=lambda: told.append(httpx.post(f"{server.url}{TRIGGER}", headers={"Prefer": "wait=60"}, timeout=90))
+        )
+        asking.start()
+        while not found._callers.total():
+            time.sleep(0.01)
+        began = time.monotonic()
+    asking.join(90)
+    assert time.monotonic() - began < 40
+    assert told[0].status_code == 201
