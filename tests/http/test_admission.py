@@ -119,6 +119,30 @@ async def test_without_keys_only_this_machine_itself_is_served(
     assert (await http("POST", "/v1/users", USER, **headers)).status_code == (201 if status == 200 else status)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("x_forwarded_for", "203.0.113.7"),
+        ("x_forwarded_for", "127.0.0.1"),
+        ("x_forwarded_host", "duly.example"),
+        ("x_forwarded_proto", "https"),
+        ("x_forwarded_port", "443"),
+        ("forwarded", "for=203.0.113.7"),
+        ("via", "1.1 proxy"),
+        ("x_real_ip", "203.0.113.7"),
+    ],
+)
+async def test_without_keys_nobody_is_served_through_a_proxy(http: Caller, name: str, value: str) -> None:
+    for method, path, body in (("GET", "/v1/events", None), ("POST", "/v1/users", USER)):
+        refused = await http(method, path, body, **{name: value})
+        assert refused.status_code == 403
+        assert "proxy" in refused.json()["detail"]
+        assert "duly keys create" in refused.json()["detail"]
+    made = await http.app.keys.create("a", scope="write")
+    key = {"authorization": f"Bearer {made.secret}"}
+    assert (await http("POST", "/v1/users", USER, **key, **{name: value})).status_code == 201
+
+
 async def test_the_first_key_ends_that_at_once(http: Caller, duly: OpenDuly) -> None:
     assert (await http("GET", "/v1/events")).status_code == 200
     elsewhere = await duly()  # as another process would

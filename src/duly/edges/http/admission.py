@@ -24,6 +24,11 @@ MOST_KEPT = 10_000
 BURST = 1.0
 """Seconds' worth of requests that may come at once."""
 
+PROXIES = frozenset(
+    ["forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip", "x-original-host"]
+)
+"""Headers of those that pass requests on, beside all that begin with X-Forwarded-."""
+
 Authenticate = Callable[[Request], Awaitable[Caller]]
 
 
@@ -65,6 +70,7 @@ class Admission:
         if self._keyless is None or await self._duly.keys.made_any():
             raise Unauthenticated("this needs an API key: send it as Authorization: Bearer …")
         _refuse_other_sites(request)
+        _refuse_proxies(request)
         if request.headers.get(TENANT, self._keyless) != self._keyless:
             raise Forbidden("only an admin key may name a tenant: make one with `duly keys create`")
         return Caller(self._keyless, Scope.ADMIN)
@@ -137,6 +143,16 @@ def _refuse_other_sites(request: Request) -> None:
     origin = request.headers.get("origin")
     if not is_loopback(_name(host)) or (origin is not None and origin.partition("://")[2] != host):
         raise Forbidden("without API keys, only this machine itself is served: make one with `duly keys create`")
+
+
+def _refuse_proxies(request: Request) -> None:
+    """What comes through a proxy on this machine may come from anywhere."""
+    through = next((name for name in request.headers if name in PROXIES or name.startswith("x-forwarded-")), None)
+    if through is not None:
+        raise Forbidden(
+            f"the header {through.title()} says that this came through a proxy, and without API keys only this machine "
+            "itself is served: make one with `duly keys create`, and send it as Authorization: Bearer …"
+        )
 
 
 def _name(host: str) -> str:
