@@ -4,16 +4,19 @@ import asyncio
 import socket
 import time
 
+import msgspec
 import pytest
 
 from duly import Duly, NotFound, StoreUnavailable, Timer, every
 from duly.client import Client, ServerError, ServerUnavailable
+from duly.edges.http.problems import Uncertain, problem_of
 from duly.errors import Misuse
 from tests.client.serving import Between, answering
 from tests.make import HOUR, START
 
 ADA = {"first_name": "Ada", "last_name": "Lovelace", "date_of_birth": "1990-12-10", "timezone": "Europe/London"}
 BUSY = answering("503 Service Unavailable")
+UNCERTAIN = answering("503 Service Unavailable", msgspec.json.encode(problem_of(Uncertain()).body).decode())
 TOO_MANY = answering("429 Too Many Requests", Retry_After="1")
 
 
@@ -108,6 +111,20 @@ async def test_the_deadline_holds_for_all_attempts_together(app: Duly, between: 
             await client.events.find()
         assert time.monotonic() - began < 20
     assert await app.events.find() == []
+
+
+@pytest.mark.parametrize("first", ["lose", answering("504 Gateway Timeout", "<html>"), UNCERTAIN])
+async def test_what_an_attempt_may_have_done_is_told_whatever_the_last_one_says(
+    between: Between, first: str | bytes
+) -> None:
+    async with Client(between.url, timeout=2) as client:
+        between.plan = [first, *[BUSY] * 100]
+        with pytest.raises(ServerUnavailable, match=r"answered 503.*it may have been carried out"):
+            await client.at(START, "x")
+        between.plan = [BUSY] * 100
+        with pytest.raises(ServerUnavailable, match="answered 503") as refused:
+            await client.at(START, "x")
+        assert "may have been" not in str(refused.value)
 
 
 async def test_nobody_listens() -> None:

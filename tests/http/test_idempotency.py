@@ -1,12 +1,16 @@
 """The same request twice, with an Idempotency-Key: nothing happens twice, and both are told the same."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from duly.core.keys import Scope
 from duly.edges.http import answering
 from duly.edges.http.app import OPERATIONS
+from duly.edges.http.tenancy import tenancy
 from duly.errors import StoreUnavailable
 from duly.stores.postgres.confined import Confined as OfPostgres
 from duly.stores.sqlite.confined import Confined as OfSqlite
@@ -133,6 +137,42 @@ async def test_a_caller_who_leaves_in_the_middle_leaves_the_key_free(
             await asking
     assert (await counted(http, "users"), await counted(http, "requests")) == (0, 0)
     assert (await http("POST", "/v1/users", USER, idempotency_key="a")).status_code == 201
+
+
+async def test_who_cannot_know_whether_it_was_stored_says_so(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as planted:
+
+        @asynccontextmanager
+        async def lost(*args: Any, **options: Any) -> AsyncIterator[Any]:
+            async with tenancy(*args, **options) as own:
+                yield own
+            raise StoreUnavailable("planted: the connection was lost during COMMIT")
+
+        planted.setattr(answering, "tenancy", lost)
+        unsure = await http("POST", "/v1/users", USER, idempotency_key="a")
+        assert (unsure.status_code, unsure.headers["retry-after"]) == (503, "1")
+        assert "it may have been carried out" in unsure.json()["detail"]
+        assert "same Idempotency-Key" in unsure.json()["detail"]
+        looked = await http("GET", "/v1/users")
+        assert "nothing was changed" in looked.json()["detail"]
+    assert await counted(http, "users") == 1
+    again = await http("POST", "/v1/users", USER, idempotency_key="a")
+    assert (again.status_code, again.headers["idempotency-replayed"]) == (201, "true")
+    assert await counted(http, "users") == 1
+
+
+async def test_what_fails_before_it_is_stored_says_that_nothing_was_changed(
+    http: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
+        raise StoreUnavailable("planted")
+
+    for kind in (OfPostgres, OfSqlite):
+        monkeypatch.setattr(kind, "remember", broken, raising=False)
+    failed = await http("POST", "/v1/users", USER, idempotency_key="a")
+    assert failed.status_code == 503
+    assert "nothing was changed" in failed.json()["detail"]
+    assert await counted(http, "users") == 0
 
 
 async def test_keys_are_each_tenants_own(http: Caller, mine: Tenant) -> None:

@@ -31,6 +31,9 @@ LARGE = 256 * 1024
 AGAIN = frozenset({429, 502, 503, 504})
 """Answers that say: not now."""
 
+MAY_BE_DONE = "it may have been carried out"
+"""So says a server, too, that does not know."""
+
 T = TypeVar("T")
 
 
@@ -130,16 +133,17 @@ class Connection:
 
     async def _persist(self, request: Request, seconds: float) -> Answer:
         deadline = time.monotonic() + seconds
-        wait, turn = 0.0, 0
+        wait, turn, unsure = 0.0, 0, False
         while True:
             got = await self._try(request, deadline - time.monotonic())
             if isinstance(got, Answer) and got.status not in AGAIN:
                 return got
             turn += 1
+            unsure = unsure or _may_be_done(got, request)
             wait = _wait(got, turn)
             hopeless = isinstance(got, Lost) and got.hopeless
             if hopeless or time.monotonic() + wait >= deadline:
-                raise self._unavailable(got, request, turn)
+                raise self._unavailable(got, request, turn, unsure)
             await asyncio.sleep(wait)
 
     async def _try(self, request: Request, seconds: float) -> Answer | Lost:
@@ -176,17 +180,27 @@ class Connection:
             lost = Lost(f"no connection: {error.strerror or type(error).__name__}")
         return lost
 
-    def _unavailable(self, got: Answer | Lost, request: Request, turns: int) -> DulyError:
+    def _unavailable(self, got: Answer | Lost, request: Request, turns: int, unsure: bool) -> DulyError:
+        """*unsure* of any attempt: what the last one says holds for that one alone."""
         if isinstance(got, Lost):
             told = got.reason
-            unsure = "" if request.method == "GET" or got.hopeless else "; it may have been carried out all the same"
         else:
             error = error_of(got, request.id, {})
-            told, unsure = f"answered {got.status}" + (f": {error}" if error is not None else ""), ""
+            told = f"answered {got.status}" + (f": {error}" if error is not None else "")
             told = told.replace(f" (request {got.request_id or request.id})", "")
         tries = "1 attempt" if turns == 1 else f"{turns} attempts"
+        doubt = f"; {MAY_BE_DONE} all the same" if unsure and MAY_BE_DONE not in told else ""
         answered = got.request_id if isinstance(got, Answer) else None
-        return named(ServerUnavailable(f"{self.url}: {told}, after {tries}{unsure}"), answered or request.id)
+        return named(ServerUnavailable(f"{self.url}: {told}, after {tries}{doubt}"), answered or request.id)
+
+
+def _may_be_done(got: Answer | Lost, request: Request) -> bool:
+    """Whether the server may have done what was asked, though no good answer came."""
+    if request.method == "GET":
+        return False
+    if isinstance(got, Lost):
+        return not got.hopeless
+    return got.status in (502, 504) or MAY_BE_DONE.encode() in got.body
 
 
 def _sent(body: bytes | None) -> bytes | io.BytesIO | None:

@@ -17,10 +17,19 @@ from duly.edges.http.admission import Admission
 from duly.edges.http.asking import SLASH, Answer, Ask, Caller
 from duly.edges.http.bodies import LARGE, read_body, read_json
 from duly.edges.http.operations import Operation
-from duly.edges.http.problems import BUG, MEDIA_TYPE, RETRY_AFTER, Refused, problem, problem_of, without_message
+from duly.edges.http.problems import (
+    BUG,
+    MEDIA_TYPE,
+    RETRY_AFTER,
+    Refused,
+    Uncertain,
+    problem,
+    problem_of,
+    without_message,
+)
 from duly.edges.http.queries import read_query
 from duly.edges.http.tenancy import tenancy
-from duly.errors import Conflict, DulyError, Invalid, Problem, StoreError
+from duly.errors import Conflict, DulyError, Invalid, Problem, StoreError, StoreUnavailable
 from duly.observers.logs import Line
 from duly.wiring import Duly
 
@@ -71,9 +80,17 @@ class Answering:
         self, operation: Operation, request: Request, caller: Caller, query: dict[str, str], body: bytes, said: Any
     ) -> Answer:
         key = _key(request) if operation.remembered else None
-        async with tenancy(self.duly, caller.tenant, writes=operation.writes) as own:
-            ask = Ask(request, caller, own, said, query)
-            answer = await (operation.run(ask) if key is None else _once(key, operation, ask, body))
+        done = False
+        try:
+            async with tenancy(self.duly, caller.tenant, writes=operation.writes) as own:
+                ask = Ask(request, caller, own, said, query)
+                answer = await (operation.run(ask) if key is None else _once(key, operation, ask, body))
+                done = operation.writes
+        except StoreUnavailable as error:
+            if done:  # all but the commit
+                log.error(Line("request.uncertain", {"request": request_id(request), "error": str(error)}))
+                raise Uncertain from error
+            raise
         if key is not None:
             await self._sweep()
         return answer if operation.waits is None else await operation.waits(ask, answer)

@@ -29,6 +29,10 @@ MOST_TOLD, MOST_TOLD_OF_ONE = 100, 10
 """Problems of a request, and of each thing among many: an answer must not be far larger than what was asked."""
 
 RETRY_AFTER = "1"
+MAY_BE = (
+    "the database was lost while this was being stored: it may have been carried out. Look whether it was, or ask "
+    "again with the same Idempotency-Key."
+)
 BUG = "an error in the server, which has logged it under this request's id"
 
 
@@ -42,6 +46,13 @@ class Refused(DulyError):
         super().__init__(detail)
 
 
+class Uncertain(DulyError):
+    """The database was lost while it stored what was asked: nobody knows whether it has."""
+
+    def __init__(self) -> None:
+        super().__init__(MAY_BE)
+
+
 _STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (Unauthenticated, 401),
     (Forbidden, 403),
@@ -49,6 +60,7 @@ _STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (Stale, 412),
     (Conflict, 409),
     (Misuse, 409),
+    (Uncertain, 503),
     (StoreUnavailable, 503),
     (SchemaMismatch, 503),
     (StoreError, 503),
@@ -89,7 +101,7 @@ def problem_of(error: DulyError) -> Answer:
 
 def _told(error: DulyError, status: int) -> str:
     """Of the database, only those who run it are told."""
-    if status == 503:
+    if isinstance(error, StoreError):
         return "the database cannot be used just now; nothing was changed. Try again in a moment."
     return str(error)
 
