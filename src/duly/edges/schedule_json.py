@@ -1,11 +1,11 @@
 """Schedules as JSON, both ways: what is written can be edited and read back."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
 
-from duly.core.checks import name_problems, retry_problems
+from duly.core.checks import name_problems, retry_problems, target_problems, write_json
 from duly.core.model import Schedule
 from duly.core.policies import DEFAULT as NO_POLICIES
 from duly.core.policies import FIELDS as POLICIES
@@ -94,9 +94,12 @@ def replanned_to_json(moved: Replanned) -> dict[str, Any]:
 # -- read
 
 
-def read_schedule(written: Any, *, name: str | None = None, tenant: str | None = None) -> dict[str, Any]:
+def read_schedule(
+    written: Any, *, name: str | None = None, tenant: str | None = None, channels: Collection[str] | None = None
+) -> dict[str, Any]:
     """The arguments for ``duly.schedules.put``; Invalid with all that is wrong. A *name* or *tenant* from elsewhere,
-    such as an address, may not contradict the object's own."""
+    such as an address, may not contradict the object's own. What is left to find, the verb will; with *channels*, that
+    is told of a bad one as well."""
     if not isinstance(written, Mapping):
         raise Invalid([Problem("schedule", f"expected an object with {', '.join(FIELDS)}")])
     given = {field: value for field, value in written.items() if field in FIELDS and value is not None}
@@ -117,10 +120,16 @@ def read_schedule(written: Any, *, name: str | None = None, tenant: str | None =
     if "retry" in given:
         problems += _problems(lambda: given.update(retry=_retry(given["retry"])))
     if problems:
-        raise Invalid(problems)
+        raise Invalid([*problems, *_left_to_find(given, channels)])
     if isinstance(policies.get("dst"), dict):
         policies["dst"] = _left_open(policies["dst"], parse_rule(given["rule"], zone))
     return given | policies
+
+
+def _left_to_find(given: Mapping[str, Any], channels: Collection[str] | None) -> list[Problem]:
+    written = write_json(given.get("payload"), "payload")
+    problems = [] if channels is None else list(target_problems(given.get("target"), channels))
+    return [*problems, written] if isinstance(written, Problem) else problems
 
 
 def _unknown(written: Mapping[Any, Any]) -> list[Problem]:

@@ -3,7 +3,7 @@
 import builtins
 import secrets as luck
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -120,9 +120,8 @@ class Targets:
     ) -> Target:
         """Give a webhook's target a new secret. Until *keep* has passed, the old one signs as well, so that its
         receiver can take over the new one without a gap."""
-        span = _span("keep", keep)
-        if secret is not None and (problem := secret_problem("secret", secret)) is not None:
-            raise Invalid([problem])
+        wrong = None if secret is None else secret_problem("secret", secret)
+        span = _span("keep", keep, [] if wrong is None else [wrong])
         made = secret or written(luck.token_bytes(32))
         async with self._store.begin() as tx:
             old = await self._found(tx, name, tenant)
@@ -312,11 +311,14 @@ def _problems(
             yield wrong
 
 
-def _span(path: str, span: timedelta | str) -> timedelta:
+def _span(path: str, span: timedelta | str, problems: Sequence[Problem]) -> timedelta:
+    """Invalid with the *problems* that were found before, too."""
     try:
         found = span if isinstance(span, timedelta) else parse_duration(span)
     except (ValueError, TypeError, AttributeError):
-        raise Invalid([Problem(path, f"{span!r:.50} is no duration")]) from None
+        raise Invalid([*problems, Problem(path, f"{span!r:.50} is no duration")]) from None
     if not timedelta() <= found <= timedelta(days=365):
-        raise Invalid([Problem(path, "must be from 0s to 365d")])
+        raise Invalid([*problems, Problem(path, "must be from 0s to 365d")])
+    if problems:
+        raise Invalid(problems)
     return found

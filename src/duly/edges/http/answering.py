@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import msgspec
@@ -16,6 +16,7 @@ from duly.core.checks import name_problems
 from duly.edges.http.admission import Admission
 from duly.edges.http.asking import SLASH, Answer, Ask, Caller
 from duly.edges.http.bodies import LARGE, read_body, read_json
+from duly.edges.http.gathering import gathered, together
 from duly.edges.http.operations import Operation
 from duly.edges.http.problems import (
     BUG,
@@ -28,6 +29,7 @@ from duly.edges.http.problems import (
     without_message,
 )
 from duly.edges.http.queries import read_query
+from duly.edges.http.tags import if_match_problems
 from duly.edges.http.tenancy import tenancy
 from duly.errors import Conflict, DulyError, Invalid, Problem, StoreError, StoreUnavailable
 from duly.observers.logs import Line
@@ -61,10 +63,9 @@ class Answering:
             _check_address(request)
             caller = await self._admission.admit(request, operation.needs)
             request.state.caller = caller
-            query = read_query(request.query_params.multi_items(), operation.query)
             body = await read_body(request, operation.takes.most if operation.takes else LARGE)
-            said = await read_json(request, body, operation.takes.required) if operation.takes else _refuse(body)
-            return await self._carry_out(operation, request, caller, query, body, said)
+            asked = await _read(operation, request, body)
+            return await self._carry_out(operation, request, caller, asked)
         except StoreError as error:
             log.error(Line("request.failed", {"request": request_id(request), "error": str(error)}))
             return problem_of(error)
@@ -76,15 +77,13 @@ class Answering:
             log.error(Line("request.failed", {"request": request_id(request), "error": without_message(error)}))
             return problem(500, BUG)
 
-    async def _carry_out(
-        self, operation: Operation, request: Request, caller: Caller, query: dict[str, str], body: bytes, said: Any
-    ) -> Answer:
-        key = _key(request) if operation.remembered else None
-        done = False
+    async def _carry_out(self, operation: Operation, request: Request, caller: Caller, asked: "Asked") -> Answer:
+        key, done = asked.key, False
         try:
             async with tenancy(self.duly, caller.tenant, writes=operation.writes) as own:
-                ask = Ask(request, caller, own, said, query)
-                answer = await (operation.run(ask) if key is None else _once(key, operation, ask, body))
+                ask = Ask(request, caller, own, asked.said, asked.query)
+                with together(asked.problems, {}):
+                    answer = await (operation.run(ask) if key is None else _once(key, operation, ask, asked.body))
                 done = operation.writes
         except StoreUnavailable as error:
             if done:  # all but the commit
@@ -117,6 +116,32 @@ class Answering:
             if not self._prepared:
                 await self.duly.store.prepare_confinement()
                 self._prepared = True
+
+
+class Asked(NamedTuple):
+    """What a request says, and what is wrong around it."""
+
+    query: dict[str, str]
+    key: str | None  # the Idempotency-Key
+    body: bytes
+    said: Any
+    problems: list[Problem]
+
+
+async def _read(operation: Operation, request: Request, body: bytes) -> Asked:
+    """Where something is wrong around a body, it is read all the same: what is wrong with that is told as well."""
+    query, problems = read_query(request.query_params.multi_items(), operation.query)
+    problems += if_match_problems(request) if operation.guarded else ()
+    key = None
+    with gathered(problems):
+        key = _key(request) if operation.remembered else None
+    if operation.takes is None:
+        return Asked(query, key, body, _refuse(body), problems)
+    try:
+        said = await read_json(request, body, operation.takes.required)
+    except Invalid as error:
+        raise Invalid([*problems, *error.problems]) from None
+    return Asked(query, key, body, said, problems)
 
 
 def write(answer: Answer, request: Request) -> Response:

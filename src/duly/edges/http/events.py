@@ -1,17 +1,19 @@
 """Events over HTTP: what is promised, what has become of it, and what people do to it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 from duly.core.checks import check_id
 from duly.core.model import Event
-from duly.core.specs import Spec
+from duly.core.rates import read_rate
+from duly.core.specs import Everything, Spec
 from duly.edges.event_json import dead_letters_to_json, entry_to_json, event_to_json
 from duly.edges.http import examples
 from duly.edges.http.asking import Answer, Ask
-from duly.edges.http.fields import read_fields
+from duly.edges.http.fields import Kind, look_at_fields, read_fields
 from duly.edges.http.filters import FIELDS, read_filter
+from duly.edges.http.gathering import gathered
 from duly.edges.http.in_pieces import discard_some, replay_some
 from duly.edges.http.operations import NOTHING, Answers, Operations, Takes
 from duly.edges.http.pages import page_of
@@ -19,7 +21,7 @@ from duly.edges.http.queries import Page
 from duly.edges.http.schemas import FILTERS, PAGING
 from duly.edges.http.shapes import given_instant, maybe, ref, taken, text
 from duly.edges.instants import read_instant
-from duly.errors import Invalid, NotFound
+from duly.errors import Invalid, NotFound, Problem
 
 operations = Operations("events")
 
@@ -141,6 +143,22 @@ async def discard_event(ask: Ask) -> Answer:
 # -- many dead letters at once
 
 
+async def _which(ask: Ask, kinds: Mapping[str, Kind]) -> tuple[Spec, dict[str, Any]]:
+    """Which dead letters, and what else is said; Invalid with all that is wrong."""
+    said, problems = look_at_fields(ask.body, kinds, "filter")
+    spec: Spec = Everything()
+    with gathered(problems):
+        spec = spec if said["filter"] is None else await read_filter(ask, said["filter"], "filter.")
+    with gathered(problems):
+        if said.get("rate") is not None:
+            read_rate(said["rate"])
+    if said["limit"] is not None and said["limit"] < 1:
+        problems.append(Problem("limit", f"must be a whole number from 1 on, not {said['limit']!r:.50}"))
+    if problems:
+        raise Invalid(problems)
+    return spec, said
+
+
 @operations.add(
     "POST",
     "/v1/events/replay",
@@ -153,8 +171,7 @@ async def replay_events(ask: Ask) -> Answer:
     With a `rate`, they become ready one after the other at that rate. An empty filter means all of them. A request
     replays 10,000 at most: where there is a `next_cursor`, ask the same again with it as `cursor` for the rest.
     """
-    said = read_fields(ask.body, {"filter": dict, "rate": str, "limit": int, "cursor": str}, "filter")
-    spec = await read_filter(ask, said["filter"], "filter.")
+    spec, said = await _which(ask, {"filter": dict, "rate": str, "limit": int, "cursor": str})
     return Answer(await replay_some(ask, spec, said))
 
 
@@ -170,8 +187,7 @@ async def discard_events(ask: Ask) -> Answer:
     An empty filter means all of them. A request puts 10,000 away at most: where there is a `next_cursor`, ask the same
     again with it as `cursor` for the rest.
     """
-    said = read_fields(ask.body, {"filter": dict, "reason": str, "limit": int, "cursor": str}, "filter")
-    spec = await read_filter(ask, said["filter"], "filter.")
+    spec, said = await _which(ask, {"filter": dict, "reason": str, "limit": int, "cursor": str})
     return Answer(await discard_some(ask, spec, said))
 
 

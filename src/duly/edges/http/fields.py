@@ -12,6 +12,14 @@ _WORDS = {str: "text", int: "a whole number", bool: "true or false", dict: "an o
 def read_fields(body: Any, kinds: Mapping[str, Kind], *required: str) -> dict[str, Any]:
     """A value for each field, None where it is missing or null. A kind is a type, or a function that reads the value
     or returns the problem with it."""
+    values, problems = look_at_fields(body, kinds, *required)
+    if problems:
+        raise Invalid(problems)
+    return values
+
+
+def look_at_fields(body: Any, kinds: Mapping[str, Kind], *required: str) -> tuple[dict[str, Any], list[Problem]]:
+    """The same, where there is more to check: the values, None for each that is bad, and what is wrong."""
     if not isinstance(body, dict):
         raise Invalid([Problem("body", f"expected an object with {', '.join(kinds)}")])
     problems = [
@@ -23,12 +31,11 @@ def read_fields(body: Any, kinds: Mapping[str, Kind], *required: str) -> dict[st
         value = None if written is None else _read(field, written, kind)
         if isinstance(value, Problem):
             problems.append(value)
+            value = None
         elif value is None and field in required:
             problems.append(Problem(field, "is missing"))
         values[field] = value
-    if problems:
-        raise Invalid(problems)
-    return values
+    return values, problems
 
 
 def _read(field: str, written: Any, kind: Kind) -> Any:

@@ -7,14 +7,14 @@ from urllib.parse import urlencode
 
 from duly.core.checks import MOST_LISTED
 from duly.core.cursors import read_cursor, write_cursor
-from duly.errors import Invalid, Problem
+from duly.errors import Problem
 
 USUAL_LIMIT = 100
 PAGING = ("limit", "cursor")
 _WHOLE = re.compile(r"[0-9]{1,9}")
 
 
-def read_query(items: Iterable[tuple[str, str]], known: Mapping[str, Any]) -> dict[str, str]:
+def read_query(items: Iterable[tuple[str, str]], known: Mapping[str, Any]) -> tuple[dict[str, str], list[Problem]]:
     """Each parameter once; what is repeated or unknown is a problem, for it would be misunderstood."""
     query: dict[str, str] = {}
     problems = []
@@ -24,10 +24,9 @@ def read_query(items: Iterable[tuple[str, str]], known: Mapping[str, Any]) -> di
             problems.append(Problem(f"query.{name}"[:60], f"is unknown; known: {allowed}"))
         elif name in query:
             problems.append(Problem(f"query.{name}", "is given twice"))
-        query[name] = value
-    if problems:
-        raise Invalid(problems)
-    return query
+        else:
+            query[name] = value
+    return query, problems
 
 
 def read_whole(path: str, written: str, least: int, most: int) -> int | Problem:

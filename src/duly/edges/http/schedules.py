@@ -9,11 +9,13 @@ from duly.core.checks import MOST_LISTED
 from duly.core.keys import Scope
 from duly.core.model import Schedule
 from duly.core.preview import Preview
+from duly.core.recurrence import DEFAULT_ZONE
 from duly.core.tags import schedule_tag
 from duly.edges.event_json import entry_to_json, event_to_json
 from duly.edges.http import examples
 from duly.edges.http.asking import Answer, Ask
-from duly.edges.http.fields import Kind, read_fields
+from duly.edges.http.fields import Kind, look_at_fields, read_fields
+from duly.edges.http.gathering import together
 from duly.edges.http.operations import Answers, Operations, Takes
 from duly.edges.http.pages import asked_page, page_of_these
 from duly.edges.http.previewing import Budget, a_turn
@@ -72,7 +74,7 @@ async def put_schedule(ask: Ask) -> Answer:
     schedule stays paused. What a schedule shows can be sent back as it is.
     """
     there = await _there(ask)
-    draft = read_schedule(ask.body, name=ask.named("name"), tenant=ask.tenant)
+    draft = read_schedule(ask.body, name=ask.named("name"), tenant=ask.tenant, channels=ask.own.duly.channels)
     tag = expected(ask, None if there is None else schedule_tag(there))
     stored = await ask.own.schedules.put(**draft, by=ask.by, expected=tag)
     created = there is None and stored.created == stored.updated  # else somebody else has just created it
@@ -119,7 +121,8 @@ async def change_schedule(ask: Ask) -> Answer:
         there = await ask.own.schedules.get(ask.named("name"), tenant=ask.tenant)
         tag = schedule_tag(there)
         wanted = expected(ask, tag)
-        draft = read_schedule(_merged(there, ask.body), name=there.name, tenant=ask.tenant)
+        merged = _merged(there, ask.body)
+        draft = read_schedule(merged, name=there.name, tenant=ask.tenant, channels=ask.own.duly.channels)
         try:
             return _shown(await ask.own.schedules.put(**draft, by=ask.by, expected=tag))
         except Stale:  # somebody else was quicker; unless the caller has said what it must be, it is merged again
@@ -184,8 +187,11 @@ async def resume_schedule(ask: Ask) -> Answer:
 
     What the pause has passed over is left out. With `"passed": "fire"` it is treated by the misfire policy.
     """
-    passed = read_fields(ask.body, {"passed": str})["passed"] or "skip"
-    resumed = await ask.own.schedules.resume(ask.named("name"), tenant=ask.tenant, by=ask.by, passed=passed)
+    said, problems = look_at_fields(ask.body, {"passed": str})
+    with together(problems):
+        resumed = await ask.own.schedules.resume(
+            ask.named("name"), tenant=ask.tenant, by=ask.by, passed=said["passed"] or "skip"
+        )
     return Answer(resumed_to_json(resumed), headers=etag(schedule_tag(resumed.schedule)))
 
 
@@ -208,15 +214,16 @@ async def trigger_schedule(ask: Ask) -> Answer:
     seconds later at the most (sixty, if more is asked for). Without `Preference-Applied` in the answer, there were too
     many who wait, or the server stops, and it shows the event as it was until then.
     """
-    said = read_fields(ask.body, {"payload": object, "correlation_id": str})
+    said, problems = look_at_fields(ask.body, {"payload": object, "correlation_id": str})
     payload = ask.body.get("payload", UNCHANGED)
-    event = await ask.own.schedules.trigger(
-        ask.named("name"),
-        tenant=ask.tenant,
-        by=ask.by,
-        payload=payload,
-        correlation_id=said["correlation_id"],
-    )
+    with together(problems):
+        event = await ask.own.schedules.trigger(
+            ask.named("name"),
+            tenant=ask.tenant,
+            by=ask.by,
+            payload=payload,
+            correlation_id=said["correlation_id"],
+        )
     prefix = ask.address.partition("/v1/")[0]
     return Answer(event_to_json(event, ask.named("name")), 201, {"Location": f"{prefix}/v1/events/{event.id}"})
 
@@ -269,17 +276,13 @@ async def backfill_schedule(ask: Ask) -> Answer:
 
     With the same label, nothing is made twice.
     """
-    said = read_fields(ask.body, {"from": read_instant, "to": read_instant, "limit": int, "label": str}, "from", "to")
+    kinds: dict[str, Kind] = {"from": read_instant, "to": read_instant, "limit": int, "label": str}
+    said, problems = look_at_fields(ask.body, kinds, "from", "to")
     more = {field: said[field] for field in ("limit", "label") if said[field] is not None}
-    try:
+    with together(problems, {"start": "from", "end": "to"}):
         done = await ask.own.schedules.backfill(
             ask.named("name"), said["from"], said["to"], tenant=ask.tenant, by=ask.by, **more
         )
-    except Invalid as error:
-        named = {"start": "from", "end": "to"}
-        raise Invalid(
-            [problem._replace(path=named.get(problem.path, problem.path)) for problem in error.problems]
-        ) from None
     return Answer(backfilled_to_json(done))
 
 
@@ -328,17 +331,19 @@ async def preview_rule(ask: Ask) -> Answer:
     """
     fields: dict[str, Kind] = {"rule": dict, "timezone": str, "dst": object, "after": read_instant, "count": int}
     fields |= dict.fromkeys(("start", "end", "exclude"), object)
-    said = read_fields(ask.body, fields, "rule")
+    said, problems = look_at_fields(ask.body, fields, "rule")
+    zone = DEFAULT_ZONE if any(problem.path == "timezone" for problem in problems) else said["timezone"]
     policies = {field: said[field] for field in ("dst", "start", "end", "exclude") if said[field] is not None}
     async with a_turn(ask) as budget:
-        found = await ask.own.schedules.preview(
-            said["rule"],
-            count=10 if said["count"] is None else said["count"],
-            after=said["after"],
-            timezone=said["timezone"],
-            enough=budget,
-            **policies,
-        )
+        with together(problems):
+            found = await ask.own.schedules.preview(
+                said["rule"],
+                count=10 if said["count"] is None else said["count"],
+                after=said["after"],
+                timezone=zone,
+                enough=budget,
+                **policies,
+            )
     return _ahead(found, budget)
 
 

@@ -1,11 +1,24 @@
 """ETags: whoever changes what others change as well says which state they have seen."""
 
+from starlette.requests import Request
+
 from duly.edges.http.asking import Ask
-from duly.errors import Invalid, Problem, Stale
+from duly.errors import Problem, Stale
 
 
 def etag(tag: str) -> dict[str, str]:
     return {"ETag": f'"{tag}"'}
+
+
+def if_match_problems(request: Request) -> list[Problem]:
+    written = request.headers.get("if-match")
+    if written is None or all(tag == "*" or _is_tag(tag) for tag in _tags(written)):
+        return []
+    return [Problem("If-Match", 'expected an ETag as it was given, such as "1a2b3c", in its quotes')]
+
+
+def _tags(written: str) -> list[str]:
+    return [tag.strip() for tag in written.split(",")]
 
 
 def expected(ask: Ask, current: str | None) -> str | None:
@@ -14,11 +27,9 @@ def expected(ask: Ask, current: str | None) -> str | None:
     written = ask.request.headers.get("if-match")
     if written is None:
         return None
-    wanted = [tag.strip() for tag in written.split(",")]
+    wanted = _tags(written)
     if current is not None and (wanted == ["*"] or f'"{current}"' in wanted):
         return current
-    if not all(tag == "*" or _is_tag(tag) for tag in wanted):
-        raise Invalid([Problem("If-Match", 'expected an ETag as it was given, such as "1a2b3c", in its quotes')])
     raise Stale("it has changed since you read it, or is not there: read it again, and change that")
 
 

@@ -5,7 +5,8 @@ from typing import Any
 from duly.core.stored_targets import Target
 from duly.edges.http import examples
 from duly.edges.http.asking import Answer, Ask
-from duly.edges.http.fields import read_fields
+from duly.edges.http.fields import look_at_fields, read_fields
+from duly.edges.http.gathering import together
 from duly.edges.http.operations import NOTHING, Answers, Operations, Takes
 from duly.edges.http.pages import asked_page, page_of_these
 from duly.edges.http.schemas import PAGING
@@ -42,9 +43,12 @@ async def put_target(ask: Ask) -> Answer:
     its headers stay unless others are given.
     """
     kinds = dict.fromkeys(("url", "channel", "method", "format", "timeout", "secret"), str) | {"headers": dict}
-    said = {field: value for field, value in read_fields(ask.body, kinds, "url").items() if value is not None}
+    read, problems = look_at_fields(ask.body, kinds, "url")
+    said = {field: value for field, value in read.items() if value is not None}
     there = await _there(ask)
-    stored = await ask.own.targets.put(ask.named("name"), said.pop("url"), tenant=ask.tenant, by=ask.by, **said)
+    with together(problems):
+        url = said.pop("url", "")
+        stored = await ask.own.targets.put(ask.named("name"), url, tenant=ask.tenant, by=ask.by, **said)
     if there:
         return Answer(_with_secret(stored))
     return Answer(_with_secret(stored), 201, {"Location": ask.address})
@@ -96,9 +100,11 @@ async def delete_target(ask: Ask) -> Answer:
 )
 async def rotate_secret(ask: Ask) -> Answer:
     """Give a webhook's target a new secret. The old one signs as well until `keep` has passed."""
-    read = read_fields(ask.body, {"secret": str, "keep": str})
+    read, problems = look_at_fields(ask.body, {"secret": str, "keep": str})
     said = {field: value for field, value in read.items() if value is not None}
-    return Answer(_with_secret(await ask.own.targets.rotate(ask.named("name"), tenant=ask.tenant, by=ask.by, **said)))
+    with together(problems):
+        rotated = await ask.own.targets.rotate(ask.named("name"), tenant=ask.tenant, by=ask.by, **said)
+    return Answer(_with_secret(rotated))
 
 
 @operations.add(
@@ -146,7 +152,8 @@ async def probe_target(ask: Ask) -> Answer:
 )
 async def limit_target(ask: Ask) -> Answer:
     """Limit how many events go there at once and how many in a time. What is not given has no limit."""
-    said = read_fields(ask.body, {"concurrency": int, "rate": str})
-    found = await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)
-    await ask.own.targets.limit(found.name, tenant=ask.tenant, by=ask.by, **said)
+    said, problems = look_at_fields(ask.body, {"concurrency": int, "rate": str})
+    with together(problems):
+        found = await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)
+        await ask.own.targets.limit(found.name, tenant=ask.tenant, by=ask.by, **said)
     return await get_target(ask)
