@@ -10,7 +10,7 @@ import pytest
 
 from duly import Duly, InStatus, Misuse, User
 from duly.errors import Problem
-from duly.flow.import_users import CHUNK, Imported, Line, Refused, Telling
+from duly.flow.import_users import CHUNK, Imported, Line, Refused, Stored, Telling
 from duly.testing import ManualClock
 from tests.api.greeting import at, due, greetings, planned
 from tests.make import DAY, a_user
@@ -132,6 +132,20 @@ async def test_whoever_wants_to_hears_of_each_bad_row_and_of_progress(app: Duly)
     assert [one.number for one in refused] == [1, 5]
     assert progress[-1] == done
     assert done.last == 5
+
+
+async def test_whoever_wants_to_hears_who_became_of_each_good_row(app: Duly) -> None:
+    known, same = await app.users.add(**a_user(key="known")), await app.users.add(**a_user(key="same"))
+    stored: list[Stored] = []
+    many = [a_user(key="new"), a_user(key="known", last_name="King"), {}, a_user(key="same"), a_user(key="new")]
+    await app.users.import_(many, telling=Telling(stored=stored.append))
+    new = await app.users.by_key("new")
+    assert sorted(stored) == [
+        Stored(1, new.id, "added"),
+        Stored(2, known.id, "changed"),
+        Stored(4, same.id, "unchanged"),
+        Stored(5, new.id, "unchanged"),
+    ]
 
 
 # -- again

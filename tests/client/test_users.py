@@ -9,7 +9,7 @@ import pytest
 from duly import Conflict, Duly, Invalid, Misuse, NotFound, Stale, User
 from duly.client import Client
 from duly.errors import Problem
-from duly.flow.import_users import Imported, Line, Refused, Telling
+from duly.flow.import_users import Imported, Line, Refused, Stored, Telling
 from tests.client.test_events import NOBODY, told
 
 ADA: dict[str, Any] = {
@@ -78,13 +78,18 @@ async def test_an_import_tells_what_became_of_each(app: Duly, client: Client, mo
     ]
     refused: list[Refused] = []
     progress: list[Imported] = []
-    done = await client.users.import_(iter(rows), telling=Telling(refused.append, progress.append))
+    stored: list[Stored] = []
+    telling = Telling(refused.append, progress.append, stored.append)
+    done = await client.users.import_(iter(rows), telling=telling)
     assert (done.added, done.changed, done.unchanged, done.refused, done.last) == (2, 1, 1, 4, 19)
     assert [bad.number for bad in refused] == [3, 4, 17, 18]
     assert refused[0].problems[0].path == "timezone"
     assert tuple(refused) == done.problems
     assert [one.rows for one in progress] == [3, 6, 8]
-    assert (await app.users.by_key("known")).timezone == "Asia/Tokyo"
+    known, a = await app.users.by_key("known"), await app.users.by_key("a")
+    assert known.timezone == "Asia/Tokyo"
+    assert stored[:3] == [Stored(1, a.id, "added"), Stored(2, known.id, "changed"), Stored(5, a.id, "unchanged")]
+    assert (stored[3].number, stored[3].act, len(stored)) == (19, "added", 4)
 
 
 async def test_what_is_wrong_is_the_same(app: Duly, client: Client) -> None:

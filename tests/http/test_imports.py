@@ -25,6 +25,9 @@ async def test_more_than_are_stored_at_a_time_are_imported_and_the_bad_ones_told
     }
     [(place, bad)] = [(place, one) for place, one in enumerate(done["results"]) if one["status"] == "refused"]
     assert (place, bad["key"], [error["path"] for error in bad["errors"]]) == (7, "crm-7", ["timezone"])
+    ids = [one["id"] for one in done["results"] if one["id"] is not None]
+    assert (len(ids), len(set(ids)), done["results"][-1]["id"]) == (MANY, MANY - 1, done["results"][9]["id"])
+    assert done["results"][-1]["status"] == "changed"
     [changed] = (await http.get("/v1/users?key=crm-9"))["users"]
     assert changed["first_name"] == "Grace"
     assert (await http.get("/v1/users?key=crm-7"))["users"] == []

@@ -320,16 +320,21 @@ async def test_the_history_names_who_did_it_and_not_what_was_said(http: Caller, 
 
 
 async def test_one_bad_user_of_many_does_not_harm_the_others(http: Caller) -> None:
-    await add(http, key="known")
-    await add(http, key="same")
+    known = await add(http, key="known")
+    same = await add(http, key="same")
     many = [
         a_user(key="new"), {"first_name": "Ada"}, 5, a_user(key="known", last_name="King"), a_user(key="same"),
         a_user(date_of_birth="1990-02-30", timezone="Mars"), a_user(nickname="x"), a_user(), None, a_user(key="new"),
     ]  # fmt: skip
     done = await http.post("/v1/users/import", {"users": many})
     assert [result["status"] for result in done["results"]] == [
-        "stored", "refused", "refused", "stored", "stored", "refused", "refused", "stored", "refused", "stored",
+        "added", "refused", "refused", "changed", "unchanged", "refused", "refused", "added", "refused", "unchanged",
     ]  # fmt: skip
+    ids = [result["id"] for result in done["results"]]
+    [new] = (await http.get("/v1/users?key=new"))["users"]
+    assert (ids[0], ids[3], ids[4], ids[9]) == (new["id"], known["id"], same["id"], new["id"])
+    assert (await http.get(f"/v1/users/{ids[7]}"))["key"] is None
+    assert [number for number, id in enumerate(ids) if id is None] == [1, 2, 5, 6, 8]
     counts = {word: done[word] for word in ("added", "changed", "unchanged", "refused")}
     assert counts == {"added": 2, "changed": 1, "unchanged": 2, "refused": 5}
     assert [error["path"] for error in done["results"][5]["errors"]] == ["date_of_birth", "timezone"]

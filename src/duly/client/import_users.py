@@ -9,7 +9,7 @@ from duly.client.connection import Connection, place
 from duly.client.reading import Wrong
 from duly.core.checks import write_json
 from duly.errors import Problem
-from duly.flow.import_users import MOST_REMEMBERED, Imported, Line, Lines, Refused, Telling, numbered
+from duly.flow.import_users import MOST_REMEMBERED, Imported, Line, Lines, Refused, Stored, Telling, numbered
 
 AT_ONCE = 2000
 LARGEST = 8 * 1024 * 1024
@@ -18,6 +18,7 @@ LARGEST = 8 * 1024 * 1024
 
 class Result(msgspec.Struct):
     status: str
+    id: str | None
     errors: list[Wrong]
 
 
@@ -41,11 +42,11 @@ async def import_users(connection: Connection, rows: Lines, telling: Telling) ->
         if written:
             body = {"users": [msgspec.Raw(row.encode()) for _, row in written]}
             seen = await connection.ask("POST", place("users", "import"), body, reads=IMPORTED, once=True)
-            refused += [
-                Refused(number, tuple(problems_of(result.errors)))
-                for (number, _), result in zip(written, seen.results, strict=True)
-                if result.status == "refused"
-            ]
+            for (number, _), result in zip(written, seen.results, strict=True):
+                if result.id is None:
+                    refused.append(Refused(number, tuple(problems_of(result.errors))))
+                else:
+                    telling.stored(Stored(number, result.id, result.status))
             done = msgspec.structs.replace(
                 done,
                 added=done.added + seen.added,

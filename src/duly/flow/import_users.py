@@ -40,6 +40,14 @@ class Refused(NamedTuple):
     problems: Sequence[Problem]
 
 
+class Stored(NamedTuple):
+    """A row that was imported: of which user, and whether they were added, changed, or unchanged."""
+
+    number: int
+    id: str
+    act: str
+
+
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
     """What an import has done so far."""
 
@@ -60,10 +68,12 @@ def _nobody(_: Any) -> None:
 
 
 class Telling(NamedTuple):
-    """Who hears of an import while it goes on: of each bad row, and after each transaction how far it is."""
+    """Who hears of an import while it goes on: of each bad row, after each transaction how far it is, and of each good
+    row, once it is stored."""
 
     refused: Callable[[Refused], None] = _nobody
     progress: Callable[[Imported], None] = _nobody
+    stored: Callable[[Stored], None] = _nobody
 
 
 async def import_users(store: Store, rows: Lines, tenant: str, how: Calendars, by: str, telling: Telling) -> Imported:
@@ -103,8 +113,9 @@ class _Checked(NamedTuple):
     rows: Sequence[_Keyed]
     users: list[User]
     heads: list[NewEvent]
+    added: dict[str, int]  # the numbers of their rows, by their ids
     changes: dict[str, _Keyed]  # for users who are there already, by their ids
-    unchanged: int
+    unchanged: dict[str, int]
     refused: list[Refused]
 
 
@@ -121,7 +132,9 @@ class _Import:
         known = {user.key: user for user in await self._store.users_by_keys(self._tenant, keys)} if keys else {}
         users: list[User] = []
         heads: list[NewEvent] = []
+        added: dict[str, int] = {}
         changes: dict[str, _Keyed] = {}
+        unchanged: dict[str, int] = {}
         refused: list[Refused] = []
         for count, (keyed, id) in enumerate(zip(rows, new_ids(len(rows)), strict=True)):
             if count % BREATH == 0:
@@ -132,13 +145,15 @@ class _Import:
                     user = new_user(fields, id, self._tenant, self._how.channels, now, self._how.at)
                     heads += first_heads(user, self._how, now)
                     users.append(user)
+                    added[id] = keyed.line.number
                 elif changes_of(there, changed_user(there, fields, self._how.channels, now)):
                     changes[there.id] = keyed
+                else:
+                    unchanged[there.id] = keyed.line.number
             except Invalid as error:
                 refused.append(Refused(keyed.line.number, error.problems))
-        unchanged = len(rows) - len(users) - len(changes) - len(refused)
         users.sort(key=lambda user: user.key or "")  # so that two who import the same do not wait for each other
-        return _Checked(rows, users, heads, changes, unchanged, refused)
+        return _Checked(rows, users, heads, added, changes, unchanged, refused)
 
     async def store(self, checked: _Checked) -> None:
         left, refused = checked, list[Refused]()
@@ -164,14 +179,20 @@ class _Import:
         self._tell(checked.rows[-1].line.number, sorted(refused))
 
     def _count(self, stored: _Checked, told: Mapping[str, Changed | Invalid]) -> None:
-        fields = [one.fields for one in told.values() if isinstance(one, Changed)]
-        changed, done = sum(map(bool, fields)), self.done
+        found = {id: one.fields for id, one in told.items() if isinstance(one, Changed)}
+        changed, done = sum(map(bool, found.values())), self.done
         self.done = msgspec.structs.replace(
             done,
             added=done.added + len(stored.users),
             changed=done.changed + changed,
-            unchanged=done.unchanged + stored.unchanged + len(fields) - changed,
+            unchanged=done.unchanged + len(stored.unchanged) + len(found) - changed,
         )
+        for id, number in stored.added.items():
+            self._telling.stored(Stored(number, id, "added"))
+        for id, number in stored.unchanged.items():
+            self._telling.stored(Stored(number, id, "unchanged"))
+        for id, fields in found.items():
+            self._telling.stored(Stored(stored.changes[id].line.number, id, "changed" if fields else "unchanged"))
 
     def _tell(self, last: int, refused: Sequence[Refused]) -> None:
         for bad in refused:

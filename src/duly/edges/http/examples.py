@@ -162,8 +162,8 @@ USER_RESULTS: dict[str, Any] = {
     "unchanged": 0,
     "refused": 1,
     "results": [
-        {"status": "stored", "key": "crm-7", "errors": []},
-        {"status": "refused", "key": None, "errors": [{"path": "last_name", "message": "is missing"}]},
+        {"status": "added", "id": _USER, "key": "crm-7", "errors": []},
+        {"status": "refused", "id": None, "key": None, "errors": [{"path": "last_name", "message": "is missing"}]},
     ],
 }
 

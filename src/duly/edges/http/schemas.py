@@ -369,7 +369,16 @@ SCHEMAS: Mapping[str, Schema] = {
             "changed": whole(0),
             "unchanged": whole(0),
             "refused": whole(0),
-            "results": listed(answered({"status": choice("stored", "refused"), "key": anything, "errors": _errors})),
+            "results": listed(
+                answered(
+                    {
+                        "status": choice("added", "changed", "unchanged", "refused"),
+                        "id": maybe(uuid),
+                        "key": anything,
+                        "errors": _errors,
+                    }
+                )
+            ),
         }
     ),
     "EventTypes": answered(

@@ -1,6 +1,6 @@
 """Users over HTTP: whom calendar events are for."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -22,7 +22,7 @@ from duly.edges.http.shapes import MOST_BULK, answered, listed, name, ref
 from duly.edges.http.tags import etag, expected
 from duly.edges.user_json import user_to_json
 from duly.errors import Invalid, NotFound, Problem
-from duly.flow.import_users import Refused, Telling
+from duly.flow.import_users import Refused, Stored, Telling
 
 operations = Operations("users")
 
@@ -180,15 +180,21 @@ async def import_users(ask: Ask) -> Answer:
         message = f'expected an object {{"users": [...]}} with 1 to {MOST_BULK:,} of them, and nothing else'
         raise Invalid([Problem("users", message)])
     refused: list[Refused] = []
-    done = await ask.own.users.import_(written, tenant=ask.tenant, by=ask.by, telling=Telling(refused.append))
-    bad = {one.number: one.problems for one in refused}
+    stored: list[Stored] = []
+    telling = Telling(refused.append, stored=stored.append)
+    done = await ask.own.users.import_(written, tenant=ask.tenant, by=ask.by, telling=telling)
+    became: dict[int, tuple[str, str | None, Sequence[Problem]]] = {
+        **{one.number: (one.act, one.id, ()) for one in stored},
+        **{one.number: ("refused", None, one.problems) for one in refused},
+    }
     results = [
         {
-            "status": "refused" if number in bad else "stored",
+            "status": act,
+            "id": id,
             "key": row.get("key") if isinstance(row, dict) else None,
-            "errors": errors_of(bad.get(number, ())),
+            "errors": errors_of(problems),
         }
-        for number, row in enumerate(written, 1)
+        for row, (_, (act, id, problems)) in zip(written, sorted(became.items()), strict=True)
     ]
     counts = {word: getattr(done, word) for word in ("added", "changed", "unchanged", "refused")}
     return Answer(counts | {"results": results})
