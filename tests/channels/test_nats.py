@@ -5,12 +5,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from nats.errors import Error as NatsError
 from nats.js.api import DiscardPolicy, StreamConfig
 
 from duly import Misuse
 from duly.channels import nats as module
 from duly.channels.brokers import Down, Message, NotNow, Refused
-from duly.channels.nats import Nats
+from duly.channels.nats import Forbidden, Nats
 from tests.brokers import NatsServer
 from tests.worker.watching import until
 
@@ -167,3 +168,44 @@ async def test_of_several_servers_one_that_is_there_is_used() -> None:
             await client.open()
             assert client.connection.is_connected
             await client.close()
+
+
+async def test_an_account_that_is_full_is_worth_another_try() -> None:
+    """Of what JetStream refuses, that is not this message's fault, whatever number it says it with."""
+    account = "accounts { SHOP { users: [{ user: ada, password: x }], jetstream: { max_disk: 20000 } } }"
+    with NatsServer(more=account) as server:
+        async with opened(server, "ada", "x") as client:
+            await client.stream.add_stream(StreamConfig(name="ORDERS", subjects=["orders.*"]))
+            sent = [publish(client, body=b"x" * 1000, id=str(number)) for number in range(40)]
+            with pytest.raises(NotNow, match=r"resource limits exceeded for account \(10002\)"):
+                await asyncio.gather(*sent)
+
+
+async def test_who_may_not_publish_to_one_subject_is_not_refused_on_another_within_its_name() -> None:
+    permissions = 'permissions: { publish: { deny: ["orders.due.secret"] } }'
+    with NatsServer(more=f"authorization {{ users: [{{ user: ada, password: x, {permissions} }}] }}") as server:
+        async with opened(server, "ada", "x") as client:
+            await client.stream.add_stream(StreamConfig(name="ORDERS", subjects=["orders.>", "due"]))
+            subjects = ["orders.due", "due", "orders.due.secret", "orders.due", "due"]
+            sent = [publish(client, subject, id=str(number)) for number, subject in enumerate(subjects)]
+            answers = await asyncio.gather(*sent, return_exceptions=True)
+            assert [type(answer) for answer in answers] == [type(None), type(None), Forbidden, type(None), type(None)]
+
+
+async def test_a_server_that_has_not_heard_the_credentials_in_time_is_worth_another_try() -> None:
+    """It is busy, or the network is: the credentials may be right."""
+
+    async def too_late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b'INFO {"server_id": "x", "version": "2.12.0", "max_payload": 1048576, "auth_required": true}\r\n')
+        await reader.readline()
+        writer.write(b"-ERR 'Authentication Timeout'\r\n")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(too_late, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        client = Nats(f"nats://ada:right@127.0.0.1:{port}")
+        client.lost = lambda reason: None
+        with pytest.raises(NatsError, match="Authentication Timeout"):
+            await client.open()
+        await client.close()

@@ -1,6 +1,7 @@
 """Publishes to NATS JetStream, which says when it has a message, and keeps one of those with the same id."""
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -23,18 +24,26 @@ from duly.errors import Misuse
 
 ID, STATUS, NO_STREAM = "Nats-Msg-Id", "Status", "503"
 
-UNWELCOME = ("authorization", "authentication")
-"""In what the server says when it does not let somebody in."""
+UNWELCOME, TOO_SLOW = ("authorization", "authentication"), "timeout"
+"""In what the server says when it does not let somebody in; and when it has not heard from them in time, which
+passes."""
 
-FORBIDDEN = "permissions violation for publish to"
+NEVER = frozenset({10054, 10097, 10060, 10070, 10071})
+"""JetStream's codes for what is wrong with one message alone: it or its headers are too large, or it expects another
+stream, or another message before it. All else befalls whatever comes: accounts and streams that are full, for one."""
+
+FORBIDDEN = re.compile(r'permissions violation for publish to "([^"]*)"', re.IGNORECASE)
 LOST = "NATS: the connection is lost"
 
 LOOK_EVERY, ANSWERED_WITHIN = 1.0, 5.0
 """Seconds between looks at whether it is, and that JetStream has for answering a question about its streams."""
 
 
+class Forbidden(Refused):
+    """This user may not publish there."""
+
+
 class Problem(msgspec.Struct):
-    code: int = 0
     err_code: int = 0
     description: str = ""
 
@@ -72,7 +81,8 @@ class Nats:
             await self._connect()
         except Exception as error:
             reason = self.said if isinstance(error, NoServersError) and self.said else error
-            if any(word in str(reason).lower() for word in UNWELCOME):
+            said = str(reason).lower()
+            if any(word in said for word in UNWELCOME) and TOO_SLOW not in said:
                 raise Misuse(f"NATS refuses the credentials in its URL: {reason}") from error
             raise reason from None
         self.stream = self.connection.jetstream(timeout=ANSWERED_WITHIN)
@@ -140,10 +150,10 @@ class Nats:
 
     async def _told(self, error: Exception) -> None:
         self.said = error
-        if FORBIDDEN in str(error).lower():
+        if (found := FORBIDDEN.search(str(error))) is not None:
             for one in self.under_way.values():
-                if one.subject.lower() in str(error).lower() and not one.answered.done():
-                    one.answered.set_exception(Refused(f"NATS: {error}"))
+                if one.subject == found[1] and not one.answered.done():
+                    one.answered.set_exception(Forbidden(f"NATS: {error}"))
 
     async def _closed(self) -> None:
         self.give_up(LOST)
@@ -174,4 +184,4 @@ def _read_answer(subject: str, answer: Msg) -> None:
         raise NotNow(f"no stream takes {subject!r}: add one that has this subject")
     error = _decode(answer.data).error if b'"error"' in answer.data else None
     if error is not None:
-        raise (NotNow if error.code >= 500 else Refused)(f"JetStream: {error.description} ({error.err_code})")
+        raise (Refused if error.err_code in NEVER else NotNow)(f"JetStream: {error.description} ({error.err_code})")

@@ -13,8 +13,8 @@ from nats.errors import TimeoutError as NoAnswer
 from nats.js.api import RetentionPolicy, StreamConfig, StreamInfo
 from nats.js.errors import APIError, NotFoundError
 
-from duly.channels.brokers import Down, Message, NotNow, Refused
-from duly.channels.nats import FORBIDDEN, Nats
+from duly.channels.brokers import Down, Message, NotNow
+from duly.channels.nats import Forbidden, Nats
 from duly.core.failure import describe
 from duly.errors import Misuse
 
@@ -54,12 +54,7 @@ class EventStream(Nats):
     async def publish(self, where: Mapping[str, Any], message: Message) -> None:
         try:
             await super().publish(where, message)
-        except NotNow as error:
-            self.give_up(str(error))
-            raise Down(str(error)) from error
-        except Refused as error:
-            if FORBIDDEN not in str(error).lower():
-                raise
+        except (NotNow, Forbidden) as error:
             self.give_up(str(error))
             raise Down(str(error)) from error
 
