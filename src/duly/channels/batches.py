@@ -5,7 +5,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from duly.channels.brokers import Down
+from duly.channels.brokers import Down, NotNow
+from duly.core.failure import describe
 
 T = TypeVar("T")
 
@@ -49,10 +50,7 @@ class Batches(Generic[T]):
     async def _work(self) -> None:
         while batch := self._next():
             self._under_way = batch
-            try:
-                answers = await self._send([one.item for one in batch])
-            except Down as error:
-                answers = [error] * len(batch)
+            answers = await self._answers(batch)
             for one, answer in zip(batch, answers, strict=True):
                 _settle(one.sent, answer)
             for answer in answers:
@@ -62,6 +60,18 @@ class Batches(Generic[T]):
                     self._lost(str(answer))
                     return
         self._under_way, self._sending = [], None
+
+    async def _answers(self, batch: Sequence[Waiting[T]]) -> Sequence[Exception | None]:
+        """Whatever happens, each gets one, and the next batch its turn."""
+        try:
+            answers = await self._send([one.item for one in batch])
+        except Down as error:
+            return [error] * len(batch)
+        except Exception as error:  # a library's bug: who has sent these knows what to tell of it
+            return [NotNow(f"not sent: {describe(error)}")] * len(batch)
+        if len(answers) != len(batch):
+            return [NotNow(f"{len(batch)} were sent together, and {len(answers)} answers came")] * len(batch)
+        return answers
 
     def _next(self) -> list[Waiting[T]]:
         batch: list[Waiting[T]] = []
