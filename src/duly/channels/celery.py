@@ -67,7 +67,10 @@ class Celery:
 
     async def close(self) -> None:
         self._batches.end(Down("Celery: the connection is closed"))
-        await self._in_thread(self._connection.close)
+        try:
+            await self._in_thread(self._connection.close)
+        finally:
+            self._threads.end()
 
     async def _in_thread(self, function: Callable[[], None]) -> None:
         def called() -> Exception | None:

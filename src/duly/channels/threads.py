@@ -5,9 +5,12 @@ import queue
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
+
+Inbox: TypeAlias = "queue.SimpleQueue[Callable[[], None] | None]"
+"""What a thread is to do, one after another; None is the end of it."""
 
 
 class Threads:
@@ -15,7 +18,8 @@ class Threads:
     an executor of fixed size would be full of hung calls in the end."""
 
     def __init__(self) -> None:
-        self._idle: list[queue.SimpleQueue[Callable[[], None]]] = []
+        self._idle: list[Inbox] = []
+        self._ended = False
 
     async def call(self, function: Callable[..., T], *args: Any) -> T:
         """The function must not raise. If the caller is cancelled, its thread goes on and is used again later."""
@@ -29,22 +33,31 @@ class Threads:
             try:
                 loop.call_soon_threadsafe(done, result)
             except RuntimeError:  # the loop has closed meanwhile: nobody waits for this any more
-                return
+                inbox.put(None)
 
         def done(result: T) -> None:
-            self._idle.append(inbox)
+            if self._ended:
+                inbox.put(None)
+            else:
+                self._idle.append(inbox)
             if not future.done():
                 future.set_result(result)
 
         inbox.put(job)
         return await future
 
-    def _start(self) -> "queue.SimpleQueue[Callable[[], None]]":
-        inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+    def end(self) -> None:
+        """Let each thread end when it has done what it is at."""
+        self._ended = True
+        while self._idle:
+            self._idle.pop().put(None)
+
+    def _start(self) -> Inbox:
+        inbox: Inbox = queue.SimpleQueue()
 
         def work() -> None:
-            while True:
-                inbox.get()()
+            while (job := inbox.get()) is not None:
+                job()
 
         # Daemons: a hung handler must not keep the process from ending.
         threading.Thread(target=work, name="duly-handler", daemon=True).start()
