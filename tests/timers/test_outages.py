@@ -5,7 +5,7 @@ import logging
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 from nats.js.api import DiscardPolicy, StreamConfig
 
 from duly import Event, Status
-from duly.channels import nats_commands, nats_streams
+from duly.channels import brokers, nats_commands, nats_streams
 from duly.channels.nats_commands import NatsCommands
 from duly.channels.nats_streams import EVENTS, FOR_EVENTS
 from duly.edges import timer_service
@@ -26,6 +26,12 @@ from tests.timers.desk import Desk, command, in_seconds
 from tests.worker.watching import until
 
 LATER = 3600
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seconds between tries to connect would be for people to wait for."""
+    monkeypatch.setattr(brokers, "LONGEST", 0.3)
 
 
 async def rows(served: Served) -> list[Event]:
@@ -42,6 +48,10 @@ async def stored(served: Served, many: int) -> list[Event]:
     return found
 
 
+async def past(instant: datetime) -> None:
+    await asyncio.sleep(max(0.0, (instant - datetime.now(UTC)).total_seconds()))
+
+
 def lines(caplog: pytest.LogCaptureFixture, act: str, level: int = logging.INFO) -> list[Line]:
     told = [record for record in caplog.records if record.levelno >= level and isinstance(record.msg, Line)]
     return [record.msg for record in told if isinstance(record.msg, Line) and record.msg.act == act]
@@ -56,11 +66,14 @@ async def test_a_broker_that_is_down_costs_no_attempt_and_one_line_and_all_is_ca
     caplog.set_level(logging.DEBUG, "duly")
     many = 150
     async with serve() as served:
-        await desk.send(*(command(f"s{number:03}", in_seconds(1 + number / 1000)) for number in range(many)))
+        await consuming(desk)
+        first = in_seconds(5)
+        dues = [first + timedelta(milliseconds=number) for number in range(many)]
+        await desk.send(*(command(f"s{number:03}", due) for number, due in enumerate(dues)))
         await stored(served, many)
         async with outage(server):
             await until(lambda: len(served.told.of(ChannelDown)) == 2, "both connections are known to be lost")
-            await asyncio.sleep(2)  # all are due, and would be tried again and again
+            await past(dues[-1] + timedelta(seconds=0.5))  # all are due, and would be tried again and again
             waiting = await rows(served)
             assert {event.status for event in waiting} == {Status.PENDING}
             assert {event.attempts for event in waiting} == {0}
@@ -81,7 +94,9 @@ async def test_an_event_under_way_when_the_broker_is_lost_is_given_back_and_come
     """The server is frozen, so that it has the messages and has not said so; then it is killed."""
     many = 20
     async with serve() as served:
-        await desk.send(*(command(f"s{number}", in_seconds(1)) for number in range(many)))
+        await consuming(desk)
+        due = in_seconds(4)
+        await desk.send(*(command(f"s{number}", due) for number in range(many)))
         await stored(served, many)
         server.pause()
         await until(lambda: in_processing(served, many), "all are under way")
@@ -101,16 +116,18 @@ async def in_processing(served: Served, many: int) -> bool:
 async def test_a_broker_that_says_nothing_is_taken_for_lost(
     server: NatsServer, desk: Desk, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nats_streams, "SILENT", 1.0)
     async with serve() as served:
-        await desk.send(command("first"), command("s1", in_seconds(1.5)))
-        await desk.events(1)
+        await desk.send(command("first"))
+        await until(lambda: len(served.told.of(Completed)) == 1, "the first is settled")
+        await desk.send(command("s1", in_seconds(4)))
         await stored(served, 2)
-        server.pause()
-        try:
-            down = await until(lambda: served.told.of(ChannelDown), "it is taken for lost")
-        finally:
-            server.resume()
+        with monkeypatch.context() as impatient:
+            impatient.setattr(nats_streams, "SILENT", 1.0)
+            server.pause()
+            try:
+                down = await until(lambda: served.told.of(ChannelDown), "it is taken for lost")
+            finally:
+                server.resume()
         assert "no acknowledgement within 1 s" in down[0].reason
         await desk.events(2)
         await until(lambda: len(served.told.of(Completed)) == 2, "both are settled")
@@ -214,9 +231,9 @@ async def test_a_broken_intake_does_not_stop_due_timers(
             broken.setattr(NatsCommands, "take", take)
             await desk.send(command("later", in_seconds(LATER)))
             await desk.events(10)
+            await until(lambda: "intake.failed" in caplog.messages, "it is told")
             assert not served.running or not served.running.done()
         await stored(served, 11)
-    assert "intake.failed" in caplog.messages
 
 
 async def test_a_broken_channel_does_not_stop_the_intake(desk: Desk, serve: Serve) -> None:
