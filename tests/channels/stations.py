@@ -119,7 +119,7 @@ class RabbitStation(Station):
     async def lasts(self) -> None:
         # It says that a queue is declared before that is safe: of 25 that were killed within 2.2 s, three lost theirs,
         # the latest after half a second.
-        await asyncio.sleep(2)
+        await asyncio.sleep(5)
 
     async def messages(self, place: str) -> list[aio_pika.abc.AbstractIncomingMessage]:
         taken = self._taken.setdefault(place, [])

@@ -9,7 +9,7 @@ import pytest
 
 from duly.channels import guard, sending
 from duly.core.model import Delivered, Failed, Rejected
-from tests.channels.conftest import SOON, Deliver
+from tests.channels.conftest import PATIENT, QUICK, SOON, Deliver
 from tests.receivers.hostile import Hostile
 from tests.worker.watching import until
 
@@ -23,10 +23,10 @@ async def test_whoever_does_not_read_fails_in_time_and_leaves_nothing_open(
 ) -> None:
     monkeypatch.setattr(guard, "UNSENT", 400)
     began = time.monotonic()
-    outcome = await deliver(path, door, payload=BIG)
+    outcome = await deliver(path, door, payload=BIG, timeout=QUICK)
     assert time.monotonic() - began < SOON
     assert isinstance(outcome, Failed)
-    assert "no answer within 0.3 s" in outcome.error
+    assert "within 0.3 s" in outcome.error
     await until(lambda: not connected_to(hostile.port(door)), "the connection is closed")
 
 
@@ -34,7 +34,7 @@ async def test_an_early_refusal_is_heard_while_the_body_is_being_sent(
     deliver: Deliver, hostile: Hostile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guard, "UNSENT", 400)
-    outcome = await deliver("/early/413", payload=BIG, timeout="2s")
+    outcome = await deliver("/early/413", payload=BIG)
     assert isinstance(outcome, Rejected)
     assert outcome.error.startswith("413")
     await until(lambda: not connected_to(hostile.port()), "the connection is closed")
@@ -64,8 +64,9 @@ async def test_a_connection_with_more_to_read_is_closed(deliver: Deliver, hostil
 
 @pytest.mark.parametrize("how", ["close", "reset"])
 async def test_a_connection_that_closes_as_it_is_used_again_costs_nothing(
-    deliver: Deliver, hostile: Hostile, how: str
+    deliver: Deliver, hostile: Hostile, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sending, "SHOWN_WITHIN", 15.0)
     for _ in range(5):
         assert await deliver(f"/close-after-one?how={how}") == Delivered()
     requests = hostile.requests()
@@ -80,12 +81,12 @@ async def test_whoever_breaks_down_over_a_request_is_not_sent_it_again_at_once(
 ) -> None:
     monkeypatch.setattr(sending, "SHOWN_WITHIN", 0.1)
     assert await deliver("/close-after-one?wait=0.2") == Delivered()
-    assert isinstance(await deliver("/close-after-one?wait=0.2", timeout="2s"), Failed)
+    assert isinstance(await deliver("/close-after-one?wait=0.2"), Failed)
     assert len(hostile.requests()) == 2
 
 
 async def test_a_connection_that_died_in_silence_costs_one_attempt(deliver: Deliver, hostile: Hostile) -> None:
-    outcomes = [await deliver("/half-open") for _ in range(3)]
+    outcomes = [await deliver("/half-open", timeout=timeout) for timeout in (PATIENT, QUICK, PATIENT)]
     assert [type(outcome) for outcome in outcomes] == [Delivered, Failed, Delivered]
     assert [request.connection for request in hostile.requests()] == [1, 1, 2]
 
@@ -137,7 +138,7 @@ async def test_what_a_receiver_says_takes_little_memory(deliver: Deliver, path: 
     await deliver("/ok")
     tracemalloc.start()
     try:
-        await deliver(path)
+        await deliver(path, timeout=QUICK)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -80,7 +80,7 @@ async def test_a_server_that_is_not_there_is_down_at_once_and_found_when_it_come
     server: NatsServer, watched: Watched
 ) -> None:
     await asyncio.to_thread(server.kill)
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(20):
         with pytest.raises(Down, match="Connect call failed"):
             await watched.link.client()
     with pytest.raises(Down, match="Connect call failed"):
@@ -105,7 +105,7 @@ async def test_tries_get_rarer_and_are_frequent_again_after_something_has_worked
     await asyncio.to_thread(server.kill)
     with pytest.raises(Down):
         await watched.link.client()
-    await until(lambda: len(watched.made) == 6, "it was tried some times")
+    await until(lambda: len(watched.made) >= 6, "it was tried some times")
     assert waits[:5] == [0.1, 0.2, 0.4, 0.8, 1.0]
     gaps = [later - earlier for earlier, later in pairwise(watched.made_at)]
     assert all(gap >= wait for gap, wait in zip(gaps, waits, strict=False))

@@ -16,7 +16,7 @@ DELIVERIES, APART = 400, timedelta(milliseconds=10)
 EACH = 40
 """Deliveries to each hostile address, spread over the same time: together, far more than a worker starts at once."""
 
-NOTICED = 5.0
+NOTICED = 15.0
 """Seconds that no machine is too busy for. Whoever waits for a hostile receiver waits for half a minute; how much later
 than alone the others are is printed, for people to read."""
 
