@@ -353,7 +353,6 @@ async def test_what_somebody_else_took_up_meanwhile_is_left_alone(
     assert sorted(await statuses(app, ids[:3])) == ["CANCELLED", "FAILED", "PENDING"]
 
 
-@pytest.mark.timeout(60)
 async def test_on_postgres_one_that_is_locked_keeps_nobody_waiting(app: Duly) -> None:
     if app.store.dialect == "sqlite":
         pytest.skip("nobody else can write while somebody has it locked")
@@ -366,7 +365,6 @@ async def test_on_postgres_one_that_is_locked_keeps_nobody_waiting(app: Duly) ->
     assert await times_replayed(app, ids) == {1}
 
 
-@pytest.mark.timeout(60)
 async def test_many_who_replay_and_discard_at_once_do_each_once(
     duly: OpenDuly, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -391,7 +389,6 @@ async def test_many_who_replay_and_discard_at_once_do_each_once(
     assert sum(each[1] == "discarded" for each in told) == many[2].events
 
 
-@pytest.mark.timeout(60)
 async def test_a_worker_that_fails_them_again_at_once_gets_each_once(
     duly: OpenDuly, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,7 +101,6 @@ def test_a_transaction_commits_or_leaves_nothing(sync: Sync) -> None:
         assert tx.fetchval("SELECT count(*) FROM effects") == 1
 
 
-@pytest.mark.timeout(20)
 def test_forgetting_the_transaction_does_not_wait_for_ever(sync: Sync, app: Duly) -> None:
     with sync.transaction() as tx:
         sync.at(START, "greet", transaction=tx)

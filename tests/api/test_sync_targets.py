@@ -80,7 +80,6 @@ def test_a_disabled_target_tells_how_many_wait_for_it(sync: Sync) -> None:
     assert sync.targets.waiting(f"{ELSEWHERE}/two") == 0
 
 
-@pytest.mark.timeout(20)
 def test_a_call_beside_an_open_transaction_does_not_wait_for_ever(sync: Sync, app: Duly) -> None:
     with sync.transaction():
         if app.store.dialect == "postgres":

@@ -209,7 +209,6 @@ async def test_the_line_of_a_late_event_says_when_it_was_due(
     assert (logged, facts["due"], facts["late"]) == (level, "2026-01-01T00:00:00Z", late.total_seconds())
 
 
-@pytest.mark.timeout(20)
 async def test_what_a_tick_has_done_is_not_done_again_by_the_next(app: Duly, greet: list[Event]) -> None:
     for number in range(3):
         await app.after(NOW, "greet", number)

@@ -182,7 +182,7 @@ def test_many_processes_share_the_work_and_stop_together(on: Shell, start: Start
 
 def test_a_process_that_dies_is_started_again_and_its_event_delivered_again(on: Shell, start: Start) -> None:
     id = on.at("now", "--type", "slow")
-    parent = start("worker", "--processes", 2, workers=2, DULY_LEASE="1s")
+    parent = start("worker", "--processes", 2, workers=2, DULY_LEASE="4s")
     [victim] = wait_until(lambda: begun(on))
     os.kill(victim, signal.SIGKILL)
     on.write("finish", "")

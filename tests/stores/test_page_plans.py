@@ -87,7 +87,7 @@ async def pages(store: Any, *, confined: bool = False) -> AsyncIterator[tuple[st
         yield f"{name}{' from the middle' if after else ''}", index, rows
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 async def test_postgres_looks_at_no_more_events_than_a_page_may(
     new_postgres: Callable[[], str], clock: ManualClock
 ) -> None:

@@ -90,7 +90,7 @@ async def what_parking_asks(tx: Any, clock: ManualClock) -> AsyncIterator[tuple[
     yield "released", {"destinations_pkey"}, 1
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 async def test_postgres_reads_no_table_of_a_hundred_thousand_held_events_to_the_end(
     new_postgres: Callable[[], str], clock: ManualClock
 ) -> None:

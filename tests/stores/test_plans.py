@@ -142,7 +142,7 @@ async def built_at_once(tx: Any) -> AsyncIterator[None]:
     await tx.execute(f"UPDATE pg_class SET reltuples = -1, relpages = 0, relallvisible = 0 WHERE {known}")
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 async def test_postgres_reads_no_table_of_a_million_finished_events_to_the_end(
     new_postgres: Callable[[], str], clock: ManualClock
 ) -> None:
@@ -574,7 +574,7 @@ FLOOD = 20_000
 
 
 @pytest.mark.parametrize("kind", ["events", "heads"])
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 async def test_a_look_costs_the_same_however_many_tenants_there_are(
     new_postgres: Callable[[], str], clock: ManualClock, kind: str
 ) -> None:

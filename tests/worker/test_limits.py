@@ -203,11 +203,16 @@ async def test_one_place_is_one_place(store: Any) -> None:
 
 async def test_two_workers_share_what_limits_allow_each_of_them(opened: Any, store: Any) -> None:
     postings = [Posting(seconds=0.001) for _ in range(2)]
+    for posting in postings:
+        posting.holds = lambda _: not all(posting.order for posting in postings)
     await store.add(due("a", "x", 200))
     await store.add(due("b", "y", 200))
     limits = [Limited({("a", "x"): 2, ("b", "y"): 2}) for _ in range(2)]
     workers = [a_worker(store, posting, limit) for posting, limit in zip(postings, limits, strict=True)]
     async with at_work(*workers):
+        await until(lambda: all(posting.order for posting in postings), "both have begun")
+        for posting in postings:
+            posting.released.set()
         await until(lambda: sum(len(posting.order) for posting in postings) == 400, "all are done")
     for posting in postings:
         assert max(posting.most.values()) <= 2

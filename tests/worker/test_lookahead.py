@@ -12,7 +12,9 @@ from duly.errors import BadSetting
 from duly.signals import Claimed, Completed
 from tests.worker.watching import Told, until, working
 
-NOW, SOON = timedelta(), timedelta(milliseconds=300)
+NOW, SOON, SECOND = timedelta(), timedelta(milliseconds=300), timedelta(seconds=1)
+TRIES = 10
+"""An event is held for half a second: a machine that stalls for longer fires it before the test has looked."""
 
 
 class Punctual:
@@ -32,6 +34,16 @@ class Punctual:
 async def reserved(duly: Duly, *ids: str) -> bool:
     events = [await duly.events.get(id) for id in ids]
     return all(event.status is Status.PENDING and event.worker is not None for event in events)
+
+
+async def is_held(duly: Duly, punctual: Punctual, *ids: str) -> bool:
+    """What becomes of events that are due soon: all are held, or one was fired before that was seen."""
+
+    async def held_or_fired() -> bool:
+        return any(id in punctual.fired for id in ids) or await reserved(duly, *ids)
+
+    await until(held_or_fired, "they are held")
+    return not any(id in punctual.fired for id in ids)
 
 
 async def test_nothing_is_early_and_all_is_done_once(url: str) -> None:
@@ -55,8 +67,7 @@ async def test_a_schedule_goes_on_and_is_punctual_too(url: str) -> None:
         await duly.every("often", every("1s"), "task")
         await until(lambda: len(punctual.events) >= 3, "it has fired three times")
     for event, next in zip(punctual.events, punctual.events[1:], strict=False):
-        assert next.due - event.due == timedelta(seconds=1)
-        assert event.stands_for == 1
+        assert next.due - event.due == next.stands_for * SECOND
     assert all(punctual.fired[event.id] >= event.due for event in punctual.events)
 
 
@@ -64,12 +75,23 @@ async def test_what_is_cancelled_while_it_is_held_is_not_fired(url: str) -> None
     duly = Duly(url, lookahead="500ms")
     punctual = Punctual(duly)
     async with duly, working(duly):
-        kept, gone = [(await duly.after(2 * SOON, "task")).id for _ in range(2)]
-        await until(lambda: reserved(duly, kept, gone), "both are held")
-        await duly.events.cancel(gone)
+        for _ in range(TRIES):
+            kept, gone = [(await duly.after(2 * SOON, "task")).id for _ in range(2)]
+            if await is_held(duly, punctual, kept, gone) and await cancelled(duly, gone):
+                break
+        else:
+            pytest.fail("none could be cancelled while it was held")
         await until(lambda: kept in punctual.fired, "the other is fired")
         await asyncio.sleep(0.05)
-    assert list(punctual.fired) == [kept]
+    assert gone not in punctual.fired
+
+
+async def cancelled(duly: Duly, id: str) -> bool:
+    try:
+        await duly.events.cancel(id)
+    except Conflict:  # it has started
+        return False
+    return True
 
 
 async def test_what_can_no_longer_be_cancelled_is_fired(url: str) -> None:
@@ -82,11 +104,7 @@ async def test_what_can_no_longer_be_cancelled_is_fired(url: str) -> None:
         outcomes: dict[str, bool] = {}
         for n, id in enumerate(ids):
             await asyncio.sleep(max(0.0, (due - datetime.now(UTC)).total_seconds() - 0.030 + n * 0.001))
-            try:
-                await duly.events.cancel(id)
-                outcomes[id] = True
-            except Conflict:
-                outcomes[id] = False
+            outcomes[id] = await cancelled(duly, id)
         await until(lambda: all(outcomes[id] or id in punctual.fired for id in ids), "the others are fired")
         await asyncio.sleep(0.05)
     assert {id for id, cancelled in outcomes.items() if not cancelled} == set(punctual.fired)
@@ -96,36 +114,42 @@ async def test_a_timer_that_is_moved_while_it_is_held_fires_at_its_new_time(url:
     duly = Duly(url, lookahead="500ms")
     punctual = Punctual(duly)
     async with duly, working(duly):
-        event = (await duly.put(2 * SOON, "task", {"n": 1}, key="k")).event
-        await until(lambda: reserved(duly, event.id), "it is held")
-        moved = (await duly.put(3 * SOON, "task", {"n": 2}, key="k")).event
-        assert moved.id == event.id
-        await until(lambda: punctual.events, "it is fired")
-    [fired] = punctual.events
+        for attempt in range(TRIES):
+            event = (await duly.put(2 * SOON, "task", {"n": 1}, key=f"k{attempt}")).event
+            held = await is_held(duly, punctual, event.id)
+            moved = (await duly.put(3 * SOON, "task", {"n": 2}, key=f"k{attempt}")).event
+            if held and moved.id == event.id:  # otherwise it was fired, and the key was free for another one
+                break
+        else:
+            pytest.fail("none could be moved while it was held")
+        await until(lambda: moved.id in punctual.fired, "it is fired")
+    [fired] = [one for one in punctual.events if one.id == moved.id]
     assert (fired.due, fired.payload) == (moved.due, {"n": 2})
     assert punctual.fired[fired.id] >= moved.due
 
 
 async def test_a_worker_that_stops_gives_up_what_it_holds(url: str) -> None:
     first, second = Duly(url, lookahead="500ms"), Duly(url)
-    Punctual(first)
-    punctual = Punctual(second)
+    stopped, punctual = Punctual(first), Punctual(second)
     async with first, second:
-        async with working(first):
-            event = await first.after(2 * SOON, "task")
-            await until(lambda: reserved(first, event.id), "it is held")
-        assert (await first.events.get(event.id)).ready == event.due
+        for _ in range(TRIES):
+            async with working(first):
+                event = await first.after(2 * SOON, "task")
+                await is_held(first, stopped, event.id)
+            if event.id not in stopped.fired:
+                break
+        left = await first.events.get(event.id)
+        assert (left.status, left.ready) == (Status.PENDING, event.due), "nobody waits for the reservation to end"
         async with working(second):
             await until(lambda: event.id in punctual.fired, "the other worker fires it")
-    assert punctual.fired[event.id] - event.due < timedelta(seconds=1), "without waiting for the reservation to end"
 
 
 async def test_what_a_vanished_worker_held_is_fired_by_another(url: str) -> None:
     duly = Duly(url, poll_interval="200ms")
     punctual = Punctual(duly)
     async with duly:
-        event = await duly.after(SOON, "task")
-        [one], _ = await duly.store.reserve("vanished", {"handler:task": 1}, 2 * SOON, timedelta(milliseconds=500))
+        event = await duly.after(3 * SECOND, "task")
+        [one], _ = await duly.store.reserve("vanished", {"handler:task": 1}, 6 * SECOND, timedelta(milliseconds=500))
         async with working(duly):
             await until(lambda: event.id in punctual.fired, "it is fired")
     assert punctual.fired[event.id] >= one.until

@@ -66,14 +66,18 @@ async def locked(file: Path) -> AsyncIterator[None]:
 
 
 class Effects:
-    """A handler that takes its time and notes what it did."""
+    """A handler that takes its time and notes what it did. After *most* it waits until it may go on."""
 
-    def __init__(self, duly: Duly) -> None:
+    def __init__(self, duly: Duly, most: int | None = None) -> None:
         self.ids: list[str] = []
+        self.may_go_on = asyncio.Event()
+        self._most = most
         duly.on("task")(self)
 
     async def __call__(self, event: Event) -> None:
         await asyncio.sleep(random.uniform(0, 0.02))
+        if self._most is not None and len(self.ids) >= self._most:
+            await self.may_go_on.wait()
         self.ids.append(event.id)
 
 
@@ -88,7 +92,7 @@ def assert_said(told: Told, logged: Logged, *, times: int = 1) -> None:
 
 
 async def test_outages_in_the_middle_of_work_are_ridden_out(database: str, server: Postgres) -> None:
-    duly = Duly(database, concurrency=10, batch_size=20, lease="5s")
+    duly = Duly(database, concurrency=10, batch_size=20, lease="12s")
     told, effects = Told(duly), Effects(duly)
     ids: list[str] = []
     with Logged() as logged:
@@ -199,14 +203,15 @@ async def test_a_worker_that_waits_for_a_quiet_moment_can_be_stopped_during_an_o
 
 async def test_a_locked_file_is_ridden_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("duly.stores.sqlite.store.BUSY_TIMEOUT", timedelta(milliseconds=200))
-    duly = Duly(f"sqlite:///{tmp_path}/duly.db", concurrency=10, batch_size=20, lease="5s")
-    told, effects = Told(duly), Effects(duly)
+    duly = Duly(f"sqlite:///{tmp_path}/duly.db", concurrency=10, batch_size=20, lease="12s")
+    told, effects = Told(duly), Effects(duly, most=50)
     with Logged() as logged:
         async with duly:
             ids = await duly.add_many(Timer(NOW, "task") for _ in range(500))
             async with working(duly):
-                await until(lambda: len(effects.ids) > 50, "it is in the middle of the work")
+                await until(lambda: len(effects.ids) == 50, "it is in the middle of the work")
                 async with locked(tmp_path / "duly.db"):
+                    effects.may_go_on.set()
                     await until(lambda: told.of(StoreDown), "the outage is noticed")
                     await asyncio.sleep(1)
                 await until(lambda: len(told.of(Completed)) == 500, "all are done")
@@ -216,12 +221,13 @@ async def test_a_locked_file_is_ridden_out(tmp_path: Path, monkeypatch: pytest.M
 
 async def test_a_file_that_is_locked_for_a_moment_is_no_outage(tmp_path: Path) -> None:
     duly = Duly(f"sqlite:///{tmp_path}/duly.db", concurrency=10, batch_size=20)
-    told, effects = Told(duly), Effects(duly)
+    told, effects = Told(duly), Effects(duly, most=50)
     async with duly:
         ids = await duly.add_many(Timer(NOW, "task") for _ in range(500))
         async with working(duly):
-            await until(lambda: len(effects.ids) > 50, "it is in the middle of the work")
+            await until(lambda: len(effects.ids) == 50, "it is in the middle of the work")
             async with locked(tmp_path / "duly.db"):
+                effects.may_go_on.set()
                 before = await completed(duly)
                 await asyncio.sleep(0.5)
                 assert await completed(duly) == before < 500, "nothing can be written"

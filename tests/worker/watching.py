@@ -15,16 +15,16 @@ PATIENCE = 30.0
 Kind = TypeVar("Kind")
 
 
-async def until(condition: Callable[[], Any], wanted: str) -> Any:
+async def until(condition: Callable[[], Any], wanted: str, patience: float = PATIENCE) -> Any:
     """What the condition, plain or awaitable, says when it holds at last."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + patience
     while True:
         found = condition()
         if inspect.isawaitable(found):
             found = await found
         if found:
             return found
-        assert time.monotonic() < deadline, f"waited {PATIENCE:g} s in vain until {wanted}"
+        assert time.monotonic() < deadline, f"waited {patience:g} s in vain until {wanted}"
         await asyncio.sleep(0.01)
 
 
