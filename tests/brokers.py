@@ -21,7 +21,7 @@ from typing import Any, Self
 
 from confluent_kafka import Producer
 
-from tests.debian import unpacked
+from tests.debian import RABBITMQ, unpacked
 from tests.servers import free_port
 
 USER, PASSWORD = "ada", "top5ecret"
@@ -208,7 +208,7 @@ class RabbitServer(Server):
     patience = 60.0
 
     def __init__(self, *more: str) -> None:
-        super().__init__("rabbitmq-server")
+        super().__init__(RABBITMQ)
         self._distribution, self._epmd = free_port(), free_port()
         self.url = f"amqp://{USER}:{PASSWORD}@127.0.0.1:{self.port}/"
         lines = [f"default_user = {USER}", f"default_pass = {PASSWORD}", "log.console.level = warning", *more]
@@ -217,12 +217,12 @@ class RabbitServer(Server):
 
     def command(self) -> list[str]:
         """It looks for others of its kind by a daemon, which is to be its own, and to listen on loopback only."""
-        root = unpacked("rabbitmq-server")
+        root = unpacked(RABBITMQ)
         [script] = root.glob("usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin/rabbitmq-server")
         return ["/bin/sh", "-c", f'epmd -address 127.0.0.1 & exec /bin/sh "{script}" -noinput']
 
     def environment(self) -> dict[str, str]:
-        root = unpacked("rabbitmq-server")
+        root = unpacked(RABBITMQ)
         [erlang] = (path for path in (root / "usr/lib/erlang", Path("/usr/lib/erlang")) if (path / "releases").exists())
         [binaries] = erlang.glob("erts-*/bin")
         own = self.folder / "bin"

@@ -3,7 +3,7 @@ import os
 import shutil
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -16,10 +16,13 @@ from duly import Duly
 from duly.config import read_settings
 from duly.testing import ManualClock
 from duly.wiring import open_store
+from tests.debian import RABBITMQ, unpacked
 from tests.servers import Postgres, create_database
 
 SERVER = "DULY_TEST_POSTGRES"  # from the xdist controller to its workers: the URL of the run's one server
 SERVER_OF_THE_RUN = pytest.StashKey[Postgres]()
+
+OF_BROKERS = Path(__file__).with_name("channels")
 
 LONG = ("tests/crash/", "tests/docs/", "tests/cli/test_demo.py", "tests/stores/test_plans.py")
 
@@ -37,9 +40,20 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 def pytest_configure(config: pytest.Config) -> None:
     """Start the one server before the workers; without xdist, `postgres_server` does when first asked."""
     keep_bytecode(config)
+    fetch_what_no_wheel_has(config)
     if config.getoption("dist", "no") != "no" and not config.option.collectonly:
         config.stash[SERVER_OF_THE_RUN] = Postgres().__enter__()
         os.environ[SERVER] = config.stash[SERVER_OF_THE_RUN].url
+
+
+def fetch_what_no_wheel_has(config: pytest.Config) -> None:
+    """Before any test, whose time it would take. If that fails, the tests that need it say so."""
+    chosen = [Path(arg.partition("::")[0]).resolve() for arg in config.args]
+    needed = any(path in (OF_BROKERS, *OF_BROKERS.parents) or OF_BROKERS in path.parents for path in chosen)
+    only_some = config.option.keyword or config.option.collectonly
+    if needed and not only_some and not hasattr(config, "workerinput") and shutil.which("apt-get"):
+        with suppress(RuntimeError):
+            unpacked(RABBITMQ)
 
 
 def keep_bytecode(config: pytest.Config) -> None:

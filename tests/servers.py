@@ -38,7 +38,8 @@ FAST = {"fsync": "off", "full_page_writes": "off"}  # survives kill(), but not t
 WATCHER = """
 while read -r line; do server=$line; done
 if [ -n "$server" ] && kill -QUIT "$server"; then
-    for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$server" || break; sleep 0.1; done
+    rounds=100
+    while [ $rounds -gt 0 ] && kill -0 "$server"; do sleep 0.1; rounds=$((rounds - 1)); done
 fi
 rm -rf "$1"
 """
@@ -225,13 +226,22 @@ def _watch(folder: Path) -> subprocess.Popen[str]:
     )
 
 
+_given: set[int] = set()
+
+
 def free_port() -> int:
-    """Below the ports that systems hand out by themselves, so that nobody takes it during an outage."""
+    """Below the ports that systems hand out by themselves, so that nobody takes it during an outage: neither do the
+    tests of another worker, which has ports of its own."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    own = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     while True:
-        port = random.randrange(20_000, 32_000)
+        port = random.randrange(20_000 + own, 32_000, workers)
+        if port in _given:  # to a server that may be down for now
+            continue
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("127.0.0.1", port))
+            _given.add(port)
             return port
 
 

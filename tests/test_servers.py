@@ -54,7 +54,7 @@ def test_a_kill_cuts_off_a_client_in_the_middle_of_a_query(server: Postgres) -> 
             pass
         server.kill()
         with pytest.raises(psycopg.OperationalError):
-            answer.result(timeout=5)
+            answer.result(timeout=30)
 
 
 def test_a_stopped_server_starts_again_on_its_data(server: Postgres) -> None:
@@ -107,7 +107,7 @@ def test_a_server_does_not_outlive_a_killed_owner() -> None:
         folder = Path(owner.stdout.readline().strip())
         assert processes_in(folder)
         owner.kill()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while folder.exists() and time.monotonic() < deadline:
         time.sleep(0.02)  # the watcher works in real time
     assert not folder.exists()
