@@ -14,15 +14,20 @@ from tests.letters import dead
 from tests.make import make_new
 
 REPLAY = """if True:
-    import asyncio, sys
+    import asyncio, sys, time
     from duly import Duly
     from duly.flow import dead_letters
 
     dead_letters.AT_ONCE = 20
 
+    def tell(done):
+        print(done.events, flush=True)
+        if done.events >= 240:
+            time.sleep(3600)  # until it is killed, however late
+
     async def replay():
         async with Duly(sys.argv[1]) as duly:
-            await duly.events.replay_all(rate=100_000, progress=lambda done: print(done.events, flush=True))
+            await duly.events.replay_all(rate=100_000, progress=tell)
 
     asyncio.run(replay())
 """
@@ -42,7 +47,7 @@ async def replay_and_die(url: str) -> int:
     return int(told)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 async def test_kills_in_the_middle_of_a_replay_lose_nothing_and_repeat_nothing(app: Duly, url: str) -> None:
     greeted: Counter[str] = Counter()
 

@@ -7,14 +7,14 @@ from duly import Duly, InStatus, Status, Timer
 from tests.crash.ledger import Ledger
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 async def test_a_handler_that_kills_its_process_reaches_the_dead_letters_alone(app: Duly, supervise: Any) -> None:
     timers = [Timer(timedelta(), "awaited") for _ in range(201)]
     timers[100] = Timer(timedelta(), "awaited", "lethal")
     killer = (await app.add_many(timers))[100]
 
-    supervisor = supervise(lease="2s", concurrency=20, batch_size=50, poll_interval="500ms")
-    await supervisor.finish()
+    supervisor = supervise(lease="4s", concurrency=20, batch_size=50, poll_interval="500ms")
+    await supervisor.finish(patience=180)
 
     ledger = await Ledger.of(app)
     event, history = ledger.events[killer], ledger.history[killer]

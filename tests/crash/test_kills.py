@@ -11,8 +11,10 @@ from duly.core.recurrence import Rule
 from tests.crash.ledger import Claimed, Ledger
 from tests.crash.supervisor import AT_RANDOM
 
-LEASE = timedelta(seconds=2)
-OPTIONS = {"lease": "2s", "concurrency": 4, "batch_size": 4, "poll_interval": "500ms"}
+LEASE = timedelta(seconds=6)
+"""Longer than a machine stalls: a worker that nobody has killed keeps what it has."""
+
+OPTIONS = {"lease": "6s", "concurrency": 4, "batch_size": 4, "poll_interval": "500ms"}
 
 POINTS = ("claiming", "claimed", "delivering", "delivered", "settling", "settled")
 POINTS_IN_TRANSACTION = ("claiming", "claimed", "delivering", "delivered", "settling", "committing", "settled")
@@ -33,7 +35,7 @@ async def test_kills_lose_nothing_and_repeat_only_what_was_delivered_and_not_set
 
     supervisor = supervise(**OPTIONS)
     await supervisor.kill_many(iter(kills(POINTS, times=9, at_random=51)), feed)
-    await supervisor.finish()
+    await supervisor.finish(patience=180)
 
     ledger = await Ledger.of(app)
     told = f"after {len(supervisor.killed)} kills among {len(ledger.events)} events"
@@ -69,7 +71,7 @@ async def test_kills_lose_nothing_that_was_reserved_ahead_of_time(app: Duly, sup
     await supervisor.kill_many(
         iter(kills(("reserved", "started", "delivered", "settled"), times=5, at_random=20)), feed
     )
-    await supervisor.finish()
+    await supervisor.finish(patience=180)
 
     ledger = await Ledger.of(app)
     told = f"after {len(supervisor.killed)} kills among {len(ledger.events)} events"
@@ -94,7 +96,7 @@ async def test_effects_in_the_events_own_transaction_equal_the_events_after_all_
 
     supervisor = supervise(**OPTIONS)
     await supervisor.kill_many(iter(kills(POINTS_IN_TRANSACTION, times=4, at_random=16)), feed)
-    await supervisor.finish()
+    await supervisor.finish(patience=180)
 
     ledger = await Ledger.of(app)
     told = f"after {len(supervisor.killed)} kills among {len(ledger.events)} events"
@@ -128,7 +130,7 @@ async def test_kills_neither_lose_nor_repeat_an_occurrence_nor_leave_one_waiting
     assert all(schedule.next_at is not None for schedule in schedules), "each has its head"
     for schedule in schedules:
         await app.schedules.delete(schedule.name)
-    await supervisor.finish()
+    await supervisor.finish(patience=180)
 
     ledger = await Ledger.of(app)
     told = f"after {len(supervisor.killed)} kills among {len(ledger.events)} events"
@@ -178,7 +180,7 @@ async def test_kills_leave_no_hole_in_what_users_get_and_nothing_twice(app: Duly
     for user in users:
         assert len(await app.users.ahead(user.id)) == 1, "each has its head"
         await app.users.delete(user.id)
-    await supervisor.finish()
+    await supervisor.finish(patience=180)
 
     ledger = await Ledger.of(app)
     told = f"after {len(supervisor.killed)} kills among {len(ledger.events)} events"

@@ -18,11 +18,11 @@ from tests.receivers.healthy import Healthy
 
 EVENTS, KILLS, IN_FLIGHT = 10_000, 6, 200
 PLACES = 300
-LEASE = timedelta(seconds=2)
+LEASE = timedelta(seconds=6)
 OPTIONS = {
     "webhook_allow": "127.0.0.0/8",
     "secret_key": "k" * 40,
-    "lease": "2s",
+    "lease": "6s",
     "concurrency": PLACES,
     "batch_size": PLACES,
     "poll_interval": "500ms",
