@@ -49,15 +49,22 @@ async def is_held(duly: Duly, punctual: Punctual, *ids: str) -> bool:
 async def test_nothing_is_early_and_all_is_done_once(url: str) -> None:
     duly = Duly(url, lookahead="500ms")
     punctual, told = Punctual(duly), Told(duly)
+    dues: dict[str, datetime] = {}
+
+    def some_were_claimed_ahead() -> bool:
+        return any(event.claimed and event.claimed < event.due for event in punctual.events)
+
     async with duly, working(duly):
-        start = datetime.now(UTC) + timedelta(seconds=1)
-        dues = [start + timedelta(milliseconds=5 * n, microseconds=n) for n in range(200)]
-        ids = await duly.add_many(Timer(due, "task") for due in dues)
-        await until(lambda: len(told.of(Completed)) == 200, "all are done")
-    early = {due - punctual.fired[id] for id, due in zip(ids, dues, strict=True) if punctual.fired[id] < due}
-    assert not early
-    assert len(told.of(Claimed)) == 200
-    assert any(event.claimed and event.claimed < event.due for event in punctual.events), "none was claimed ahead"
+        for _ in range(TRIES):
+            start = datetime.now(UTC) + timedelta(seconds=1)
+            more = [start + timedelta(milliseconds=5 * n, microseconds=n) for n in range(200)]
+            dues.update(zip(await duly.add_many(Timer(due, "task") for due in more), more, strict=True))
+            await until(lambda: len(told.of(Completed)) == len(dues), "all are done")
+            if some_were_claimed_ahead():
+                break
+    assert not {due - punctual.fired[id] for id, due in dues.items() if punctual.fired[id] < due}, "some were early"
+    assert len(told.of(Claimed)) == len(dues)
+    assert some_were_claimed_ahead()
 
 
 async def test_a_schedule_goes_on_and_is_punctual_too(url: str) -> None:
