@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from duly.core.keys import Scope
+from duly.core.users import User
 from duly.edges.http import answering
 from duly.edges.http.app import OPERATIONS
 from duly.edges.http.tenancy import tenancy
 from duly.errors import StoreUnavailable
+from duly.flow.users import Users
 from duly.stores.postgres.confined import Confined as OfPostgres
 from duly.stores.sqlite.confined import Confined as OfSqlite
 from duly.testing import ManualClock
@@ -88,6 +90,31 @@ async def test_whoever_asks_at_once_is_told_the_same(http: Caller) -> None:
         assert len({answer.text for answer in answers}) == 1
         assert sum("idempotency-replayed" not in answer.headers for answer in answers) == 1
         assert await counted(http, table) == before + count
+
+
+async def test_those_who_ask_the_same_again_and_again_keep_nobody_else_waiting(
+    http: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On SQLite, who writes waits for the one writer in any case."""
+    begun, may_end = asyncio.Event(), asyncio.Event()
+    add_user = http.app.users.__class__.add
+
+    async def slowly(users: Users, **fields: object) -> User:
+        begun.set()
+        await may_end.wait()
+        return await add_user(users, **fields)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Users, "add", slowly)
+    many = [asyncio.create_task(http("POST", "/v1/users", USER, idempotency_key="a")) for _ in range(30)]
+    await begun.wait()
+    others = [http("GET", "/v1/schedules")]
+    if http.app.store.dialect == "postgres":
+        others.append(http("PUT", "/v1/timers/t", {"after": "1h", "type": "x"}))
+    assert {answer.status_code for answer in await asyncio.gather(*others)} <= {200, 201}
+    may_end.set()
+    answers = await asyncio.gather(*many)
+    assert {answer.status_code for answer in answers} == {201}
+    assert len({answer.text for answer in answers}) == 1
 
 
 async def test_what_failed_leaves_the_key_free(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from duly import StoreError
 from duly.config import read_settings
 from duly.errors import Misuse, StoreUnavailable
 from duly.flow.admin import Events
+from duly.stores.postgres.confined import CONFINED_CONNECTIONS, FOR_OTHERS
 from duly.stores.postgres.confinement import CONFINED, RIGHTS, ROLE
 from duly.wiring import open_store
 from tests.make import HOUR, LANE, LEASE, START, make_head, make_new, make_schedule, make_user
@@ -381,6 +382,63 @@ async def test_requests_of_many_tenants_never_meet(store: Any, monkeypatch: pyte
         async with few.begin() as tx:
             stored = await tx.fetch("SELECT split_part(key, ' ', 2) FROM duly.events WHERE key LIKE 'by %'")
             assert [row[0] for row in stored] == ["read"] * 100
+
+
+# -- nobody keeps the others waiting
+
+
+async def test_one_tenant_cannot_have_all_connections(store: Any) -> None:
+    """Whatever it asks at once: others are served meanwhile."""
+    inside, may_end = asyncio.Semaphore(0), asyncio.Event()
+
+    async def hold(tenant: str) -> None:
+        async with store.confined(tenant, writes=True) as request:
+            await request.now()
+            inside.release()
+            await may_end.wait()
+
+    many = [asyncio.create_task(hold("acme")) for _ in range(CONFINED_CONNECTIONS + 5)]
+    for _ in range(CONFINED_CONNECTIONS - FOR_OTHERS):
+        await inside.acquire()
+    async with store.confined("beta", writes=True) as request:
+        await request.now()
+    async with store.confined("gamma", writes=False) as request:
+        assert await Events(request).find(tenant="gamma") == []
+    assert inside.locked(), "the others of acme wait"
+    may_end.set()
+    await asyncio.gather(*many)
+    assert store._shares.usual._taken == {}, "what nobody uses is not kept"
+
+
+async def test_who_gives_up_waiting_for_a_share_takes_none(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duly.stores.postgres.confined.PATIENCE", 0.05)
+    shares = store._shares.usual
+    for _ in range(CONFINED_CONNECTIONS - FOR_OTHERS):
+        await shares.take("acme")
+    with pytest.raises(StoreUnavailable):
+        async with store.confined("acme", writes=True) as request:
+            await request.now()
+    for _ in range(CONFINED_CONNECTIONS - FOR_OTHERS):
+        shares.give_back("acme")
+    assert shares._taken == {}
+
+
+@pytest.mark.parametrize("patience", ["LOCK_PATIENCE", "STATEMENT_PATIENCE"])
+async def test_who_waits_too_long_for_anothers_lock_is_told_so(
+    store: Any, monkeypatch: pytest.MonkeyPatch, patience: str
+) -> None:
+    monkeypatch.setattr(f"duly.stores.postgres.confined.{patience}", 1)
+
+    async def recall() -> None:
+        async with store.confined("acme", writes=True) as request:
+            await request.recall("acme", "k", "put")
+
+    async with store.confined("acme", writes=True) as first:
+        await first.recall("acme", "k", "put")
+        with pytest.raises(StoreUnavailable, match="timeout"):
+            await recall()
+    assert await is_clean(store)
+    await recall()
 
 
 # -- nobody else is bound

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import logging
 import time
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -33,6 +34,7 @@ from duly.edges.http.tags import if_match_problems
 from duly.edges.http.tenancy import tenancy
 from duly.errors import Conflict, DulyError, Invalid, Problem, StoreError, StoreUnavailable
 from duly.observers.logs import Line
+from duly.shares import Shares
 from duly.wiring import Duly
 
 log = logging.getLogger("duly.http")
@@ -53,6 +55,7 @@ class Answering:
         self._prepared = False
         self._preparing = asyncio.Lock()
         self._swept = 0.0
+        self._turns = Shares(1)
 
     async def respond(self, operation: Operation, request: Request) -> Response:
         return write(await self._answer(operation, request), request)
@@ -80,7 +83,7 @@ class Answering:
     async def _carry_out(self, operation: Operation, request: Request, caller: Caller, asked: "Asked") -> Answer:
         key, done = asked.key, False
         try:
-            async with tenancy(self.duly, caller.tenant, writes=operation.writes) as own:
+            async with self._turn(caller, key), tenancy(self.duly, caller.tenant, writes=operation.writes) as own:
                 ask = Ask(request, caller, own, asked.said, asked.query)
                 with together(asked.problems, {}):
                     answer = await (operation.run(ask) if key is None else _once(key, operation, ask, asked.body))
@@ -93,6 +96,10 @@ class Answering:
         if key is not None:
             await self._sweep()
         return answer if operation.waits is None else await operation.waits(ask, answer)
+
+    def _turn(self, caller: Caller, key: str | None) -> AbstractAsyncContextManager[None]:
+        """Who asks the same again meanwhile waits here, where that takes no connection."""
+        return nullcontext() if key is None else self._turns.one((caller.tenant, key))
 
     async def _sweep(self) -> None:
         """Whoever adds to what is remembered takes away now and then what is too old: more than comes in so often is

@@ -15,15 +15,21 @@ import asyncpg
 from duly.core.checks import name_problems
 from duly.errors import Invalid, Misuse, StoreError, StoreUnavailable
 from duly.ports import Clock
+from duly.shares import Shares
 from duly.stores.postgres.confinement import ROLE
 from duly.stores.postgres.copying import CopyingStatements, Table
 from duly.stores.postgres.driver import SEARCHES, is_open, opened, run_query, terminate, translated
 from duly.stores.queries import Query
 
-CONFINED_CONNECTIONS = 10
-CONFINED_SEARCHING_CONNECTIONS = 3
+CONFINED_CONNECTIONS = 12
+CONFINED_SEARCHING_CONNECTIONS = 4
+FOR_OTHERS, FOR_OTHERS_SEARCHING = 2, 1
+"""Connections that one tenant alone cannot have."""
 
 PATIENCE = 30  # seconds for a free connection
+LOCK_PATIENCE, STATEMENT_PATIENCE = 10, 30
+"""Seconds for a lock that somebody else has, and for a statement: who waits holds a connection, and perhaps locks."""
+
 ROLLING_BACK = 10  # seconds, after which the connection is closed instead
 
 PLANNED_ANEW = (
@@ -43,11 +49,18 @@ class Pools(NamedTuple):
     searching: asyncpg.Pool | None
 
 
+class TenantShares(NamedTuple):
+    """How much of each pool one tenant may have."""
+
+    usual: Shares
+    searching: Shares
+
+
 class Confined(CopyingStatements):
     """A store and its one transaction at once: ``begin`` is a savepoint. It takes a connection when the first thing is
     asked of it, and that decides from which pool: one that begins with a search keeps those waiting that search."""
 
-    def __init__(self, store: Any, tenant: str, pools: Pools) -> None:
+    def __init__(self, store: Any, tenant: str, pools: Pools, shares: TenantShares) -> None:
         if problems := name_problems("tenant", tenant):
             raise Invalid(problems)
         self.store = store
@@ -55,7 +68,8 @@ class Confined(CopyingStatements):
         self.soon: timedelta = store.soon
         self.tenant = tenant
         self._pools = pools
-        self._pool: asyncpg.Pool | None = None
+        self._shares = shares
+        self._lease: Lease | None = None
         self._connection: Any = None
         self._beginning = asyncio.Lock()
         self._asking = asyncio.Lock()  # a connection answers one question at a time, and an import asks two at once
@@ -76,34 +90,40 @@ class Confined(CopyingStatements):
         if self._connection is None:
             async with self._beginning:
                 if self._connection is None:
-                    await self._begin(opened(self._pools.searching if searches else self._pools.usual))
+                    await self._begin(searches)
         elif not is_open(self._connection):
             raise StoreUnavailable(LOST)
         elif self._spoilt or not self._connection.is_in_transaction():  # then role and tenant are gone too
             raise Misuse("this request's transaction was ended from within: nothing more can be asked in its name")
         return self._connection
 
-    async def _begin(self, pool: asyncpg.Pool) -> None:
+    async def _begin(self, searches: bool) -> None:
+        shares = self._shares.searching if searches else self._shares.usual
+        lease = Lease(opened(self._pools.searching if searches else self._pools.usual), shares, self.tenant)
         with translated():
-            connection = await pool.acquire(timeout=PATIENCE)
+            connection = await lease.take()
         try:
             with translated(), _unprepared():
-                await connection.execute(f"BEGIN; SET LOCAL ROLE {ROLE}; SET LOCAL duly.tenant = {quoted(self.tenant)}")
+                await connection.execute(
+                    f"BEGIN; SET LOCAL lock_timeout = '{LOCK_PATIENCE}s'; "
+                    f"SET LOCAL statement_timeout = '{STATEMENT_PATIENCE}s'; "
+                    f"SET LOCAL ROLE {ROLE}; SET LOCAL duly.tenant = {quoted(self.tenant)}"
+                )
             if self._over:
                 raise Misuse("this request has ended while it was beginning")
         except BaseException:
             terminate(connection)
-            await pool.release(connection)
+            await lease.give_back(connection)
             raise
-        self._pool, self._connection = pool, connection
+        self._lease, self._connection = lease, connection
 
     async def end(self, how: str | None) -> None:
         """COMMIT or ROLLBACK; None where the connection may be broken. What was begun is ended even if nobody waits for
         that any more."""
         self._over = True
-        if self._connection is None or self._pool is None:
+        if self._connection is None or self._lease is None:
             return
-        ending = asyncio.create_task(_end(self._pool, self._connection, "ROLLBACK" if self._spoilt else how))
+        ending = asyncio.create_task(_end(self._lease, self._connection, "ROLLBACK" if self._spoilt else how))
         ending.add_done_callback(_nobody_may_wait)
         await asyncio.wait({ending})
         ending.result()
@@ -146,7 +166,7 @@ class Confined(CopyingStatements):
 
     async def _asked(self, connection: Any, query: Query, parameters: dict[str, Any], searches: bool) -> list[Any]:
         with translated():
-            if not searches or self._pool is self._pools.searching:
+            if not searches or (self._lease is not None and self._lease.pool is self._pools.searching):
                 return await run_query(connection, query, parameters)
             await connection.execute(PLANNED_ANEW)
             rows = await run_query(connection, query, parameters)
@@ -200,7 +220,30 @@ UNSTORED = "a statement of this request failed and was not undone, so nothing of
 NOT_HERE = "this is what one request sees of a store: ask the store itself"
 
 
-async def _end(pool: asyncpg.Pool, connection: Any, how: str | None) -> None:
+class Lease(NamedTuple):
+    """A connection of a pool, within its tenant's share."""
+
+    pool: asyncpg.Pool
+    shares: Shares
+    tenant: str
+
+    async def take(self) -> Any:
+        async with asyncio.timeout(PATIENCE):
+            await self.shares.take(self.tenant)
+            try:
+                return await self.pool.acquire()
+            except BaseException:
+                self.shares.give_back(self.tenant)
+                raise
+
+    async def give_back(self, connection: Any) -> None:
+        try:
+            await self.pool.release(connection)
+        finally:
+            self.shares.give_back(self.tenant)
+
+
+async def _end(lease: Lease, connection: Any, how: str | None) -> None:
     try:
         if how == "COMMIT":
             if not is_open(connection):
@@ -222,7 +265,7 @@ async def _end(pool: asyncpg.Pool, connection: Any, how: str | None) -> None:
         terminate(connection)
         raise
     finally:
-        await pool.release(connection)
+        await lease.give_back(connection)
 
 
 def _nobody_may_wait(ending: "asyncio.Task[None]") -> None:

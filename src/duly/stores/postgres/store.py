@@ -11,8 +11,17 @@ import asyncpg
 from duly.core.model import NewEvent
 from duly.errors import Misuse, StoreError, StoreUnavailable
 from duly.ports import Clock
+from duly.shares import Shares
 from duly.stores.migrations import pending, require_current
-from duly.stores.postgres.confined import CONFINED_CONNECTIONS, CONFINED_SEARCHING_CONNECTIONS, Confined, Pools
+from duly.stores.postgres.confined import (
+    CONFINED_CONNECTIONS,
+    CONFINED_SEARCHING_CONNECTIONS,
+    FOR_OTHERS,
+    FOR_OTHERS_SEARCHING,
+    Confined,
+    Pools,
+    TenantShares,
+)
 from duly.stores.postgres.confinement import prepare
 from duly.stores.postgres.copying import WORTH_COPYING, CopyingStatements, Table, asyncpg_copies, asyncpg_copy
 from duly.stores.postgres.driver import SEARCHES, TRANSIENT, opened, run_query, terminate, translated
@@ -53,6 +62,9 @@ class PostgresStore(PostgresStatements, Autocommit):
         self._searching: asyncpg.Pool | None = None
         self._lent: asyncpg.Pool | None = None
         self._confined = Pools(None, None)
+        self._shares = TenantShares(
+            Shares(CONFINED_CONNECTIONS - FOR_OTHERS), Shares(CONFINED_SEARCHING_CONNECTIONS - FOR_OTHERS_SEARCHING)
+        )
 
     async def connect(self) -> None:
         """Reach the database, whatever its tables are; ``open`` also requires them."""
@@ -155,7 +167,7 @@ class PostgresStore(PostgresStatements, Autocommit):
     @asynccontextmanager
     async def confined(self, tenant: str, *, writes: bool) -> AsyncIterator[Confined]:
         """Whether it writes makes no difference here: who has written nothing has nothing to wait for at the end."""
-        confined = Confined(self, tenant, self._confined)
+        confined = Confined(self, tenant, self._confined, self._shares)
         try:
             yield confined
         except StoreUnavailable:
