@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from duly import Conflict, Duly, Event, Invalid, Misuse, NotFound, Status, http, webhook
+from duly.core.secrets import written
 from duly.signals import GivenBack
 from duly.testing import ManualClock
 from tests.api.sending import KEY, OLD_KEY, OPTIONS, acts, many_due, one_due, verified
@@ -576,3 +577,15 @@ async def test_the_tables_hold_what_the_statements_say(app: Duly) -> None:
     assert await ask(app.store, "SELECT count(*) FROM duly.destinations WHERE parked IS NOT NULL") == 1
     await app.targets.enable("crm")
     assert await ask(app.store, "SELECT count(*) FROM duly.destinations WHERE since IS NOT NULL") == 0
+
+
+async def test_to_rotate_to_the_same_secret_again_changes_nothing(app: Duly) -> None:
+    """As who has not heard the answer does: the old secret goes on to sign."""
+    await app.targets.put("crm", URL)
+    secret = written(bytes(range(32)))
+    first = await app.targets.rotate("crm", secret=secret)
+    told = await app.targets.history("crm")
+    for _ in range(6):
+        again = await app.targets.rotate("crm", secret=secret, keep="0s")
+        assert (again.secret, again.sealed) == (secret, first.sealed)
+    assert await app.targets.history("crm") == told
