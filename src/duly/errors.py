@@ -90,6 +90,10 @@ class Misuse(DulyError):
     """A call that cannot be right, whatever the data: the message says what to call instead."""
 
 
+class Unsealed(Misuse):
+    """The secrets of a target cannot be sealed or opened here: the message says what to set."""
+
+
 def past(act: str) -> str:
     """The participle of an act, for messages: cancel → cancelled."""
     return {"cancel": "cancelled", "replay": "replayed", "discard": "discarded"}.get(act, act.rstrip("e") + "ed")

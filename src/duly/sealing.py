@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from duly.core.secrets import MAKE_KEY, Keys
-from duly.errors import Misuse
+from duly.errors import Unsealed
 
 ANEW = "put the target anew, with a secret and with all of its headers"
 
@@ -37,21 +37,21 @@ class Seal:
         try:
             sealed = msgspec.json.decode(fernet.decrypt(text.encode()), type=Sealed)
         except (InvalidToken, msgspec.MsgspecError):
-            raise Misuse(
+            raise Unsealed(
                 f"target {name!r} was sealed with another DULY_SECRET_KEY: set that beside the new one, as NEW,OLD, "
                 f"or {ANEW}"
             ) from None
         if (sealed.tenant, sealed.name) != (tenant, name):
-            raise Misuse(f"what is stored as target {name!r} was sealed for another one: {ANEW}")
+            raise Unsealed(f"what is stored as target {name!r} was sealed for another one: {ANEW}")
         return sealed
 
     def _fernet(self) -> Any:
         if not self._keys:
-            raise Misuse(f"the secrets of targets are sealed with DULY_SECRET_KEY, which is not set: {MAKE_KEY}")
+            raise Unsealed(f"the secrets of targets are sealed with DULY_SECRET_KEY, which is not set: {MAKE_KEY}")
         try:
             from cryptography.fernet import Fernet, MultiFernet
         except ImportError:
-            raise Misuse(
+            raise Unsealed(
                 "the secrets of targets are sealed with the package cryptography, which is not installed: "
                 "pip install 'duly[webhooks]'"
             ) from None

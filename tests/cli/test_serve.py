@@ -142,7 +142,8 @@ def test_a_request_that_waits_when_it_is_stopped_is_answered(shell: Shell, spawn
     assert process.wait() == 0, process.output
     waiting.join(30)
     [answer] = answers
-    assert (answer.status_code, answer.json()["status"]) == (201, "COMPLETED")
+    # Who stops does not wait for what may take a minute: it is answered as it was then.
+    assert (answer.status_code, answer.json()["status"]) in [(201, "PROCESSING"), (201, "COMPLETED")]
     assert "Traceback" not in process.output
 
 

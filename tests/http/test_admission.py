@@ -1,9 +1,11 @@
 """Who is let in and how often, what surrounds every answer, and what is never logged."""
 
+import asyncio
 import logging
 import math
 import re
 import time
+from collections import OrderedDict
 from datetime import timedelta
 from typing import Any
 
@@ -11,9 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duly.core.keys import write_key
 from duly.edges.http import admission
-from duly.edges.http.admission import BURST, Bucket
+from duly.edges.http.admission import BURST, Admission, Bucket, _bucket
 from duly.edges.http.surroundings import SAFETY
+from duly.errors import Misuse, StoreUnavailable
 from duly.testing import ManualClock
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller
@@ -68,6 +72,106 @@ async def test_a_key_that_asks_too_often_waits_and_others_do_not(http: Caller, m
     now += 0.5
     assert (await http("GET", "/v1/events", authorization=f"Bearer {slow}")).status_code == 200
     assert (await http("GET", "/v1/events", authorization=f"Bearer {slow}")).status_code == 429
+
+
+async def test_who_is_forgotten_among_many_does_not_begin_anew(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "MOST_KEPT", 1)
+    now = time.monotonic()
+    monkeypatch.setattr(admission.time, "monotonic", lambda: now)
+    slow = (await http.app.keys.create("slow", rate="1/m")).secret
+    others = [(await http.app.keys.create(f"{number}")).secret for number in range(3)]
+    assert (await http("GET", "/v1/events", authorization=f"Bearer {slow}")).status_code == 200
+    for other in others:
+        assert (await http("GET", "/v1/events", authorization=f"Bearer {other}")).status_code == 200
+    assert (await http("GET", "/v1/events", authorization=f"Bearer {slow}")).status_code == 429
+    now += 61
+    assert (await http("GET", "/v1/events", authorization=f"Bearer {slow}")).status_code == 200
+
+
+def test_only_full_buckets_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "MOST_KEPT", 10)
+    buckets: OrderedDict[str, Bucket] = OrderedDict()
+    for number in range(100):
+        _bucket(buckets, f"{number}", 1000.0).take(1.0, 1000.0)
+    assert len(buckets) == 100
+    _bucket(buckets, "one more", 1010.0)
+    assert len(buckets) == 10
+
+
+# -- noting that keys are used
+
+
+async def test_that_a_key_is_used_is_told_after_the_answer_and_fails_no_request(
+    http: Caller, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    made, other = await http.app.keys.create("a"), await http.app.keys.create("b")
+    assert (await http("GET", "/v1/events", authorization=f"Bearer {made.secret}")).status_code == 200
+    assert (await http.app.keys.get(made.key.id)).last_used is not None
+
+    async def busy(_: object) -> None:
+        raise StoreUnavailable("planted")
+
+    monkeypatch.setattr(http.app.keys, "used", busy)
+    assert (await http("GET", "/v1/events", authorization=f"Bearer {other.secret}")).status_code == 200
+    assert "key.use_not_noted" in caplog.text
+
+
+async def test_of_keys_that_are_used_only_so_many_are_kept(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "MOST_KEPT", 3)
+    door = Admission(http.app)
+    for number in range(10):
+        await door.note_use((await http.app.keys.create(f"{number}")).key.id)
+    assert len(door._noted) == 3
+
+
+# -- keys that are none
+
+
+async def test_an_unknown_key_is_looked_up_once_in_a_second(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.monotonic()
+    monkeypatch.setattr(admission.time, "monotonic", lambda: now)
+    asked = looking_up(http, monkeypatch)
+    unknown = write_key(bytes(32))
+    for _ in range(50):
+        assert (await http("GET", "/v1/events", authorization=f"Bearer {unknown}")).status_code == 401
+    assert len(asked) == 1
+    now += admission.TRUSTED_FOR + 0.01
+    assert (await http("GET", "/v1/events", authorization=f"Bearer {unknown}")).status_code == 401
+    assert len(asked) == 2
+
+
+async def test_whoever_guesses_keys_is_slowed_down_and_who_has_one_is_not(
+    http: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.monotonic()
+    monkeypatch.setattr(admission.time, "monotonic", lambda: now)
+    made = await http.app.keys.create("a")
+    good = f"Bearer {made.secret}"
+    assert (await http("GET", "/v1/events", authorization=good)).status_code == 200
+    asked = looking_up(http, monkeypatch)
+    statuses = []
+    for number in range(100):
+        guess = write_key(number.to_bytes(32, "big"))
+        statuses.append((await http("GET", "/v1/events", authorization=f"Bearer {guess}")).status_code)
+    assert statuses == [401] * len(asked) + [429] * (100 - len(asked))
+    assert 20 <= len(asked) <= 21
+    now += admission.TRUSTED_FOR + 0.01
+    for number in range(30):
+        await http("GET", "/v1/events", authorization=f"Bearer {write_key(bytes([number]) * 32)}")
+    assert (await http("GET", "/v1/events", authorization=good)).status_code == 200
+
+
+def looking_up(http: Caller, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The hashes that are looked up from now on."""
+    asked: list[str] = []
+    look_up = http.app.store.key_by_hash
+
+    async def looked_up(hash: str) -> Any:
+        asked.append(hash)
+        return await look_up(hash)
+
+    monkeypatch.setattr(http.app.store, "key_by_hash", looked_up)
+    return asked
 
 
 async def test_a_revoked_key_is_good_for_a_second_at_most(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,6 +306,68 @@ async def test_a_request_keeps_the_id_it_came_with(http: Caller, id: str, caplog
 async def test_an_id_that_could_harm_is_replaced(http: Caller, id: str) -> None:
     answer = await http("GET", "/v1/timers/none", x_request_id=id)
     assert re.fullmatch(r"[0-9a-f-]{36}", answer.headers["x-request-id"])
+
+
+async def test_whether_it_is_ready_is_asked_once_in_a_second(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.monotonic()
+    monkeypatch.setattr(admission.time, "monotonic", lambda: now)
+    asked = 0
+
+    async def away() -> None:
+        nonlocal asked
+        asked += 1
+        raise StoreUnavailable("planted")
+
+    assert await http.get("/readyz") == {"status": "ready"}
+    monkeypatch.setattr(http.app.store, "now", away)
+    for _ in range(5):
+        assert (await http("GET", "/readyz")).status_code == 200
+    now += 1
+    answers = [await http("GET", "/readyz") for _ in range(5)]
+    assert {(answer.status_code, answer.headers["retry-after"]) for answer in answers} == {(503, "1")}
+    assert asked == 1
+
+
+# -- faults
+
+
+async def test_what_is_called_wrongly_within_is_not_the_callers_fault(
+    http: Caller, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def wrong(*_: object) -> None:
+        raise Misuse("planted: the transaction was ended from within")
+
+    monkeypatch.setattr("duly.edges.http.events.read_filter", wrong)
+    failed = await http.client.get("/v1/events?type=x")
+    assert failed.status_code == 500
+    assert "planted" not in failed.text
+    assert "planted" in caplog.text
+    monkeypatch.setattr(http.app, "_opened", 0)
+    closed = await http.client.get("/v1/events?type=x")
+    assert (closed.status_code, closed.headers["retry-after"]) == (503, "1")
+
+
+async def test_a_request_that_was_given_up_is_no_fault_of_the_server(
+    http: Caller, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    reached, never = asyncio.Event(), asyncio.Event()
+
+    async def stuck(*_: object) -> None:
+        reached.set()
+        await never.wait()
+
+    monkeypatch.setattr("duly.edges.http.events.read_filter", stuck)
+    with caplog.at_level(logging.DEBUG, "duly.http"):
+        asking = asyncio.create_task(http("GET", "/v1/events?type=x"))
+        await reached.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+    [line] = [record for record in caplog.records if "request.answered" in record.getMessage()]
+    assert "status=499" in line.getMessage()
+    assert line.levelno < logging.ERROR
+    figures = (await http("GET", "/metrics")).text
+    assert 'duly_http_requests_total{method="GET",route="/v1/events",status="499"} 1.0' in figures
 
 
 # -- logs

@@ -158,6 +158,8 @@ async def test_an_application_tells_by_itself_who_asks(own: Duly) -> None:
                 raise Forbidden("not you")
             case "nobody":
                 raise HTTPException(401, "your own words", {"X-Own": "1"})
+            case "gone":
+                raise HTTPException(499, "you have left")
             case "reader":
                 return Who("acme", Scope.READ, "a reader")
             case who:
@@ -182,6 +184,8 @@ async def test_an_application_tells_by_itself_who_asks(own: Duly) -> None:
             refused = await calls(own, api, app, **who)("GET", "/duly/v1/schedules")
             assert (refused.status_code, refused.json()["detail"]) == (status, told)
         assert refused.headers["x-own"] == "1"
+        gone = await calls(own, api, app)("GET", "/duly/v1/schedules", x_who="gone")
+        assert (gone.status_code, gone.json()["detail"], gone.json()["title"]) == (499, "you have left", "Error")
 
 
 async def test_keys_are_asked_for_under_a_mount_too(own: Duly) -> None:

@@ -88,7 +88,7 @@ class Keys:
         return found[0]
 
     async def revoke(self, id: str, *, tenant: str | None = None, by: str = "api") -> ApiKey:
-        """It is not recognised any more, from the next request on."""
+        """It is not recognised any more. Servers that have just seen it notice within a second."""
         id = check_id(id, A_KEYS)
         async with self._store.begin() as tx:
             key = _known(await tx.key(id), id, tenant)

@@ -1,5 +1,6 @@
 """Lets requests in: who asks, for which tenant, whether they may, and whether it is not too often."""
 
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -9,11 +10,14 @@ from starlette.requests import Request
 
 from duly.core.addresses import is_loopback
 from duly.core.checks import name_problems
-from duly.core.keys import ApiKey, Scope
+from duly.core.keys import ApiKey, Scope, looks_like_a_key
 from duly.edges.http.asking import Caller
 from duly.edges.http.problems import Refused
-from duly.errors import Forbidden, Invalid, Problem, Unauthenticated
+from duly.errors import DulyError, Forbidden, Invalid, Problem, Unauthenticated
+from duly.observers.logs import Line
 from duly.wiring import Duly
+
+log = logging.getLogger("duly.http")
 
 TENANT = "duly-tenant"
 TRUSTED_FOR = 1.0
@@ -21,6 +25,9 @@ TRUSTED_FOR = 1.0
 
 NOTED_EVERY = 60.0
 MOST_KEPT = 10_000
+GUESSES = 20.0
+"""Unknown keys that an address may show in a second; beyond, they are refused without being looked up."""
+
 BURST = 1.0
 """Seconds' worth of requests that may come at once."""
 
@@ -33,7 +40,9 @@ Authenticate = Callable[[Request], Awaitable[Caller]]
 
 
 class Seen(NamedTuple):
-    key: ApiKey
+    """What became of looking a key up: the key, or why it is none."""
+
+    found: ApiKey | Unauthenticated
     at: float
 
 
@@ -45,8 +54,9 @@ class Admission:
         self._duly, self._authenticate = duly, authenticate
         self._keyless = "default" if keyless is True else keyless or None
         self._seen: OrderedDict[str, Seen] = OrderedDict()
-        self._noted: dict[str, float] = {}
+        self._noted: OrderedDict[str, float] = OrderedDict()
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()
+        self._guesses: OrderedDict[str, Bucket] = OrderedDict()
 
     async def admit(self, request: Request, needs: Scope) -> Caller:
         caller = await (self._authenticate or self._by_key)(request)
@@ -61,9 +71,9 @@ class Admission:
         scheme, _, secret = written.partition(" ")
         if scheme.lower() != "bearer" or not secret.strip():
             raise Unauthenticated("expected the header Authorization: Bearer and an API key")
-        key = await self._recognise(secret.strip())
+        key = await self._recognise(secret.strip(), request)
         self._take_turn(key)
-        await self._note(key)
+        request.state.used = key.id
         return Caller(_tenant(request, key), key.scope, f"key {key.name}", key.id)
 
     async def _without_key(self, request: Request) -> Caller:
@@ -75,32 +85,68 @@ class Admission:
             raise Forbidden("only an admin key may name a tenant: make one with `duly keys create`")
         return Caller(self._keyless, Scope.ADMIN)
 
-    async def _recognise(self, secret: str) -> ApiKey:
+    async def _recognise(self, secret: str, request: Request) -> ApiKey:
         now = time.monotonic()
         seen = self._seen.get(secret)
         if seen is None or now - seen.at > TRUSTED_FOR:
-            self._seen.pop(secret, None)
-            seen = self._seen[secret] = Seen(await self._duly.keys.recognise(secret), now)
-            if len(self._seen) > MOST_KEPT:
-                self._seen.popitem(last=False)
-        return seen.key
+            guessing = _bucket(self._guesses, request.client.host if request.client else "", now)
+            if seen is None or not isinstance(seen.found, ApiKey):  # who had a good one is looked up in any case
+                _refuse_if_too_soon(guessing.wait(GUESSES, now), "unknown keys were shown too often from this address")
+            seen = Seen(await self._look_up(secret), now)
+            if isinstance(seen.found, ApiKey):
+                self._keep(secret, seen)
+            elif looks_like_a_key(secret):  # what cannot be one costs nothing, and may be of any length
+                self._keep(secret, seen)
+                guessing.take(GUESSES, now)
+        if isinstance(seen.found, Unauthenticated):
+            raise Unauthenticated(str(seen.found))
+        return seen.found
 
-    async def _note(self, key: ApiKey) -> None:
+    async def _look_up(self, secret: str) -> ApiKey | Unauthenticated:
+        try:
+            return await self._duly.keys.recognise(secret)
+        except Unauthenticated as error:
+            return error
+
+    def _keep(self, secret: str, seen: Seen) -> None:
+        self._seen[secret] = seen
+        self._seen.move_to_end(secret)
+        if len(self._seen) > MOST_KEPT:
+            self._seen.popitem(last=False)
+
+    async def note_use(self, key: str) -> None:
+        """That a key was used, as well as it can be told: no request fails for it, nor waits."""
         now = time.monotonic()
-        if now - self._noted.get(key.id, -NOTED_EVERY) >= NOTED_EVERY:
-            self._noted[key.id] = now
-            await self._duly.keys.used([key.id])
+        if now - self._noted.get(key, -NOTED_EVERY) < NOTED_EVERY:
+            return
+        self._noted[key] = now
+        self._noted.move_to_end(key)
+        while len(self._noted) > MOST_KEPT:
+            self._noted.popitem(last=False)
+        try:
+            await self._duly.keys.used([key])
+        except DulyError as error:
+            log.warning(Line("key.use_not_noted", {"key": key, "error": str(error)}))
 
     def _take_turn(self, key: ApiKey) -> None:
+        now = time.monotonic()
         rate = key.rate or self._duly.settings.api_rate
-        bucket = self._buckets.get(key.id)
-        if bucket is None:
-            bucket = self._buckets[key.id] = Bucket()
-            if len(self._buckets) > MOST_KEPT:
-                self._buckets.popitem(last=False)
-        if (wait := bucket.take(rate, time.monotonic())) > 0:
-            told = f"more than {rate:g} requests a second with this key: wait {wait:.3g} s"
-            raise Refused(429, told, headers={"Retry-After": str(max(1, round(wait + 0.5)))})
+        wait = _bucket(self._buckets, key.id, now).take(rate, now)
+        _refuse_if_too_soon(wait, f"more than {rate:g} requests a second with this key")
+
+
+def _bucket(buckets: "OrderedDict[str, Bucket]", whose: str, now: float) -> "Bucket":
+    """Theirs, among those that are still needed: a bucket that is full again is as good as a new one."""
+    bucket = buckets.setdefault(whose, Bucket())
+    buckets.move_to_end(whose)
+    while len(buckets) > MOST_KEPT and next(iter(buckets.values())).full(now):
+        buckets.popitem(last=False)
+    return bucket
+
+
+def _refuse_if_too_soon(wait: float, told: str) -> None:
+    if wait > 0:
+        raise Refused(429, f"{told}: wait {wait:.3g} s", headers={"Retry-After": str(max(1, round(wait + 0.5)))})
 
 
 class Bucket:
@@ -108,15 +154,24 @@ class Bucket:
 
     def __init__(self) -> None:
         self._spent_until = 0.0
+        self._burst = BURST
 
     def take(self, rate: float, now: float) -> float:
         """Seconds to wait; 0 when the turn is taken."""
-        begins = max(self._spent_until, now - max(BURST, 1 / rate))
-        ends = begins + 1 / rate
-        if ends > now + 1e-9:
-            return ends - now
-        self._spent_until = ends
-        return 0.0
+        wait = self.wait(rate, now)
+        if wait == 0:
+            self._spent_until = max(self._spent_until, now - self._burst) + 1 / rate
+        return wait
+
+    def wait(self, rate: float, now: float) -> float:
+        """Seconds until a turn could be taken."""
+        self._burst = max(BURST, 1 / rate)
+        ends = max(self._spent_until, now - self._burst) + 1 / rate
+        return ends - now if ends > now + 1e-9 else 0.0
+
+    def full(self, now: float) -> bool:
+        """Whether nothing is known any more of what was taken."""
+        return self._spent_until <= now - self._burst
 
 
 def _tenant(request: Request, key: ApiKey) -> str:

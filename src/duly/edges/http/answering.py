@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import msgspec
+from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -32,7 +33,7 @@ from duly.edges.http.problems import (
 from duly.edges.http.queries import read_query
 from duly.edges.http.tags import if_match_problems
 from duly.edges.http.tenancy import tenancy
-from duly.errors import Conflict, DulyError, Invalid, Problem, StoreError, StoreUnavailable
+from duly.errors import Conflict, DulyError, Invalid, Misuse, Problem, StoreError, StoreUnavailable, Unsealed
 from duly.observers.logs import Line
 from duly.shares import Shares
 from duly.wiring import Duly
@@ -58,7 +59,10 @@ class Answering:
         self._turns = Shares(1)
 
     async def respond(self, operation: Operation, request: Request) -> Response:
-        return write(await self._answer(operation, request), request)
+        response = write(await self._answer(operation, request), request)
+        if (key := getattr(request.state, "used", None)) is not None:
+            response.background = BackgroundTask(self._admission.note_use, key)
+        return response
 
     async def _answer(self, operation: Operation, request: Request) -> Answer:
         try:
@@ -72,6 +76,8 @@ class Answering:
         except StoreError as error:
             log.error(Line("request.failed", {"request": request_id(request), "error": str(error)}))
             return problem_of(error)
+        except Misuse as error:
+            return self._misused(error, request)
         except DulyError as error:
             return problem_of(error)
         except HTTPException as error:  # of an application's own way of telling who asks
@@ -101,6 +107,13 @@ class Answering:
         """Who asks the same again meanwhile waits here, where that takes no connection."""
         return nullcontext() if key is None else self._turns.one((caller.tenant, key))
 
+    def _misused(self, error: Misuse, request: Request) -> Answer:
+        """Not by who asks, but where secrets cannot be sealed: the Duly was closed meanwhile, or it is a bug."""
+        if isinstance(error, Unsealed):
+            return problem_of(error)
+        log.error(Line("request.failed", {"request": request_id(request), "error": str(error)}))
+        return problem_of(_not_open()) if self.duly.loop is None else problem(500, BUG)
+
     async def _sweep(self) -> None:
         """Whoever adds to what is remembered takes away now and then what is too old: more than comes in so often is
         more than one server can answer."""
@@ -115,14 +128,18 @@ class Answering:
     async def prepare(self) -> None:
         """The database for confined transactions, before the first of them."""
         if self.duly.loop is None:
-            told = "the Duly behind this API is not open: open it where the application starts"
-            raise Refused(503, told, headers={"Retry-After": RETRY_AFTER})
+            raise _not_open()
         if self._prepared:
             return
         async with self._preparing:
             if not self._prepared:
                 await self.duly.store.prepare_confinement()
                 self._prepared = True
+
+
+def _not_open() -> Refused:
+    told = "the Duly behind this API is not open: open it where the application starts"
+    return Refused(503, told, headers={"Retry-After": RETRY_AFTER})
 
 
 class Asked(NamedTuple):

@@ -11,7 +11,6 @@ from duly.errors import (
     DulyError,
     Forbidden,
     Invalid,
-    Misuse,
     NotFound,
     Problem,
     SchemaMismatch,
@@ -19,6 +18,7 @@ from duly.errors import (
     StoreError,
     StoreUnavailable,
     Unauthenticated,
+    Unsealed,
 )
 
 MEDIA_TYPE = "application/problem+json"
@@ -59,7 +59,7 @@ _STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (NotFound, 404),
     (Stale, 412),
     (Conflict, 409),
-    (Misuse, 409),
+    (Unsealed, 409),
     (Uncertain, 503),
     (StoreUnavailable, 503),
     (SchemaMismatch, 503),
@@ -72,12 +72,20 @@ def problem(
 ) -> Answer:
     body: dict[str, Any] = {
         "type": "about:blank",
-        "title": HTTPStatus(status).phrase,
+        "title": _title(status),
         "status": status,
         "detail": detail,
         "errors": errors_of(problems, MOST_TOLD),
     }
     return Answer(body, status, {"Content-Type": MEDIA_TYPE, **(headers or {})})
+
+
+def _title(status: int) -> str:
+    """An application's own way of telling who asks may have statuses of its own."""
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Error"
 
 
 def errors_of(problems: Sequence[Problem], most: int = MOST_TOLD_OF_ONE) -> list[dict[str, str]]:

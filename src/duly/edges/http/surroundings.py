@@ -1,5 +1,6 @@
 """What every request has around it: an id, headers for safety, a line in the log, and figures."""
 
+import asyncio
 import logging
 import re
 import time
@@ -26,6 +27,10 @@ SAFETY = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+
+LEFT = 499
+"""Stands, in figures and in the log, for a request that was given up before it was answered: by who asked, or because
+the server was stopped."""
 
 _ID = re.compile(rb"[\w.:/+=@-]{1,100}")
 _SLASH = re.compile(rb"%2f", re.IGNORECASE)
@@ -67,6 +72,9 @@ class Surroundings:
 
         try:
             await self._app(scope, receive, send_on)
+        except asyncio.CancelledError:
+            status = status if begun else LEFT
+            raise
         except Exception as error:
             log.error(Line("request.failed", {"request": id, "error": without_message(error)}))
             if begun:

@@ -1,5 +1,7 @@
 """About the server itself: whether it is up, what it knows, how it is described."""
 
+import asyncio
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,12 +13,15 @@ from duly.edges.http.answering import Answering, write
 from duly.edges.http.asking import Answer, Ask
 from duly.edges.http.docs_page import POLICY, docs_page
 from duly.edges.http.operations import Answers, Operations
-from duly.edges.http.problems import problem
+from duly.edges.http.problems import RETRY_AFTER, problem
 from duly.edges.http.shapes import ref
 from duly.errors import DulyError
 from duly.observers.metrics import Metrics
 
 operations = Operations("system")
+
+KNOWN_FOR = 1.0
+"""Seconds for which it is known whether the database answers."""
 
 
 @operations.add(
@@ -39,19 +44,45 @@ async def list_event_types(ask: Ask) -> Answer:
     return Answer({"event_types": sorted([*calendar, *handlers], key=lambda one: (one["name"], one["source"]))})
 
 
+class Ready:
+    """Whether requests can be answered. The database is asked once in a second at most, whoever wants to know."""
+
+    def __init__(self, answering: Answering) -> None:
+        self._answering = answering
+        self._asking = asyncio.Lock()
+        self._answers, self._asked = False, -KNOWN_FOR
+
+    async def now(self) -> bool:
+        try:
+            await self._answering.prepare()
+        except DulyError:
+            return False
+        async with self._asking:
+            if time.monotonic() - self._asked >= KNOWN_FOR:
+                self._answers = await self._ask()
+                self._asked = time.monotonic()
+        return self._answers
+
+    async def _ask(self) -> bool:
+        try:
+            await self._answering.duly.store.now()
+        except DulyError:
+            return False
+        return True
+
+
 def add_routes(api: FastAPI, answering: Answering, metrics: Metrics) -> None:
     """Those that need no key: they tell nothing of anybody."""
+    ready = Ready(answering)
 
     async def healthz(request: Request) -> Response:
         return write(Answer({"status": "alive"}), request)
 
     async def readyz(request: Request) -> Response:
-        try:
-            await answering.prepare()
-            await answering.duly.store.now()
-        except DulyError:
-            return write(problem(503, "the database cannot be used just now"), request)
-        return write(Answer({"status": "ready"}), request)
+        if await ready.now():
+            return write(Answer({"status": "ready"}), request)
+        told = "the database cannot be used just now"
+        return write(problem(503, told, headers={"Retry-After": RETRY_AFTER}), request)
 
     async def figures(request: Request) -> Response:
         body, media_type = metrics.written()
