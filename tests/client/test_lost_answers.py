@@ -3,6 +3,8 @@
 import asyncio
 import socket
 import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 import msgspec
 import pytest
@@ -68,6 +70,37 @@ async def test_what_was_changed_or_deleted_is_answered_as_if_nothing_were_lost(
     between.plan = ["lose", "lose"]
     with pytest.raises(NotFound):
         await far.users.delete(user.id)
+
+
+async def test_what_another_has_changed_meanwhile_is_not_overwritten(app: Duly, between: Between) -> None:
+    async with Client(between.url, timeout=120) as far:
+        user = await far.users.add(**ADA)
+        await far.every("report", every("1h"), "x")
+        await far.at(START + HOUR, "x", key="k")
+        await app.targets.put("shop", "https://hooks.example/duly")
+
+        async def while_lost(mine: Coroutine[Any, Any, Any], others: Callable[[], Awaitable[Any]]) -> None:
+            between.requests.clear()
+            between.plan = ["lose", *[BUSY] * 1000]
+            asking = asyncio.create_task(mine)
+            while len(between.requests) < 2:  # noqa: ASYNC110 - the second comes when the first answer is lost
+                await asyncio.sleep(0.01)
+            await others()
+            between.plan.clear()
+            await asking
+
+        await while_lost(
+            far.users.update(user.id, first_name="Mine"), lambda: app.users.update(user.id, first_name="Theirs")
+        )
+        assert (await app.users.get(user.id)).first_name == "Theirs"
+        await while_lost(
+            far.schedules.put("report", every("2h"), "x"), lambda: app.schedules.put("report", every("3h"), "x")
+        )
+        assert (await app.schedules.get("report")).timetable.rule.to_json()["every"] == "3h"
+        await while_lost(far.at(START + 2 * HOUR, "x", key="k"), lambda: app.at(START + 3 * HOUR, "x", key="k"))
+        assert (await app.events.by_key("k")).due == START + 3 * HOUR
+        await while_lost(far.targets.limit("shop", concurrency=2), lambda: app.targets.limit("shop", concurrency=3))
+        assert (await app.targets.known("shop")).concurrency == 3
 
 
 async def test_a_lost_answer_to_a_rotation_leaves_the_secret_known(far: Client, between: Between) -> None:

@@ -119,8 +119,8 @@ class Client:
         if planned.key is None or planned.due is None:
             return (await self._put(planned)).event
         body = timer_body(planned)
-        seen = await self._connection.ask("PUT", place("timers", planned.key), body, reads=EVENT, renamed=AFTER)
-        return seen.event()
+        timer = place("timers", planned.key)
+        return (await self._connection.ask("PUT", timer, body, reads=EVENT, once=True, renamed=AFTER)).event()
 
     async def after(self, delay: timedelta, type: str, payload: Any = None, **options: Any) -> Event:
         """Fire once, so long after the server's now. The options are those of ``at``."""

@@ -77,9 +77,8 @@ class Schedules(Group):
         if problems := name_problems("name", name):
             raise Invalid(problems)
         body = schedule_body(rule, type, payload, timezone, target, retry, enabled, policies)
-        guarded = expected is not None
         seen = await self._connection.ask(
-            "PUT", place("schedules", name), body, reads=SCHEDULE, once=guarded, headers=if_match(expected)
+            "PUT", place("schedules", name), body, reads=SCHEDULE, once=True, headers=if_match(expected)
         )
         return seen.schedule()
 

@@ -144,7 +144,7 @@ class Targets(Group):
         if destination is None:
             raise Misuse(BY_NAME)
         body = said(concurrency=concurrency, rate=rate_text(rate))
-        return (await self._connection.ask("PUT", _named(destination, "limits"), body, reads=TARGET)).known()
+        return (await self._connection.ask("PUT", _named(destination, "limits"), body, reads=TARGET, once=True)).known()
 
     async def known(self, destination: str, *, tenant: str | None = None) -> Known:
         """Its limits, and whether it is parked."""

@@ -83,9 +83,8 @@ class Users(Group):
         self._check(tenant)
         refuse_transaction(transaction)
         refuse_name(by)
-        guarded = expected is not None
         seen = await self._connection.ask(
-            "PUT", _place(id), _body(changes), reads=USER, once=guarded, headers=if_match(expected)
+            "PUT", _place(id), _body(changes), reads=USER, once=True, headers=if_match(expected)
         )
         return seen.user()
 
