@@ -62,6 +62,20 @@ def test_every_answer_is_described_with_an_example(operation: Described) -> None
 
 
 @EVERY
+def test_the_headers_of_every_answer_are_described(operation: Described) -> None:
+    [declared] = [one for one in OPERATIONS if (one.method, one.path) == (operation.method, operation.path)]
+    for status, said in operation.said["responses"].items():
+        headers, good = set(said["headers"]), status < "400"
+        assert "X-Request-Id" in headers
+        assert ("WWW-Authenticate" in headers) == (status == "401")
+        assert ("Retry-After" in headers) == (status in ("429", "503"))
+        assert ("Idempotency-Replayed" in headers) == (good and declared.remembered)
+        assert ("Preference-Applied" in headers) == (good and declared.waits is not None)
+        assert ("Link" in headers) == (good and "cursor" in declared.query)
+        assert ("ETag" in headers) == (good and declared.answers[int(status)].tagged)
+
+
+@EVERY
 def test_every_example_is_as_its_schema_says(operation: Described) -> None:
     for where, content in contents(operation):
         found = [error.message for error in DESCRIPTION.validator(content["schema"]).iter_errors(content["example"])]

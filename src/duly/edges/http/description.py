@@ -21,6 +21,8 @@ SECURITY: Mapping[str, Any] = {
     }
 }
 
+REQUEST_ID = "Under which the server has logged it"
+
 ABOUT = """\
 Durable timers, schedules and users' calendar events: on time, once, even after a crash.
 
@@ -62,18 +64,28 @@ def described(operation: Operation) -> dict[str, Any]:
 
 def answers(operation: Operation) -> dict[str, Any]:
     """What it may answer, by status."""
-    good = {str(status): _answer(answers) for status, answers in operation.answers.items()}
+    good = {str(status): _answer(operation, answers) for status, answers in operation.answers.items()}
     return good | {str(status): _problem(status) for status in _refusals(operation)}
 
 
-def _answer(answers: Answers) -> dict[str, Any]:
-    headers: dict[str, Any] = {"X-Request-Id": {"schema": {"type": "string"}}}
+def _answer(operation: Operation, answers: Answers) -> dict[str, Any]:
+    headers = {"X-Request-Id": _answered(REQUEST_ID)}
     if answers.tagged:
-        headers["ETag"] = {"schema": {"type": "string"}, "description": "For If-Match"}
+        headers["ETag"] = _answered("For If-Match")
     if answers.located:
-        headers["Location"] = {"schema": {"type": "string"}}
+        headers["Location"] = _answered("Where it is")
+    if "cursor" in operation.query:
+        headers["Link"] = _answered("The next page, where there is one")
+    if operation.remembered:
+        headers["Idempotency-Replayed"] = _answered("true, where it was answered so before")
+    if operation.waits is not None:
+        headers["Preference-Applied"] = _answered("What of Prefer was heeded")
     content = {"schema": dict(answers.schema), "example": answers.example}
     return {"description": answers.told, "headers": headers, "content": {"application/json": content}}
+
+
+def _answered(told: str) -> dict[str, Any]:
+    return {"schema": {"type": "string"}, "description": told}
 
 
 def _refusals(operation: Operation) -> list[int]:
@@ -100,7 +112,11 @@ def _problem(status: int) -> dict[str, Any]:
         "errors": wrong,
         "request_id": "019a8f2e6c007abc",
     }
-    headers = {"Retry-After": {"schema": {"type": "string"}}} if status in (429, 503) else {}
+    headers = {"X-Request-Id": _answered(REQUEST_ID)}
+    if status == 401:
+        headers["WWW-Authenticate"] = _answered("How to show who asks")
+    if status in (429, 503):
+        headers["Retry-After"] = _answered("Seconds")
     content = {MEDIA_TYPE: {"schema": ref("Problem"), "example": example}}
     return {"description": title, "headers": headers, "content": content}
 
