@@ -197,3 +197,13 @@ async def test_what_is_wrong_is_the_same(app: Duly, client: Client) -> None:
         await client.schedules.delete("a")
     with pytest.raises(Misuse, match="is not for HTTP"):
         client.schedules.replan()
+
+
+async def test_a_preview_that_is_long_to_find_is_asked_for_to_its_end(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leap_days = {"cron": "0 0 29 2 *"}
+    whole = await client.schedules.preview(leap_days, count=5)
+    monkeypatch.setattr("duly.edges.http.previewing.BUDGET", 0.0)
+    assert await client.schedules.preview(leap_days, count=5) == whole
+    assert await client.schedules.preview(leap_days, count=5, enough=lambda: True) == whole[:1]

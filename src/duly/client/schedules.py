@@ -1,7 +1,7 @@
 """``client.schedules``: look, put, pause, trigger, move, skip, backfill."""
 
 import builtins
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
@@ -15,7 +15,7 @@ from duly.client.refusals import here_only, refuse_name, refuse_transaction
 from duly.client.writing import instant, preview_body, schedule_body
 from duly.core.checks import name_problems, write_json
 from duly.core.model import Entry, Event, Schedule
-from duly.core.preview import Preview
+from duly.core.preview import Preview, never
 from duly.core.recurrence import Rule
 from duly.core.retry import DEFAULT, Retry
 from duly.errors import Invalid, NotFound, Problem
@@ -210,10 +210,12 @@ class Schedules(Group):
         after: datetime | None = None,
         timezone: str | None = None,
         tenant: str | None = None,
+        enough: Callable[[], bool] = never,
         **policies: Any,
     ) -> builtins.list[Preview]:
         """The next occurrences of a schedule by its name, or of a rule, with what is odd about them in a note. Without
-        *after*, a schedule's next event comes first, where somebody may have moved it."""
+        *after*, a schedule's next event comes first, where somebody may have moved it. A server gives up where many are
+        long to find, and is asked for the rest, unless there are *enough*."""
         self._check(tenant)
         found: builtins.list[Preview] = []
         while True:
@@ -225,9 +227,9 @@ class Schedules(Group):
                 body = preview_body(what, timezone, policies, count=left, after=when)
                 seen = await self._connection.ask("POST", place("schedules", "preview"), body, reads=OCCURRENCES)
             found += [one.preview() for one in seen.occurrences]
-            if seen.complete or not seen.occurrences:
+            if seen.complete or not seen.occurrences or enough():
                 return found
-            after = found[-1].due  # the server gives up where many are long to find
+            after = found[-1].due
 
     async def delete(
         self, name: str, *, tenant: str | None = None, expected: str | None = None, by: str = "api"
