@@ -42,8 +42,12 @@ class Reachable(Protocol):
     def down(self) -> str | None:
         """Why it cannot be used now; None while nobody knows of a reason."""
 
+    @property
+    def on_trial(self) -> bool:
+        """Whether it is down for having taken nothing, and one event at a time may show that it does again."""
+
     def watch(self, changed: Callable[[], None]) -> None:
-        """Call this whenever it goes down or is up again."""
+        """Call this whenever it goes down, is on trial or is up again."""
 
     def unwatch(self, changed: Callable[[], None]) -> None: ...
 
@@ -75,6 +79,10 @@ class Command(Protocol):
     @property
     def order(self) -> int:
         """Larger than that of all that were asked for before, and the same when it comes again."""
+
+    @property
+    def deliveries(self) -> int:
+        """How often it has come, this time included."""
 
     async def ack(self) -> None:
         """It is done with. Without this it comes again."""

@@ -182,11 +182,11 @@ async def test_an_account_that_is_full_is_worth_another_try() -> None:
 
 
 async def test_who_may_not_publish_to_one_subject_is_not_refused_on_another_within_its_name() -> None:
-    permissions = 'permissions: { publish: { deny: ["orders.due.secret"] } }'
+    permissions = 'permissions: { publish: { deny: ["orders.due.Secret"] } }'
     with NatsServer(more=f"authorization {{ users: [{{ user: ada, password: x, {permissions} }}] }}") as server:
         async with opened(server, "ada", "x") as client:
             await client.stream.add_stream(StreamConfig(name="ORDERS", subjects=["orders.>", "due"]))
-            subjects = ["orders.due", "due", "orders.due.secret", "orders.due", "due"]
+            subjects = ["orders.due", "due", "orders.due.Secret", "orders.due", "due"]
             sent = [publish(client, subject, id=str(number)) for number, subject in enumerate(subjects)]
             answers = await asyncio.gather(*sent, return_exceptions=True)
             assert [type(answer) for answer in answers] == [type(None), type(None), Forbidden, type(None), type(None)]

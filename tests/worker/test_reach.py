@@ -13,7 +13,7 @@ class Lamp:
     """Something with a server that may be down."""
 
     def __init__(self, down: str | None = None) -> None:
-        self.down = down
+        self.down, self.on_trial = down, False
         self.watchers: list[Callable[[], None]] = []
 
     def watch(self, changed: Callable[[], None]) -> None:
@@ -22,8 +22,8 @@ class Lamp:
     def unwatch(self, changed: Callable[[], None]) -> None:
         self.watchers.remove(changed)
 
-    def turn(self, down: str | None) -> None:
-        self.down = down
+    def turn(self, down: str | None, *, on_trial: bool = False) -> None:
+        self.down, self.on_trial = down, on_trial
         for changed in self.watchers:
             changed()
 
@@ -58,6 +58,23 @@ def test_what_goes_down_is_told_once_and_so_is_its_return() -> None:
     assert isinstance(seen.told[1], ChannelUp)
     assert seen.told[1].after.total_seconds() >= 0
     assert seen.changes == 2
+
+
+def test_what_is_on_trial_is_open_and_not_up_and_nobody_is_told_of_it() -> None:
+    lamp = Lamp()
+    seen = Seen(nats=lamp)
+    lamp.turn("full")
+    assert not seen.reach.is_open("nats")
+    for _ in range(3):
+        lamp.turn("full", on_trial=True)
+        assert (seen.reach.is_open("nats"), seen.reach.is_up("nats"), seen.reach.on_trial) == (True, False, {"nats"})
+        lamp.turn("full")
+        assert not seen.reach.is_open("nats")
+    assert seen.told == [ChannelDown("nats", "full")]
+    lamp.turn("full", on_trial=True)
+    lamp.turn(None)
+    assert seen.names() == [("ChannelDown", "nats"), ("ChannelUp", "nats")]
+    assert (seen.reach.is_open("nats"), seen.reach.on_trial) == (True, frozenset())
 
 
 def test_what_is_down_already_when_the_watch_begins_is_told() -> None:

@@ -54,11 +54,11 @@ class Told:
     """The signals of one Duly, in order."""
 
     def __init__(self, duly: Duly) -> None:
-        self._signals: list[Any] = []
-        duly.observe(self._signals.append)
+        self.all: list[Any] = []
+        duly.observe(self.all.append)
 
     def of(self, kind: type[Kind]) -> list[Kind]:
-        return [signal for signal in self._signals if type(signal) is kind]
+        return [signal for signal in self.all if type(signal) is kind]
 
 
 class Logged(logging.Handler):

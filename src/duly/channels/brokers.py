@@ -43,6 +43,11 @@ class Down(Exception):
     """The broker cannot be reached, or was lost before it said that it has the message."""
 
 
+class Unwilling(Down):
+    """The broker is there, and takes nothing for now. That one can connect to it shows nothing, only what gets through
+    does."""
+
+
 class Refused(Exception):
     """The broker will never take this."""
 
@@ -82,10 +87,12 @@ class Link:
         self._watchers: list[Callable[[], None]] = []
         self._wait = SHORTEST
         self._why: Exception | None = None  # it could not be opened
+        self._unwilling = False  # what it was last lost for
         self.down: str | None = None  # why it cannot be used now; None also before anybody has tried
+        self.on_trial = False  # it is connected again, and down until something gets through
 
     def watch(self, changed: Callable[[], None]) -> None:
-        """Be told when it goes down, and when it is up again."""
+        """Be told when it goes down, when it is on trial, and when it is up again."""
         self._watchers.append(changed)
 
     def unwatch(self, changed: Callable[[], None]) -> None:
@@ -117,9 +124,12 @@ class Link:
             raise Down("the connection is lost") from None
         except Down as error:
             self._lost(str(error), client)
+            if isinstance(error, Unwilling):
+                self.doubt()
             raise
         except TimeoutError:
             if not await self._answers(client):
+                self.doubt()
                 raise Down(self.down or "the connection is lost") from None
             raise NotNow(f"not acknowledged within {ACKNOWLEDGED_WITHIN:g} s") from None
 
@@ -134,9 +144,16 @@ class Link:
             return False
         return True
 
+    def doubt(self) -> None:
+        """It was lost because nothing got through; so the next connection is no sign that something does."""
+        self._unwilling = self.down is not None
+
     def worked(self) -> None:
         """Something got through: if it is lost again, that is another outage."""
         self._wait = SHORTEST
+        if self.on_trial:
+            self.down, self.on_trial, self._unwilling = None, False, False
+            self._tell()
 
     async def close(self) -> None:
         trying = [task for task in (self._opening, self._mending) if task is not None]
@@ -145,7 +162,7 @@ class Link:
             task.cancel()
         await asyncio.gather(*trying, return_exceptions=True)
         client, self._client = self._client, None
-        self.down = None
+        self.down, self.on_trial, self._unwilling = None, False, False
         if client is not None:
             await _close(client)
 
@@ -180,7 +197,8 @@ class Link:
         if client is not None and client is not self._client:
             return  # it has been replaced already
         self._client = None
-        if self.down is None:
+        if self.down is None or self.on_trial:
+            self.on_trial = False
             self.down = without_login(first_line(reason))
             self._mending = asyncio.get_running_loop().create_task(self._mend(client))
             self._tell()
@@ -197,7 +215,9 @@ class Link:
             except Exception as error:
                 self.down, self._why = _told(error), error
             else:
-                self.down = None
+                self.on_trial = self._unwilling
+                if not self.on_trial:
+                    self.down = None
                 self._tell()
                 return
 
@@ -244,6 +264,10 @@ class Brokered:
     @property
     def down(self) -> str | None:
         return self._link.down
+
+    @property
+    def on_trial(self) -> bool:
+        return self._link.on_trial
 
     def watch(self, changed: Callable[[], None]) -> None:
         self._link.watch(changed)

@@ -12,7 +12,7 @@ from kombu import Connection, Producer
 from kombu.exceptions import OperationalError
 
 from duly.channels.batches import Batches
-from duly.channels.brokers import Down, Message, NotNow, Refused
+from duly.channels.brokers import Down, Message, NotNow, Refused, Unwilling
 from duly.channels.threads import Threads
 from duly.core.failure import describe
 from duly.errors import Misuse
@@ -154,6 +154,8 @@ class Celery:
             except Exception:
                 return Down(told)
             return Refused(told) if isinstance(error, NEVER) else NotNow(told)
+        if isinstance(error, TimeoutError):
+            return Unwilling(told)
         gone = (*self._connection.connection_errors, OperationalError, OSError, AttributeError)
         return Down(told) if isinstance(error, gone) else NotNow(told)  # AttributeError: as it ends, of a connection
 

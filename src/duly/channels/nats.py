@@ -33,6 +33,8 @@ NEVER = frozenset({10054, 10097, 10060, 10070, 10071})
 stream, or another message before it. All else befalls whatever comes: accounts and streams that are full, for one."""
 
 FORBIDDEN = re.compile(r'permissions violation for publish to "([^"]*)"', re.IGNORECASE)
+"""Of which the library makes small letters, of the subject's too."""
+
 LOST = "NATS: the connection is lost"
 
 LOOK_EVERY, ANSWERED_WITHIN = 1.0, 5.0
@@ -72,6 +74,7 @@ class Nats:
         self.stream: JetStreamContext
         self.said: Exception | None = None  # by the server or the library, beside the calls
         self.under_way: dict[str, UnderWay] = {}  # the oldest first
+        self.forbidden: Callable[[str], None] = lambda _: None  # is told of each subject that is, in small letters
         self._published = 0
         self._inbox = ""
         self._looking: asyncio.TimerHandle | None = None
@@ -152,8 +155,9 @@ class Nats:
         self.said = error
         if (found := FORBIDDEN.search(str(error))) is not None:
             for one in self.under_way.values():
-                if one.subject == found[1] and not one.answered.done():
+                if one.subject.lower() == found[1].lower() and not one.answered.done():
                     one.answered.set_exception(Forbidden(f"NATS: {error}"))
+            self.forbidden(found[1].lower())
 
     async def _closed(self) -> None:
         self.give_up(LOST)
@@ -172,7 +176,7 @@ class Nats:
     def give_up(self, what: str) -> None:
         """Nothing more comes over this connection."""
         error = self.said or self.connection.last_error
-        reason = f"{what} ({describe(error)})" if error else what
+        reason = f"{what} ({describe(error)})" if error and str(error) not in what else what
         for one in self.under_way.values():
             if not one.answered.done():
                 one.answered.set_exception(Down(reason))

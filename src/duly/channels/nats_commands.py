@@ -45,29 +45,53 @@ MOST_PENDING = 100_000
 NOTHING_THERE = ("404", "408")
 """What ends a request for commands in good order."""
 
-EARLIEST = datetime(2020, 1, 1, tzinfo=UTC)
+EPOCH = int(datetime(2020, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
+"""In microseconds, from which on orders count."""
+
+PLACES = 13
+"""Bits for the place in the stream, which tells apart what was published within a microsecond; so 64 are enough until
+2055."""
+
+ACKNOWLEDGEMENTS = "$JS.ACK."
+
+
+class Denied(Down):
+    """This user may not publish what it takes to be given commands, or to acknowledge them."""
+
+    def __init__(self, subject: str, *, to_acknowledge: bool) -> None:
+        harm = "commands that are stored come again and again" if to_acknowledge else "no commands come"
+        super().__init__(f"NATS: this user may not publish to {subject!r}, so {harm}")
+        self.to_acknowledge = to_acknowledge
 
 
 class Taken:
     """A command that was delivered, and is this service's to acknowledge."""
 
-    __slots__ = ("_message", "_stream", "data")
+    __slots__ = ("_message", "_puller", "_words", "data")
 
-    def __init__(self, message: Msg, stream: int) -> None:
-        self._message, self._stream = message, stream
+    def __init__(self, message: Msg, puller: "Puller") -> None:
+        self._message, self._puller = message, puller
+        # $JS.ACK.<stream>.<consumer>.<delivered>.<its place in the stream>.<in the consumer>.<when>.<how many wait>, or
+        # with domain and account before these, and something after them
+        words = message.reply.split(".")
+        self._words = words[4:] if len(words) < 11 else words[6:]
         self.data: bytes = message.data
 
     @property
     def place(self) -> str:
         """Where it stands in the stream."""
-        return str(self._message.metadata.sequence.stream)
+        return self._words[1]
+
+    @property
+    def deliveries(self) -> int:
+        return int(self._words[0])
 
     @property
     def order(self) -> int:
-        """By the age of the stream first: one that is made anew counts from 1 again."""
-        # $JS.ACK.<stream>.<consumer>.<delivered>.<its place in the stream>.…, or with domain and account before these
-        words = self._message.reply.split(".")
-        return (self._stream << 22) + int(words[5 if len(words) < 11 else 7])
+        """By when the server took it. Its place says nothing about other streams: one that is made anew, restored, or
+        another server's counts from a number of its own."""
+        taken = int(self._words[3]) // 1000 - EPOCH
+        return (taken << PLACES) + int(self.place) % (1 << PLACES)
 
     @property
     def id(self) -> str:
@@ -78,6 +102,7 @@ class Taken:
             await self._message.ack()
         except ConnectionClosedError as error:
             raise Down(str(error)) from error
+        self._puller.acknowledges = True
 
 
 class NatsCommands:
@@ -87,11 +112,17 @@ class NatsCommands:
         self._link = link
         self._puller: Puller | None = None
         self._served = self._released = False
+        self._pulled = self._acknowledged = False  # so far it was let to
+        self._doubtful = False  # it was not let to acknowledge the last time
         link.watch(self._changed)
 
     @property
     def down(self) -> str | None:
         return self._link.down
+
+    @property
+    def on_trial(self) -> bool:
+        return self._link.on_trial
 
     def watch(self, changed: Callable[[], None]) -> None:
         self._link.watch(changed)
@@ -111,15 +142,29 @@ class NatsCommands:
         if self._released:
             await puller.release()
         try:
+            if puller.acknowledges and (self._doubtful or not self._acknowledged):
+                await puller.check()
+                self._acknowledged, self._doubtful = True, False
             messages = await puller.take(most, within)
         except (Error, Down) as error:
-            self._puller = None
-            if puller.client.connection.is_closed:
-                puller.client.give_up(LOST)
-            await puller.close()
+            await self._drop(puller, error)
             raise Down(str(error)) from error
-        self._link.worked()
-        return [Taken(message, puller.stream) for message in messages]
+        self._pulled = True
+        if not self._doubtful:
+            self._link.worked()
+        return [Taken(message, puller) for message in messages]
+
+    async def _drop(self, puller: "Puller", error: Exception) -> None:
+        self._puller = None
+        if isinstance(error, Denied):
+            if not (self._acknowledged if error.to_acknowledge else self._pulled):
+                raise Misuse(f"{error}. Let it, as its documentation says") from error
+            self._doubtful = self._doubtful or error.to_acknowledge
+            puller.client.give_up(str(error))
+            self._link.doubt()
+        elif puller.client.connection.is_closed:
+            puller.client.give_up(LOST)
+        await puller.close()
 
     async def reject(self, command: Any, *rejections: bytes) -> str | None:
         client, reason = await self._link.client(), None
@@ -166,7 +211,7 @@ class Puller:
 
     def __init__(self, client: Nats, stream: StreamInfo) -> None:
         self.client = client
-        self.stream = ((stream.created or EARLIEST) - EARLIEST) // timedelta(milliseconds=1)
+        self.acknowledges = False  # since it was made
         self._ask_at = f"$JS.API.CONSUMER.MSG.NEXT.{stream.config.name}.{DURABLE}"
         self._inbox = client.connection.new_inbox()
         self._subscription: Subscription
@@ -174,13 +219,15 @@ class Puller:
         self._news = asyncio.Event()
         self._asked = 0  # how many may still come
         self._until = 0.0
-        self._broken: str | None = None
+        self._checked = False
+        self._broken: Down | None = None
         self._released = False
 
     async def open(self) -> None:
         self._subscription = await self.client.connection.subscribe(
             self._inbox, cb=self._take_in, pending_msgs_limit=-1
         )
+        self.client.forbidden = self._forbidden
 
     async def take(self, most: int, within: float) -> list[Msg]:
         until = asyncio.get_running_loop().time() + within
@@ -188,6 +235,9 @@ class Puller:
             self._raise_if_broken()
             self._news.clear()
             await self._ask_for(most)
+            if not self._checked:
+                await self.check()
+                self._checked = True
             try:
                 async with asyncio.timeout_at(until):
                     await self._news.wait()
@@ -196,6 +246,12 @@ class Puller:
         if self._arrived:
             await self._ask_for(most)  # so that the next ones come while these are stored
         return [self._arrived.popleft() for _ in range(min(most, len(self._arrived)))]
+
+    async def check(self) -> None:
+        """Raise if this user was not let to do what it has done: the server says that before it answers."""
+        for _ in range(2):  # the library's first one may overtake what was published before it
+            await self.client.ping()
+        self._raise_if_broken()
 
     def look(self) -> None:
         """The connection may be lost."""
@@ -222,7 +278,7 @@ class Puller:
         if self.client.connection.is_closed:
             raise ConnectionClosedError
         if self._broken is not None:
-            raise Down(self._broken)
+            raise self._broken
 
     async def _ask_for(self, most: int) -> None:
         now = asyncio.get_running_loop().time()
@@ -243,7 +299,14 @@ class Puller:
             headers = message.headers or {}
             self._asked = 0
             if headers.get(STATUS) not in NOTHING_THERE:
-                self._broken = f"JetStream: {headers.get('Description') or 'the consumer is gone'}"
+                self._broken = Down(f"JetStream: {headers.get('Description') or 'the consumer is gone'}")
+        self._news.set()
+
+    def _forbidden(self, subject: str) -> None:
+        if subject == self._ask_at.lower():
+            self._broken = Denied(self._ask_at, to_acknowledge=False)
+        elif subject.startswith(ACKNOWLEDGEMENTS.lower()):
+            self._broken = Denied(f"{ACKNOWLEDGEMENTS}>", to_acknowledge=True)
         self._news.set()
 
 

@@ -13,7 +13,7 @@ from nats.errors import TimeoutError as NoAnswer
 from nats.js.api import RetentionPolicy, StreamConfig, StreamInfo
 from nats.js.errors import APIError, NotFoundError
 
-from duly.channels.brokers import Down, Message, NotNow
+from duly.channels.brokers import Down, Message, NotNow, Unwilling
 from duly.channels.nats import Forbidden, Nats
 from duly.core.failure import describe
 from duly.errors import Misuse
@@ -56,7 +56,7 @@ class EventStream(Nats):
             await super().publish(where, message)
         except (NotNow, Forbidden) as error:
             self.give_up(str(error))
-            raise Down(str(error)) from error
+            raise Unwilling(str(error)) from error
 
     def look(self) -> str | None:
         oldest = next(iter(self.under_way.values()), None)

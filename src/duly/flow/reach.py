@@ -17,9 +17,13 @@ class Reach:
     def __init__(self, channels: Mapping[str, Reachable], signals: Signals, changed: Callable[[], None]) -> None:
         self._channels, self._signals, self._changed = channels, signals, changed
         self._since: dict[str, float] = {}  # of those that are down
+        self.on_trial: frozenset[str] = frozenset()  # of these, those that one event at a time may go to
 
     def is_up(self, name: str) -> bool:
         return name not in self._since
+
+    def is_open(self, name: str) -> bool:
+        return self.is_up(name) or name in self.on_trial
 
     def begin(self) -> None:
         for channel in self._channels.values():
@@ -31,7 +35,7 @@ class Reach:
             channel.unwatch(self._look)
 
     def _look(self) -> None:
-        before = set(self._since)
+        before = self.on_trial, set(self._since)
         for name, channel in self._channels.items():
             if (reason := channel.down) is not None and name not in self._since:
                 self._since[name] = time.monotonic()
@@ -39,7 +43,8 @@ class Reach:
             elif reason is None and name in self._since:
                 after = time.monotonic() - self._since.pop(name)
                 self._signals.emit(ChannelUp(name, timedelta(seconds=after)))
-        if before != set(self._since):
+        self.on_trial = frozenset(name for name in self._since if self._channels[name].on_trial)
+        if before != (self.on_trial, set(self._since)):
             self._changed()
 
 

@@ -87,6 +87,7 @@ class Worker:
         self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
         self._store, self._routes, self._options, self._signals = store, routes, options, signals
         self._lanes = list(routes)  # that can be served now
+        self._on_trial: frozenset[str] = frozenset()  # of these, those that get one event at a time
         self._directory = directory or RecentDirectory(store)
         if options.events_alone:
             limits = Unlimited(options.concurrency)
@@ -177,7 +178,7 @@ class Worker:
             helper.add_done_callback(self._helper_ended)
         channels = {lane: route.channel for lane, route in self._routes.items()}
         brokers = {lane: channel for lane, channel in channels.items() if isinstance(channel, Reachable)}
-        reach = Reach(brokers, self._signals, lambda: self._reaches(list(filter(reach.is_up, channels))))
+        reach = Reach(brokers, self._signals, lambda: self._reaches(reach))
         reach.begin()
         try:
             yield
@@ -192,9 +193,10 @@ class Worker:
         if self._broken is not None:
             raise self._broken
 
-    def _reaches(self, lanes: list[str]) -> None:
-        """These, and no others, until told again."""
-        self._lanes, self._busy = lanes, self._busy.intersection(lanes)
+    def _reaches(self, reach: Reach) -> None:
+        """What it says that is open, and nothing else, until told again."""
+        self._lanes, self._on_trial = list(filter(reach.is_open, self._routes)), reach.on_trial
+        self._busy = self._busy.intersection(self._lanes) - self._on_trial
         self._heads_at = 0.0
         self._wake()
 
@@ -242,7 +244,7 @@ class Worker:
         """Reserve what is due in a moment; whether there was any."""
         soon = min(span for span in (horizon.fresh, horizon.heads, FOREVER) if span is not None)
         free = self._options.batch_size - self._soon.load
-        lanes = [lane for lane in self._lanes if lane not in self._claims.limited]
+        lanes = [lane for lane in self._trusted if lane not in self._claims.limited]
         if not NOW < soon <= self._options.lookahead or not lanes or free < len(lanes):
             return False
         return await self._soon.reserve(share(lanes, free, self._busy), self._options.lookahead) > 0
@@ -294,7 +296,10 @@ class Worker:
         if not self._lanes or free < 1:
             return []
         busy = self._busy | self._claims.limited
-        room = share(self._lanes, free, busy) if len(self._lanes) <= free else self._in_turn(free)
+        room = self._tried(share(self._lanes, free, busy) if len(self._lanes) <= free else self._in_turn(free))
+        if not room:
+            self._in_vain += 1
+            return []
         # Heads have half of the room, and all else what is left, so that neither keeps the other waiting.
         half = {lane: (free + 1) // 2 for lane, free in room.items()}
         left = self._pool.turns.startable > 0
@@ -309,12 +314,23 @@ class Worker:
             events = events + more
         taken = Counter(event.lane for event in events)
         full |= {lane for lane, count in taken.items() if count >= room[lane]}
-        self._busy = frozenset(full) | (self._busy - set(room))
+        self._busy = (frozenset(full) | (self._busy - set(room))) - self._on_trial
         self._held_up = self._claims.waiting()
         self._in_vain = 0 if events else self._in_vain + 1
         if events:
             self._room.claimed(len(events), backlog=bool(self._busy), left=left)
         return events
+
+    @property
+    def _trusted(self) -> list[str]:
+        return [lane for lane in self._lanes if lane not in self._on_trial]
+
+    def _tried(self, room: dict[str, int]) -> dict[str, int]:
+        """What is on trial gets the next event when the last one has told how it went."""
+        if not self._on_trial:
+            return room
+        waits = self._on_trial & {event.lane for event in [*self._pool.events(), *self._settler.events()]}
+        return {lane: 1 if lane in self._on_trial else free for lane, free in room.items() if lane not in waits}
 
     @property
     def _may_have_heads(self) -> bool:
@@ -363,7 +379,7 @@ class Worker:
     async def _claim_for_the_quiet(self) -> None:
         """Every place is taken, but for those that are kept."""
         if (kept := self._pool.turns.kept) and not self._stopping.is_set():
-            await self._learn_and_start(await self._claims.take_for_the_quiet(self._lanes, kept))
+            await self._learn_and_start(await self._claims.take_for_the_quiet(self._trusted, kept))
 
     def _finished(self, event: Event, outcome: Outcome | None) -> None:
         if outcome is not None:
@@ -472,7 +488,7 @@ class Worker:
                 await self._try_parked()
 
     async def _try_parked(self) -> None:
-        probes = await look_after_parked(self._store, self._lanes, self.name, self._options.lease)
+        probes = await look_after_parked(self._store, self._trusted, self.name, self._options.lease)
         if probes:
             self._destinations.trying(probes)
             self._start(probes)
