@@ -216,13 +216,3 @@ async def claim_alone(
         else:
             signals.emit(Claimed(event, worker))
             return event
-
-
-def share(lanes: Sequence[str], free: int, busy: frozenset[str]) -> dict[str, int]:
-    """Split the room among lanes: those with a backlog share it, the others get a look in."""
-    if not busy or len(busy) == len(lanes):
-        each = max(1, free // len(lanes))
-        return dict.fromkeys(lanes, each)
-    look = max(1, free // (4 * len(lanes)))
-    rest = max(1, (free - look * (len(lanes) - len(busy))) // len(busy))
-    return {lane: rest if lane in busy else look for lane in lanes}

@@ -1,13 +1,14 @@
 """Which channels can be reached now. What a broker that is down could not take anyway is not claimed, and waits in its
 place."""
 
+import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from duly.errors import StoreUnavailable
-from duly.ports import Reachable, Statements
+from duly.ports import Reachable, Route, SlowToStart, Statements
 from duly.signals import ChannelDown, ChannelNotServed, ChannelUp, Signals
 
 
@@ -60,3 +61,16 @@ async def tell_what_is_not_served(store: Statements, advice: Mapping[str, str], 
 async def _waits_for(store: Statements, *lanes: str) -> bool:
     horizon, _ = await store.horizon(lanes)
     return any(span is not None for span in horizon)
+
+
+async def prepare(routes: Mapping[str, Route], store: Statements, every: timedelta) -> None:
+    """Let channels that are slow to start do so before their first event: those that have something to deliver, now or
+    one day."""
+    left = {lane: route.channel for lane, route in routes.items() if isinstance(route.channel, SlowToStart)}
+    while left:
+        for lane, channel in list(left.items()):
+            with contextlib.suppress(Exception):  # its first event will find the same, and tells
+                if await _waits_for(store, lane):
+                    del left[lane]
+                    await channel.prepare()
+        await asyncio.sleep(every.total_seconds())

@@ -18,22 +18,23 @@ from duly.core.fairness import Key
 from duly.core.model import Claim, Event, Outcome
 from duly.errors import StoreUnavailable
 from duly.flow.ahead import Ahead
-from duly.flow.claim import Claims, claim_alone, share
+from duly.flow.claim import Claims, claim_alone
 from duly.flow.deliver import deliver, deliver_and_settle
 from duly.flow.destinations import Destinations
 from duly.flow.directory import RecentDirectory
 from duly.flow.gates import look_after_held
 from duly.flow.heads import Claimant
+from duly.flow.lanes import Lanes, share
 from duly.flow.limits import Limits, Unlimited
 from duly.flow.outage import Outage
 from duly.flow.parking import look_after_parked
 from duly.flow.passes import Passes
 from duly.flow.pool import Pool
-from duly.flow.reach import Reach
+from duly.flow.reach import Reach, prepare
 from duly.flow.room import Room
 from duly.flow.settle import Settler, give_back
 from duly.flow.turns import Turns
-from duly.ports import Horizon, Reachable, Route, SlowToStart, Store, Transaction, Waker
+from duly.ports import Horizon, Reachable, Route, Store, Transaction, Waker
 from duly.signals import Lost, PassEnded, Signals, WorkerStarted, WorkerStopped
 
 NOW, FOREVER = timedelta(), timedelta.max
@@ -86,8 +87,7 @@ class Worker:
     ) -> None:
         self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
         self._store, self._routes, self._options, self._signals = store, routes, options, signals
-        self._lanes = list(routes)  # that can be served now
-        self._on_trial: frozenset[str] = frozenset()  # of these, those that get one event at a time
+        self._lanes = Lanes(routes)
         self._directory = directory or RecentDirectory(store)
         if options.events_alone:
             limits = Unlimited(options.concurrency)
@@ -97,7 +97,6 @@ class Worker:
         self._asleep = False  # until there is something to claim
         self._stopping = asyncio.Event()
         self._roomier = asyncio.Event()
-        self._busy: frozenset[str] = frozenset()
         self._heads_at = 0.0  # when a head may be ready
         self._decided = False  # whether the last claim found heads that do not fire
         self._enough = 0  # the load at which there is room again
@@ -108,7 +107,6 @@ class Worker:
         self._broken: BaseException | None = None
         self._looked = 0.0
         self._in_vain = 0  # claims in a row that found nothing
-        self._backlog_next = False
         self._force_after = 0.0
         self._blocked = 0.001
 
@@ -134,7 +132,7 @@ class Worker:
             in_vain = 0
             await look_after_held(self._store)
             await self._try_parked()
-            while in_vain <= len(self._lanes):  # with little room, a claim looks only at some of them
+            while in_vain <= len(self._lanes.open):  # with little room, a claim looks only at some of them
                 self._heads_at = 0.0  # what has just ended may have let one go
                 if in_vain:
                     self._claims.rested()
@@ -170,7 +168,7 @@ class Worker:
             self._beat(),
             self._sweep(),
             self._soon.run(),
-            self._prepare(),
+            prepare(self._routes, self._store, self._options.poll_interval),
             *(() if self._options.events_alone else (self._look_after(), self._destinations.run())),
         )
         helpers = [asyncio.create_task(work) for work in works]
@@ -194,9 +192,7 @@ class Worker:
             raise self._broken
 
     def _reaches(self, reach: Reach) -> None:
-        """What it says that is open, and nothing else, until told again."""
-        self._lanes, self._on_trial = list(filter(reach.is_open, self._routes)), reach.on_trial
-        self._busy = self._busy.intersection(self._lanes) - self._on_trial
+        self._lanes.open_only(set(filter(reach.is_open, self._routes)), reach.on_trial)
         self._heads_at = 0.0
         self._wake()
 
@@ -216,7 +212,7 @@ class Worker:
                 return
             no_heads = time.monotonic() < self._heads_at
             events = await self._claim()
-            if events and self._busy and time.monotonic() - self._looked < LOOK_ROUND:
+            if events and self._lanes.busy and time.monotonic() - self._looked < LOOK_ROUND:
                 await asyncio.sleep(0)
                 return
             horizon = await self._look()
@@ -227,7 +223,7 @@ class Worker:
                 if await self._interrupted_first(overdue=-horizon.alone):
                     return
                 horizon = horizon._replace(alone=QUIET)
-            if not self._busy and self._waker is not None and not self._stopping.is_set():
+            if not self._lanes.busy and self._waker is not None and not self._stopping.is_set():
                 reserved = await self._reserve(horizon)
                 self._asleep = True
                 await self._waker.wait(self._until(horizon, found=bool(events) or self._decided, reserved=reserved))
@@ -235,7 +231,8 @@ class Worker:
             await self.pause(self._outage.failed(error))
 
     async def _look(self) -> Horizon:
-        horizon = await self._claims.horizon(self._lanes) if self._lanes else Horizon(None, None, None)
+        lanes = self._lanes.open
+        horizon = await self._claims.horizon(lanes) if lanes else Horizon(None, None, None)
         self._looked = time.monotonic()
         self._heads_at = math.inf if horizon.heads is None else self._looked + horizon.heads.total_seconds()
         return horizon
@@ -244,10 +241,10 @@ class Worker:
         """Reserve what is due in a moment; whether there was any."""
         soon = min(span for span in (horizon.fresh, horizon.heads, FOREVER) if span is not None)
         free = self._options.batch_size - self._soon.load
-        lanes = [lane for lane in self._trusted if lane not in self._claims.limited]
+        lanes = [lane for lane in self._lanes.trusted if lane not in self._claims.limited]
         if not NOW < soon <= self._options.lookahead or not lanes or free < len(lanes):
             return False
-        return await self._soon.reserve(share(lanes, free, self._busy), self._options.lookahead) > 0
+        return await self._soon.reserve(share(lanes, free, self._lanes.busy), self._options.lookahead) > 0
 
     async def _interrupted_first(self, overdue: timedelta) -> bool:
         """Deliver an event that a crash interrupted, if there is a quiet moment for it. Waiting for one is kinder
@@ -282,7 +279,7 @@ class Worker:
         if found or (ahead > NOW and not limited):
             self._blocked = 0.001
             return max(0.0, ahead.total_seconds())
-        if self._in_vain * self._options.concurrency < len(self._lanes):
+        if self._in_vain * self._options.concurrency < len(self._lanes.open):
             return 0.0  # not all lanes have been looked at yet
         if limited and ahead > NOW:
             return ahead.total_seconds()
@@ -293,10 +290,9 @@ class Worker:
     async def _claim(self) -> list[Event]:
         self._decided = False
         free = min(self._options.batch_size, self._room.free)
-        if not self._lanes or free < 1:
+        if not self._lanes.open or free < 1:
             return []
-        busy = self._busy | self._claims.limited
-        room = self._tried(share(self._lanes, free, busy) if len(self._lanes) <= free else self._in_turn(free))
+        room = self._lanes.room(free, self._claims.limited, self._under_way)
         if not room:
             self._in_vain += 1
             return []
@@ -312,25 +308,12 @@ class Worker:
         async for more in self._claims.take(rest):
             await self._learn_and_start(more)
             events = events + more
-        taken = Counter(event.lane for event in events)
-        full |= {lane for lane, count in taken.items() if count >= room[lane]}
-        self._busy = (frozenset(full) | (self._busy - set(room))) - self._on_trial
+        self._lanes.claimed(events, room, full)
         self._held_up = self._claims.waiting()
         self._in_vain = 0 if events else self._in_vain + 1
         if events:
-            self._room.claimed(len(events), backlog=bool(self._busy), left=left)
+            self._room.claimed(len(events), backlog=bool(self._lanes.busy), left=left)
         return events
-
-    @property
-    def _trusted(self) -> list[str]:
-        return [lane for lane in self._lanes if lane not in self._on_trial]
-
-    def _tried(self, room: dict[str, int]) -> dict[str, int]:
-        """What is on trial gets the next event when the last one has told how it went."""
-        if not self._on_trial:
-            return room
-        waits = self._on_trial & {event.lane for event in [*self._pool.events(), *self._settler.events()]}
-        return {lane: 1 if lane in self._on_trial else free for lane, free in room.items() if lane not in waits}
 
     @property
     def _may_have_heads(self) -> bool:
@@ -339,20 +322,12 @@ class Worker:
     async def _claim_heads(self, room: Mapping[str, int]) -> list[Event]:
         succeeded = await self._claims.take_heads(room)
         self._decided = len(succeeded.fired) < succeeded.many
-        if not succeeded.many and len(room) == len(self._lanes):
+        if not succeeded.many and len(room) == len(self._lanes.open):
             self._heads_at = time.monotonic() + LOOK_ROUND  # at the latest; the next look knows better
         return succeeded.fired
 
-    def _in_turn(self, free: int) -> dict[str, int]:
-        """With more lanes than room: those with a backlog, and every other time the next few of all."""
-        self._backlog_next = not self._backlog_next
-        if self._busy and self._backlog_next:
-            return dict.fromkeys(list(self._busy)[:free], 1)
-        self._lanes = self._lanes[free:] + self._lanes[:free]
-        return dict.fromkeys(self._lanes[:free], 1)
-
     async def _one_alone(self) -> bool:
-        event = await claim_alone(self._store, self.name, self._lanes, self._options.lease, self._passes)
+        event = await claim_alone(self._store, self.name, self._lanes.open, self._options.lease, self._passes)
         if event is None:
             return False
         self._start([event])
@@ -379,7 +354,7 @@ class Worker:
     async def _claim_for_the_quiet(self) -> None:
         """Every place is taken, but for those that are kept."""
         if (kept := self._pool.turns.kept) and not self._stopping.is_set():
-            await self._learn_and_start(await self._claims.take_for_the_quiet(self._trusted, kept))
+            await self._learn_and_start(await self._claims.take_for_the_quiet(self._lanes.trusted, kept))
 
     def _finished(self, event: Event, outcome: Outcome | None) -> None:
         if outcome is not None:
@@ -451,7 +426,7 @@ class Worker:
         every = self._options.lease.total_seconds() / 3
         while True:
             await asyncio.sleep(every)
-            held = {event.id: event for event in [*self._pool.events(), *self._settler.events()]}
+            held = {event.id: event for event in self._under_way()}
             if not held:
                 continue
             try:
@@ -462,23 +437,15 @@ class Worker:
                 continue
             self._drop_lost(set(held) - kept)
 
+    def _under_way(self) -> list[Event]:
+        """What is claimed and not settled yet."""
+        return [*self._pool.events(), *self._settler.events()]
+
     def _drop_lost(self, lost: set[str]) -> None:
         """What is not started and no longer ours is somebody else's to start."""
         for event in [event for event in self._pool.turns if event.id in lost]:
             self._pool.turns.remove(event)
             self._signals.emit(Lost(event, "renew"))
-
-    async def _prepare(self) -> None:
-        """Channels that have something to deliver, now or one day."""
-        left = {lane: route.channel for lane, route in self._routes.items() if isinstance(route.channel, SlowToStart)}
-        while left:
-            for lane, channel in list(left.items()):
-                with contextlib.suppress(Exception):  # its first event will find the same, and tells
-                    horizon, _ = await self._store.horizon([lane])
-                    if any(span is not None for span in horizon):
-                        del left[lane]
-                        await channel.prepare()
-            await asyncio.sleep(self._options.poll_interval.total_seconds())
 
     async def _look_after(self) -> None:
         while True:
@@ -488,7 +455,7 @@ class Worker:
                 await self._try_parked()
 
     async def _try_parked(self) -> None:
-        probes = await look_after_parked(self._store, self._trusted, self.name, self._options.lease)
+        probes = await look_after_parked(self._store, self._lanes.trusted, self.name, self._options.lease)
         if probes:
             self._destinations.trying(probes)
             self._start(probes)

@@ -1,0 +1,58 @@
+"""Which lanes a worker claims from, and how it splits its room among them."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from duly.core.model import Event
+
+
+class Lanes:
+    def __init__(self, names: Iterable[str]) -> None:
+        self._all = list(names)
+        self.open = list(self._all)  # that can be served now
+        self.on_trial: frozenset[str] = frozenset()  # of these, those that get one event at a time
+        self.busy: frozenset[str] = frozenset()  # of these, those with a backlog
+        self._backlog_next = False
+
+    @property
+    def trusted(self) -> list[str]:
+        return [lane for lane in self.open if lane not in self.on_trial]
+
+    def open_only(self, names: Collection[str], on_trial: frozenset[str]) -> None:
+        """These, and no others, until told again."""
+        self.open, self.on_trial = [lane for lane in self._all if lane in names], on_trial
+        self.busy = self.busy.intersection(self.open) - on_trial
+
+    def room(self, free: int, limited: Collection[str], under_way: Callable[[], Iterable[Event]]) -> dict[str, int]:
+        """How many to claim of each. What is on trial gets the next event when the last one has told how it went."""
+        few = len(self.open) > free
+        room = self._in_turn(free) if few else share(self.open, free, self.busy.union(limited))
+        if not self.on_trial:
+            return room
+        waits = self.on_trial & {event.lane for event in under_way()}
+        return {lane: 1 if lane in self.on_trial else free for lane, free in room.items() if lane not in waits}
+
+    def claimed(self, events: Iterable[Event], room: Mapping[str, int], full: Collection[str]) -> None:
+        """Where so many were taken as there was room for, there may be more; *full* are those of which that is known
+        already."""
+        taken = Counter(event.lane for event in events)
+        more = {lane for lane, many in taken.items() if many >= room[lane]}
+        self.busy = (self.busy - set(room) | more.union(full)) - self.on_trial
+
+    def _in_turn(self, free: int) -> dict[str, int]:
+        """With more lanes than room: those with a backlog, and every other time the next few of all."""
+        self._backlog_next = not self._backlog_next
+        if self.busy and self._backlog_next:
+            return dict.fromkeys(list(self.busy)[:free], 1)
+        self.open = self.open[free:] + self.open[:free]
+        return dict.fromkeys(self.open[:free], 1)
+
+
+def share(lanes: Sequence[str], free: int, busy: frozenset[str]) -> dict[str, int]:
+    """Split the room among lanes: those with a backlog share it, the others get a look in."""
+    if not busy or len(busy) == len(lanes):
+        each = max(1, free // len(lanes))
+        return dict.fromkeys(lanes, each)
+    look = max(1, free // (4 * len(lanes)))
+    rest = max(1, (free - look * (len(lanes) - len(busy))) // len(busy))
+    return {lane: rest if lane in busy else look for lane in lanes}
