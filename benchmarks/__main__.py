@@ -2,7 +2,7 @@
 
 It starts its own PostgreSQL, with fsync, synchronous_commit and full_page_writes on. Figures are medians, with the
 least and the most beside them. A full run writes docs/benchmarks.json, the charts and the tables of
-docs/benchmarks.md; a run of a part writes nothing unless it is told where to.
+docs/benchmarks.md; a run of a part writes nothing unless it is told where to, or to be published beside the rest.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from rich.table import Table as RichTable
 from benchmarks import machine, report
 from benchmarks.peers import HOMES, OTHERS, Absent, find, known
 from benchmarks.plan import QUICK, WORKLOADS, Case, Sizes, backdrops, cases
-from benchmarks.results import Results, Row
+from benchmarks.results import Results, Row, read
 from benchmarks.run import Stage, run_all
 from benchmarks.tables import Table, tables
 
@@ -50,7 +50,9 @@ def main() -> None:
         progress.print(f"Written: {path}")
     for table in tables(results):
         console.print(_for_terminal(table))
-    if whole:
+    if arguments.publish and not whole:
+        read(report.RESULTS).with_part(results).write(report.RESULTS)
+    if whole or arguments.publish:
         report.main()
     if any(case.peer == "duly" for case in refused):
         raise SystemExit("a case of Duly's own failed")
@@ -62,8 +64,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=WORKLOADS, metavar="WORKLOAD", help=", ".join(WORKLOADS))
     parser.add_argument("--peers", nargs="*", choices=OTHERS, metavar="PEER", help=", ".join(OTHERS))
     parser.add_argument("--repeat", type=int, help="how often everything is measured")
+    parser.add_argument("--publish", action="store_true", help="put what --only measures into docs/, with its date")
     parser.add_argument("--json", type=Path, help="write every single figure to this file")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.publish and (arguments.quick or arguments.peers):
+        parser.error("--publish is for workloads that are measured whole")
+    return arguments
 
 
 def _tell(case: Case, found: dict[str, Any] | str) -> None:

@@ -19,7 +19,7 @@ PAGE = DOCS / "benchmarks.md"
 def main() -> None:
     results = read(RESULTS)
     draw_all(results, DOCS / "img")
-    sections = {table.name: list(as_markdown(table)) for table in tables(results)}
+    sections = {table.name: [*as_markdown(table), *_apart(results, table.name)] for table in tables(results)}
     sections |= {"made": list(_made(results)), "peers": list(_peers(results)), "absent": list(_absent(results))}
     page = PAGE.read_text()
     for name in re.findall(r"<!-- begin: (\w+) -->", page):
@@ -45,6 +45,12 @@ def _made(results: Results) -> Iterator[str]:
         f"{facts['other_load_percent']:g} % of all cores; load average {facts['load_average']:g} before and "
         f"{facts['load_average_after']:g} after it; at most {facts['most_other_load_percent']:g} % between the cases."
     )
+
+
+def _apart(results: Results, workload: str) -> Iterator[str]:
+    for when in sorted({row.apart for row in results.of(workload) if row.apart is not None}):
+        yield ""
+        yield f"From a run of its own: {when}."
 
 
 def _peers(results: Results) -> Iterator[str]:

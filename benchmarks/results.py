@@ -3,7 +3,7 @@
 import json
 import statistics
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ class Row:
     numbers: tuple[int, ...] = ()
     runs: tuple[dict[str, Any], ...] = ()
     reason: str | None = None
+    apart: str | None = None  # when, if not in the run that the rest is of
 
     def values(self, figure: str) -> list[float]:
         return [run[figure] for run in self.runs]
@@ -50,9 +51,22 @@ class Results:
         """That row, if it has figures."""
         return next((row for row in self.of(workload, label) if row.peer == peer and row.runs), None)
 
+    def with_part(self, part: "Results") -> "Results":
+        """What was measured again, or for the first time, in a run of a part takes the place of what was there."""
+        measured = {row.workload for row in part.rows}
+        dated = tuple(replace(row, apart=_when(part)) for row in part.rows)
+        return replace(self, rows=(*(row for row in self.rows if row.workload not in measured), *dated))
+
     def write(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(_rounded(asdict(self)), indent=1) + "\n")
+
+
+def _when(part: Results) -> str:
+    times = "once" if part.machine["repetitions"] == 1 else f"{part.machine['repetitions']} times"
+    return (
+        f"{part.made}, {times}, with at most {part.machine['most_other_load_percent']:g} % of other load between cases"
+    )
 
 
 def read(path: Path) -> Results:
