@@ -1,0 +1,51 @@
+"""What can be asked of a store about dead letters."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+from duly.core.specs import Spec
+
+
+class Letter(NamedTuple):
+    """A dead letter as it was found. Whoever takes it up must show the version: since then, somebody else may have."""
+
+    id: str
+    version: int
+
+
+class Kind(NamedTuple):
+    """Dead letters of one tenant and type that go the same way, and how many they are."""
+
+    tenant: str
+    type: str
+    lane: str
+    destination: str | None  # the target's name, or the origin of its URL
+    events: int
+
+
+class DeadLetters(NamedTuple):
+    """How many there are in all, and the most frequent kinds."""
+
+    events: int
+    kinds: tuple[Kind, ...]
+
+
+class DeadLetterStatements(Protocol):
+    """What can be asked of a store about dead letters, many at a time."""
+
+    async def find_dead(self, spec: Spec, *, since: datetime, after: str | None, limit: int) -> list[Letter]:
+        """Those that satisfy the spec and with which nothing has happened after *since*, oldest id first, at most
+        *limit*, newer than the id *after*."""
+
+    async def count_dead(self, spec: Spec, *, most: int) -> DeadLetters:
+        """How many satisfy the spec, and at most so many kinds of them."""
+
+    async def replay_found(
+        self, letters: Sequence[Letter], ready: Sequence[datetime | None], by: str
+    ) -> dict[str, datetime]:
+        """Let them be tried again, each from its own instant on, or at once; when those are ready that went back. The
+        others somebody else has changed, or is changing."""
+
+    async def discard_found(self, letters: Sequence[Letter], by: str, reason: str | None) -> set[str]:
+        """Put them away; the ids of those that were."""

@@ -1,0 +1,145 @@
+"""What can be asked of a store about schedules and their heads."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple, Protocol
+
+from duly.core.model import Event, NewEvent, Schedule
+from duly.core.recurrence import Occurrence
+from duly.core.succession import Reshaped
+
+
+class Reserved(NamedTuple):
+    """An event that is due in a moment. Nobody else takes it before *until*."""
+
+    id: str
+    version: int
+    lane: str
+    head: bool
+    until: datetime
+
+
+class Heads(NamedTuple):
+    """Heads that are locked, their schedules, which are locked as well, and the store's clock."""
+
+    heads: list[Event]
+    schedules: list[Schedule]
+    now: datetime
+
+
+class Fired(NamedTuple):
+    """How a head fires."""
+
+    id: str
+    due: datetime
+    occurrence: Occurrence
+    stands_for: int
+    gated: bool
+
+
+class Moved(NamedTuple):
+    """Where newer zone data puts a head; without a detail, where it was."""
+
+    id: str
+    due: datetime
+    occurrence: Occurrence
+    detail: str | None
+
+
+class ScheduleStatements(Protocol):
+    """What can be asked of a store about schedules, their heads, and what is held."""
+
+    async def schedules(self, ids: Sequence[str]) -> list[Schedule]:
+        """Schedules by id, locked until the transaction ends."""
+
+    async def schedule_names(self, ids: Collection[str]) -> dict[str, str]:
+        """What schedules are called, by their ids; one that is missing has been deleted."""
+
+    async def schedule_named(self, tenant: str, name: str) -> Schedule | None:
+        """A schedule by name, not locked."""
+
+    async def shown_schedule(self, tenant: str, name: str) -> Schedule | None:
+        """A schedule by name, with its next and last firing."""
+
+    async def shown_schedules(self, tenant: str | None, *, after: tuple[str, str], limit: int) -> list[Schedule]:
+        """Those of a tenant, or of all, in the order of tenant and name, after these two."""
+
+    async def declared(self) -> list[Schedule]:
+        """Those that a function declares, or once has."""
+
+    async def put_schedule(self, schedule: Schedule) -> bool:
+        """Insert or replace; False when a schedule with another id took the name meanwhile."""
+
+    async def delete_schedule(self, id: str) -> None: ...
+
+    async def dependents(self, tenant: str, name: str) -> list[str]:
+        """The names of those that depend on this one."""
+
+    async def halt(self, reasons: Mapping[str, str | None]) -> None:
+        """Record for each schedule id why no head follows; None clears it."""
+
+    async def note(self, notes: Sequence[tuple[str, str, str | None]], by: str) -> None:
+        """History rows: the subject's id, the act, and a detail."""
+
+    async def plant(self, events: Sequence[NewEvent]) -> set[str]:
+        """Insert events of series; the ids that went in. The others' identity (series, occurrence) was taken."""
+
+    async def due_heads(self, room: Mapping[str, int]) -> Heads:
+        """Ready heads, oldest first, at most so many of each lane, locked but not claimed."""
+
+    async def these_heads(self, ids: Sequence[str], lanes: Sequence[str], free: int) -> Heads:
+        """Those of these heads that are still ready and in these lanes, at most so many, the first ones first."""
+
+    async def reserved_heads(self, reserved: Sequence[Reserved]) -> Heads:
+        """Those that are still reserved, as they now are, locked but not claimed."""
+
+    async def fire(self, heads: Sequence[Fired], worker: str, now: datetime, lease: timedelta) -> None:
+        """Claim locked heads: they are heads no longer."""
+
+    async def drop(self, heads: Mapping[str, tuple[int, str, str]], by: str) -> None:
+        """Heads are SKIPPED: for each id, how many occurrences it stands for, the act, and the reason."""
+
+    async def hold(self, heads: Mapping[str, str], by: str) -> None:
+        """Heads wait for a reason."""
+
+    async def taken(self, identities: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Which of these (series, occurrence) have an event already."""
+
+    async def head(self, series: str) -> Event | None:
+        """The head of a series, locked until the transaction ends."""
+
+    async def head_id(self, series: str) -> str | None:
+        """Which event is the head of a series, not locked."""
+
+    async def reshape(self, heads: Sequence[Reshaped], by: str) -> None:
+        """Give locked heads that have not started new content, occurrences and due times."""
+
+    async def under_way(self, series: Sequence[str]) -> dict[str, int]:
+        """How many events of each gated series have been let go and have not ended; none where it is missing."""
+
+    async def successes(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], datetime | None]:
+        """When schedules, by tenant and name, last succeeded; one that is missing does not exist."""
+
+    async def let_go(self, room: Mapping[str, int], by: str) -> list[str]:
+        """Release what waits for others of its series to end, at most so many of each; their ids."""
+
+    async def waiting_series(self) -> list[str]:
+        """Series with something held whose reason may be over."""
+
+    async def hold_series(self, series: str, reason: str, by: str) -> int:
+        """Hold all of a series that has not begun, also what waits for others or for its destination; how many."""
+
+    async def rehold(self, series: str, reason: str, anew: str) -> None:
+        """What is held for one reason is held for another, but for the head."""
+
+    async def gate(self, series: str, gated: bool) -> None:
+        """Whether the end of those that are not ended yet lets others start."""
+
+    async def cancel_series(self, series: str, by: str, reason: str) -> int:
+        """Cancel all of a series that has not begun; how many."""
+
+    async def stale_heads(self, zone_data: str, *, after: tuple[str, str] = ..., limit: int) -> list[Event]:
+        """Heads whose instants an older edition of the zone data gave, locked; after this edition and id."""
+
+    async def replan(self, moved: Sequence[Moved], zone_data: str, by: str) -> None:
+        """Write where heads are by this edition of the zone data."""
