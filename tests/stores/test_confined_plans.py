@@ -56,7 +56,7 @@ INDEXES = {
     "change": {"events_pkey"},
     "by_key": {"events_key"},
     "by_keys": {"events_key"},
-    "put": {"events_key"},
+    "put": {"events_key", "events_withdrawn"},
     "history": {"events_pkey", "journal_pkey"},
     "schedules": {"schedules_pkey"},
     "schedule_named": {"schedules_tenant_name_key"},

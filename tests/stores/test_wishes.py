@@ -4,10 +4,12 @@ import asyncio
 import random
 from typing import Any
 
-from duly.core.model import Event
+from duly.core.model import Event, Status
+from duly.flow.admin import Events
 from duly.testing import ManualClock
 from tests.conftest import OpenStore
 from tests.make import HOUR, LANE, LEASE, MINUTE, START, completed, make_new
+from tests.stores.rows import spelled
 
 
 async def put(store: Any, asked: int | None, **fields: Any) -> Event:
@@ -62,6 +64,57 @@ async def test_what_has_started_or_ended_is_left_alone_by_a_newer_wish(store: An
     await store.settle([completed(claimed)], "w1")
     assert (await put(store, 3, due=START + HOUR)).due == START
     assert await acts(store, claimed) == ["delivered"]
+
+
+async def test_a_wish_that_comes_again_revives_nothing_that_was_cancelled(store: Any) -> None:
+    first = await put(store, 5, due=START + HOUR)
+    cancelled = await Events(store).cancel(first.id)
+    for older in (5, 4):
+        assert await put(store, older, due=START + HOUR) == cancelled
+    assert await store.by_key("default", "k") is None
+
+
+async def test_a_newer_wish_after_a_cancel_is_a_new_timer(store: Any) -> None:
+    first = await put(store, 5, due=START + HOUR)
+    await Events(store).cancel(first.id)
+    second = await put(store, 6, due=START + HOUR)
+    assert (second.status, second.id != first.id) == (Status.PENDING, True)
+    assert await put(store, 5, due=START + MINUTE) == second
+    await Events(store).cancel(second.id)
+    assert (await put(store, 6, due=START + HOUR)).status is Status.CANCELLED
+    assert (await put(store, 5, due=START + HOUR)).status is Status.CANCELLED
+    assert (await put(store, None, due=START + HOUR)).status is Status.PENDING, "who gives no order may always"
+
+
+async def test_a_wish_that_was_cancelled_does_not_move_what_somebody_has_put_since(store: Any) -> None:
+    await Events(store).cancel((await put(store, 5, due=START + HOUR)).id)
+    since = await put(store, None, due=START + 2 * HOUR)
+    assert await put(store, 5, due=START + HOUR) == since
+    assert await acts(store, since) == []
+    assert (await put(store, 6, due=START + HOUR)).id == since.id
+
+
+async def test_one_that_was_cancelled_takes_no_others_of_its_batch_along(store: Any) -> None:
+    cancelled = await Events(store).cancel((await put(store, 5)).id)
+    others = [make_new(key=key, asked=5) for key in ("a", "z")]
+    added = await store.put([others[0], make_new(key="k", asked=5), others[1]])
+    assert [(one.event.id, one.change) for one in added] == [
+        (others[0].id, "created"),
+        (cancelled.id, "unchanged"),
+        (others[1].id, "created"),
+    ]
+
+
+async def test_a_wish_that_comes_again_while_somebody_cancels_revives_nothing(opened: OpenStore) -> None:
+    one, other = await opened(), await opened()
+    await put(one, 5, due=START + HOUR)
+    async with one.begin() as tx:
+        await tx.execute(spelled(one, "UPDATE duly.events SET status = 'CANCELLED', ready = NULL WHERE key = 'k'"))
+        again = asyncio.create_task(put(other, 5, due=START + HOUR))
+        await asyncio.sleep(0.3)  # it waits for the row, or for the file
+        assert not again.done()
+    assert (await again).status is Status.CANCELLED
+    assert await one.by_key("default", "k") is None
 
 
 async def test_many_wishes_in_any_order_from_several_processes_end_with_the_newest(opened: OpenStore) -> None:

@@ -104,6 +104,9 @@ class Statements(
         found = self.read_put(rows)
         if missing := [event for event in events if event.key and (event.tenant, event.key) not in found]:
             found |= self.read_keys(await self.run(*self.keys_statement(missing)))
+        missing = [event for event in missing if (event.tenant, event.key) not in found and event.asked is not None]
+        if missing:
+            found |= self.read_keys(await self.run(*self.withdrawn_statement(missing)))
         return [self.pick_added(event, found) for event in events]
 
     def put_statement(self, events: Sequence[NewEvent]) -> tuple[Query, dict[str, Any]]:
@@ -115,6 +118,14 @@ class Statements(
     def keys_statement(self, events: Sequence[NewEvent]) -> tuple[Query, dict[str, Any]]:
         keys: Columns = {"tenant": [event.tenant for event in events], "key": [event.key for event in events]}
         return self.statement("by_keys", keys)
+
+    def withdrawn_statement(self, events: Sequence[NewEvent]) -> tuple[Query, dict[str, Any]]:
+        wishes: Columns = {
+            "tenant": [event.tenant for event in events],
+            "key": [event.key for event in events],
+            "asked": [event.asked for event in events],
+        }
+        return self.statement("withdrawn", wishes)
 
     def read_put(self, rows: Sequence[Any]) -> dict[tuple[str, str], Added]:
         added = [Added(self.read_event(row), "created" if row[31] else "moved") for row in rows]

@@ -75,7 +75,8 @@ SELECT {micros}, row_security_active('duly.events') OR row_security_active('duly
 
 -- name: put
 -- One that has started or ended is left alone, and so is one that would not change: no row comes back. Of wishes that
--- say when they were asked for, an older one changes nothing, and a newer one is remembered even if it says the same.
+-- say when they were asked for, an older one changes nothing, and a newer one is remembered even if it says the same; one
+-- that is not newer than what was cancelled revives nothing. (Nor than what is there: somebody may be about to cancel it.)
 WITH given AS MATERIALIZED (
     SELECT *, coalesce(due, {now} + delay * {us}) AS at
     FROM unnest(:id::uuid[], :tenant::text[], :type::text[], :lane::text[], :due::timestamptz[],
@@ -95,7 +96,18 @@ WITH given AS MATERIALIZED (
                              asked, created)
     SELECT id, tenant, type, lane, at, at, payload::json, target::json, retry::json, key, correlation_id, destination,
            asked, {now}
-    FROM given WHERE (SELECT count(*) FROM before) >= 0
+    FROM given
+    WHERE (SELECT count(*) FROM before) >= 0
+      AND (asked IS NULL
+           OR NOT EXISTS (
+               SELECT FROM duly.events AS gone
+               WHERE gone.tenant = given.tenant AND gone.key = given.key AND gone.status = 'CANCELLED'
+                 AND gone.asked >= given.asked
+           ) AND NOT EXISTS (
+               SELECT FROM duly.events AS there
+               WHERE there.tenant = given.tenant AND there.key = given.key AND there.key IS NOT NULL
+                 AND there.status <> 'CANCELLED' AND there.asked >= given.asked
+           ))
     ON CONFLICT (tenant, key) WHERE key IS NOT NULL AND status <> 'CANCELLED' DO UPDATE
     SET type = excluded.type, lane = excluded.lane, due = excluded.due, ready = excluded.ready,
         payload = excluded.payload, target = excluded.target, retry = excluded.retry,
@@ -123,6 +135,13 @@ SELECT {event}
 FROM unnest(:tenant::text[], :key::text[]) AS wanted (tenant, key)
 JOIN duly.events AS e ON e.tenant = wanted.tenant AND e.key = wanted.key AND e.key IS NOT NULL
 WHERE e.status <> 'CANCELLED'
+
+-- name: withdrawn (read)
+-- What was cancelled since it was asked for.
+SELECT {event}
+FROM unnest(:tenant::text[], :key::text[], :asked::bigint[]) AS wanted (tenant, key, asked)
+JOIN duly.events AS e ON e.tenant = wanted.tenant AND e.key = wanted.key AND e.asked >= wanted.asked
+WHERE e.status = 'CANCELLED'
 
 -- name: by_key (read)
 SELECT {event} FROM duly.events AS e WHERE tenant = :tenant AND key = :key AND status <> 'CANCELLED'

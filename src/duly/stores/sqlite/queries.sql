@@ -41,15 +41,23 @@ SELECT :now, 1
 -- Nothing to do: whoever sleeps looks at the file's version.
 SELECT 0
 
+-- fragment: not_withdrawn
+(value ->> 12 IS NULL OR NOT EXISTS (
+    SELECT 1 FROM events AS gone
+    WHERE gone.tenant = value ->> 1 AND gone.key = value ->> 9 AND gone.status = 'CANCELLED' AND gone.asked >= value ->> 12
+))
+
 -- name: put
 -- One that has started or ended is left alone, and so is one that would not change: no row comes back. Of wishes that
--- say when they were asked for, an older one changes nothing, and a newer one is remembered even if it says the same.
+-- say when they were asked for, an older one changes nothing, and a newer one is remembered even if it says the same; one
+-- that is not newer than what was cancelled revives nothing.
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT old.id, :now, 'moved', :by, old.version,
        'due ' || iso(old.due) || ' → ' || iso(coalesce(value ->> 4, :now + (value ->> 5)))
 FROM jsonb_each(:rows) JOIN events AS old
   ON old.tenant = value ->> 1 AND old.key = value ->> 9 AND old.key IS NOT NULL AND old.status <> 'CANCELLED'
 WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0 AND ((value ->> 12) <= old.asked) IS NOT TRUE
+  AND {not_withdrawn}
   AND (old.type, old.due, old.payload, coalesce(old.target, ''), coalesce(old.retry, ''), coalesce(old.correlation_id, ''))
       <> (value ->> 2, coalesce(value ->> 4, :now + (value ->> 5)), value ->> 6, coalesce(value ->> 7, ''),
           coalesce(value ->> 8, ''), coalesce(value ->> 10, ''));
@@ -58,7 +66,7 @@ INSERT INTO events AS old (id, tenant, type, lane, due, ready, payload, target, 
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3,
        coalesce(value ->> 4, :now + (value ->> 5)), coalesce(value ->> 4, :now + (value ->> 5)),
        value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, :now
-FROM jsonb_each(:rows) WHERE true
+FROM jsonb_each(:rows) WHERE {not_withdrawn}
 ON CONFLICT (tenant, key) WHERE key IS NOT NULL AND status <> 'CANCELLED' DO UPDATE
 SET type = excluded.type, lane = excluded.lane, due = excluded.due, ready = excluded.ready,
     payload = excluded.payload, target = excluded.target, retry = excluded.retry,
@@ -74,6 +82,15 @@ RETURNING {event}, id IN (SELECT value ->> 0 FROM json_each(:rows)) AS inserted
 -- name: by_keys (read)
 SELECT {event} FROM events
 WHERE (tenant, key) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:rows)) AND key IS NOT NULL AND status <> 'CANCELLED'
+
+-- name: withdrawn (read)
+-- What was cancelled since it was asked for.
+SELECT {event} FROM events
+WHERE id IN (
+    SELECT gone.id FROM jsonb_each(:rows) AS wanted CROSS JOIN events AS gone
+      ON gone.tenant = wanted.value ->> 0 AND gone.key = wanted.value ->> 1 AND gone.status = 'CANCELLED'
+      AND gone.asked >= wanted.value ->> 2
+)
 
 -- name: by_key (read)
 SELECT {event} FROM events WHERE tenant = :tenant AND key = :key AND status <> 'CANCELLED'

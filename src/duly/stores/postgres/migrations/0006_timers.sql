@@ -2,6 +2,9 @@
 -- newer ones for the same key.
 ALTER TABLE duly.events ADD COLUMN asked bigint;
 
+-- What was cancelled stays so when the wish for it comes again.
+CREATE INDEX events_withdrawn ON duly.events (tenant, key, asked) WHERE status = 'CANCELLED' AND asked IS NOT NULL;
+
 -- Timers that came over a broker, in the words of those who send them; one for each key. (Without the WITH, PostgreSQL would
 -- let those who may change events do so through this.)
 CREATE VIEW duly.timer_schedules AS

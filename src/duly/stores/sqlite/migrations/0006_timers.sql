@@ -2,6 +2,9 @@
 -- newer ones for the same key.
 ALTER TABLE events ADD COLUMN asked integer;
 
+-- What was cancelled stays so when the wish for it comes again.
+CREATE INDEX events_withdrawn ON events (tenant, key, asked) WHERE status = 'CANCELLED' AND asked IS NOT NULL;
+
 -- Timers that came over a broker, in the words of those who send them; one for each key. Instants are text here, for people.
 CREATE VIEW timer_schedules AS
 SELECT tenant AS tenant_id, key AS service_call_id,
