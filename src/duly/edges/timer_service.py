@@ -9,7 +9,8 @@ import contextlib
 import logging
 import os
 import random
-from collections.abc import Callable, Mapping
+import signal
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -148,11 +149,16 @@ class TimerService:
         self._started = asyncio.Event()  # firing, for which the store has been opened, or waited for
         self.duly.observe(lambda _: self._started.set(), WorkerStarted)
         self._stopping = False
+        self._told_to_stop = asyncio.Event()
         self._changed = asyncio.Event()
 
     async def run(self, *, signals: bool = True) -> None:
         """Until stopped, or until something is wrong that no waiting mends."""
-        firing = asyncio.create_task(self._fire(signals))
+        with self._stopped_by_signals() if signals else contextlib.nullcontext():
+            await self._run()
+
+    async def _run(self) -> None:
+        firing = asyncio.create_task(self._fire())
         taking = asyncio.create_task(self._take_in())
         try:
             await asyncio.wait([firing, taking], return_when=asyncio.FIRST_COMPLETED)
@@ -172,14 +178,41 @@ class TimerService:
 
     def stop(self) -> None:
         self._stopping = True
+        self._told_to_stop.set()
         self.duly.stop()
 
-    async def _fire(self, signals: bool) -> None:
+    @contextlib.contextmanager
+    def _stopped_by_signals(self) -> Iterator[None]:
+        """From the first try to connect until the last command is stored."""
+        loop, caught = asyncio.get_running_loop(), []
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # not here, or not in this thread
+                loop.add_signal_handler(number, self.stop)
+                caught.append(number)
+        try:
+            yield
+        finally:
+            for number in caught:
+                loop.remove_signal_handler(number)
+
+    async def _fire(self) -> None:
         if isinstance(self._broker.channel, SlowToStart):
-            with contextlib.suppress(Down):  # which is told by who fires
-                await self._broker.channel.prepare()  # or what is due already would crowd in front of a closed door
+            await self._prepare(self._broker.channel)  # or what is due already would crowd in front of a closed door
         if not self._stopping:
-            await self.duly.run(signals=signals, lanes=[TIMER])
+            await self.duly.run(signals=False, lanes=[TIMER])
+
+    async def _prepare(self, channel: SlowToStart) -> None:
+        """Until there is a connection, or can be none now; or until told to stop."""
+        preparing = asyncio.create_task(channel.prepare())
+        stopping = asyncio.create_task(self._told_to_stop.wait())
+        try:
+            await asyncio.wait([preparing, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if preparing.done():
+                with contextlib.suppress(Down):  # which is told by who fires
+                    preparing.result()
+        finally:
+            preparing.cancel()
+            stopping.cancel()
 
     async def _finish(self, taking: "asyncio.Task[None]") -> None:
         """Store what is taken, and take no more."""
