@@ -158,6 +158,9 @@ def _timers(results: Results) -> Table:
         "service CPU µs each ": _plain("event_us"),
         "bare publisher/s": _plain("bare_events_per_second", 0),
         "of that": lambda row: f"{row.median('events_percent'):.0f} %",
+        "p50 ms late": _ms("p50_ms"),
+        "p99 ms late": _ms("p99_ms"),
+        "max ms late": _ms("max_ms"),
     }
     return _table(results, "timers", "The timer service on NATS JetStream", columns, label_first=True)
 

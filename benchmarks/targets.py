@@ -107,6 +107,12 @@ def _webhooks(results: Results) -> Iterator[Verdict]:
     yield _judged(row, "webhooks through the engine", "bare_percent", target, lambda value: value >= 60, "{:.0f} %")
 
 
+def _timers(results: Results) -> Iterator[Verdict]:
+    for peer, store in (("duly", "PostgreSQL"), ("duly_sqlite", "SQLite")):
+        row = results.find("timers", peer, store)
+        yield _under(row, f"a timer over NATS, from due to published, {store}, p99", P99, 50, "ms")
+
+
 def _quiet(results: Results) -> Iterator[Verdict]:
     row = next((row for row in results.of("quiet") if row.runs and row.numbers[0] and row.peer == "duly"), None)
     yield _under(row, f"a quiet tenant, {row.label if row else 'beside a flood'}, p99", P99, 250, "ms")
@@ -142,6 +148,7 @@ _JUDGES = {
     "import_users": _import_users,
     "morning": _morning,
     "webhooks": _webhooks,
+    "timers": _timers,
     "quiet": _quiet,
     "reads": _reads,
     "http_reads": _http_reads,

@@ -1,5 +1,5 @@
 """The timer service on NATS JetStream: commands absorbed and events published, beside what the client library does
-alone with such messages on the same server."""
+alone with such messages on the same server; and how late events are that are due one after another."""
 
 import asyncio
 import time
@@ -15,7 +15,7 @@ from nats.js.api import AckPolicy, ConsumerConfig, StreamConfig
 from benchmarks.crew import Broken
 from benchmarks.peers import Peer
 from benchmarks.usage import Usage
-from benchmarks.workloads import PATIENCE, Figures
+from benchmarks.workloads import PATIENCE, Figures, quantile
 from duly.core.timer_messages import SCHEDULE
 from duly.edges.timer_service import TimerService, TimerSettings
 from tests.brokers import NatsServer
@@ -25,12 +25,17 @@ WINDOW = 100
 
 BATCH = 1000
 
+RATE, SECONDS = 100, 10
+"""Timers a second, and for how long, of which the lateness is measured."""
+
 Done = Callable[[], Awaitable[bool]]
 
 
 def timers(_peer: Peer, url: str, many: int) -> Figures:
     """So many commands that wait in the stream, from the start of the service until the last is acknowledged; and as
-    many events, from the instant at which all of them are due until the last is in the stream."""
+    many events, from the instant at which all of them are due until the last is in the stream. After that, timers at a
+    steady rate, asked for beforehand: from the due time of each until its event is in the stream, by the server's
+    clock."""
     with NatsServer() as server:
         return asyncio.run(_timers(server.url, url, many))
 
@@ -54,11 +59,15 @@ async def _timers(broker: str, url: str, many: int) -> Figures:
         await asyncio.sleep(left)
         with Usage([psutil.Process()], url) as firing:
             published = await _seconds_until(time.perf_counter(), lambda: _has(stream, "TIMER_EVENTS", many))
+        late = await _lateness(stream, many)
         service.stop()
         await running
     finally:
         await connection.close()
     return {
+        "p50_ms": quantile(late, 0.5),
+        "p99_ms": quantile(late, 0.99),
+        "max_ms": late[-1],
         "events_per_second": many / published,
         "bare_events_per_second": many / bare_out,
         "events_percent": 100 * bare_out / published,
@@ -68,6 +77,30 @@ async def _timers(broker: str, url: str, many: int) -> Figures:
         "commands_percent": 100 * bare_in / absorbed,
         "command_us": 1e6 * taking.workers / many,
     }
+
+
+async def _lateness(stream: JetStreamContext, before: int) -> list[float]:
+    """Of each event after so many, in milliseconds, the least first."""
+    many = RATE * SECONDS
+    first = datetime.now(UTC) + timedelta(seconds=5)
+    due = {f"call-{before + number}": first + timedelta(seconds=number / RATE) for number in range(many)}
+    commands = [_command(before + number, instant) for number, instant in enumerate(due.values())]
+    await _publish(stream, "timer.commands", commands, before)
+    await _seconds_until(time.perf_counter(), lambda: _all_taken(stream))
+    if datetime.now(UTC) > first:
+        raise Broken(f"{many:,} commands took longer than there was time for")
+    await _seconds_until(time.perf_counter(), lambda: _has(stream, "TIMER_EVENTS", before + many))
+    late = []
+    for number in range(before + 1, before + many + 1):
+        event = await stream.get_msg("TIMER_EVENTS", number)
+        assert event.data is not None
+        assert event.time is not None
+        key = msgspec.json.decode(event.data)["payload"]["serviceCallId"]
+        late.append(1000 * (event.time - due.pop(key)).total_seconds())
+    late.sort()
+    if late[0] < 0:
+        raise Broken(f"published {-1000 * late[0]:.0f} µs early, which Duly never may")
+    return late
 
 
 async def _bare(stream: JetStreamContext, many: int) -> tuple[float, float]:
@@ -87,9 +120,9 @@ async def _bare(stream: JetStreamContext, many: int) -> tuple[float, float]:
     return time.perf_counter() - start, published
 
 
-async def _publish(stream: JetStreamContext, subject: str, messages: list[bytes]) -> None:
+async def _publish(stream: JetStreamContext, subject: str, messages: list[bytes], first: int = 0) -> None:
     """With so many under way at once, each under an id of its own."""
-    left = iter(enumerate(messages))
+    left = iter(enumerate(messages, first))
 
     async def one_after_another() -> None:
         for number, message in left:
