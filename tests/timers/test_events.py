@@ -1,9 +1,11 @@
 """Events out: on time, in the words of their tenants, and published before they are settled."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from duly import Status
 from duly.channels.nats_streams import FOR_EVENTS
 from duly.signals import Completed
+from tests.brokers import NatsServer
 from tests.timers.conftest import Serve, Served, consuming
 from tests.timers.desk import Desk, command, in_seconds
 from tests.worker.watching import Watched, until
@@ -124,6 +127,46 @@ async def test_without_the_wake_up_it_fires_at_the_next_poll(desk: Desk, serve: 
         assert deaf[0].waits == [poll.total_seconds()]
         deaf[0].time_is_over.set()
         await desk.events(1)
+
+
+class Oblivious(Deaf):
+    """Nor does the worker know when the next timer is due: it sleeps from poll to poll."""
+
+    def __init__(self, served: Served, poll: timedelta) -> None:
+        super().__init__(served)
+        self._poll = poll.total_seconds()
+        self.first: datetime | None = None
+
+    async def wait(self, _timeout: float) -> None:
+        self.first = self.first or in_seconds(0)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._poll):
+                await self.time_is_over.wait()
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)  # for it takes as long as it says
+async def test_what_is_due_between_two_real_polls_waits_for_the_second_only_without_the_wake_up(
+    desk: Desk, serve: Serve, tmp_path: Path
+) -> None:
+    """At 0, 5 and 10 s is a poll, and at 7 s a timer is due; in two services that know nothing of each other."""
+    poll, between = timedelta(seconds=5), timedelta(seconds=7)
+    oblivious: list[Oblivious] = []
+    with NatsServer() as server:
+        elsewhere = {"broker_url": server.url, "database_url": f"sqlite:///{tmp_path}/elsewhere.db"}
+        async with (
+            Desk(server.url) as other,
+            serve(polling_interval=poll),
+            serve(lambda served: oblivious.append(Oblivious(served, poll)), polling_interval=poll, **elsewhere),
+        ):
+            await consuming(desk)
+            due = await until(lambda: oblivious[0].first, "the first poll") + between
+            await asyncio.gather(*(one.send(command("s1", due)) for one in (desk, other)))
+            [woken], [polled] = await desk.events(1), await other.events(1)
+            oblivious[0].time_is_over.set()
+    on_time, lost = late(woken, due), late(polled, due)
+    assert 0 <= on_time < 2.9, "well before the poll at 10 s"
+    assert 2.9 <= lost < 8, "at that poll, and not at the one after it"
 
 
 @pytest.mark.timeout(180)
