@@ -14,8 +14,10 @@ from duly import Event, Status
 from duly.channels import nats_commands
 from duly.channels.nats_commands import Taken
 from duly.channels.nats_streams import COMMANDS, FOR_EVENTS, FOR_REJECTED, REJECTED
+from duly.errors import StoreError
 from duly.flow import intake
 from duly.signals import CommandRejected, CommandsTaken, CommandStuck
+from duly.stores.statements import Statements
 from tests.brokers import NatsServer
 from tests.timers.conftest import Serve, Served, consuming
 from tests.timers.desk import TENANT, Desk, command, encode, in_seconds
@@ -306,6 +308,51 @@ async def test_what_befalls_all_commands_rejects_none_of_them(
         await until(desk.nothing_is_left, "they are stored in the end")
         assert await timer(served, "one")
         assert await timer(served, "two")
+        assert await desk.rejected() == []
+
+
+async def test_a_command_that_can_never_be_stored_is_rejected_in_the_end_also_if_it_is_alone(
+    desk: Desk, serve: Serve, soon_again: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = 0
+
+    async def put_wishes(*_: Any) -> None:
+        nonlocal tries
+        tries += 1
+        raise ValueError("the driver cannot write it")
+
+    monkeypatch.setattr(intake, "put_wishes", put_wishes)
+    await desk.send(command("cursed", in_seconds(LATER)))
+    async with serve() as served:
+        [told] = await desk.rejected(1)
+        assert told["reason"] == "message: ValueError: the driver cannot write it"
+        assert tries >= intake.OFTEN, "not at once: it may have been something else"
+        await until(desk.nothing_is_left, "it is acknowledged")
+        assert await served.duly.events.find(limit=10) == [], "what showed that the store works is not there"
+
+
+@pytest.mark.parametrize("error", [ValueError("no such column"), StoreError("grant it")], ids=["unknown", "known"])
+async def test_a_store_that_takes_nothing_rejects_nothing_however_often_it_comes(
+    desk: Desk, serve: Serve, soon_again: None, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    monkeypatch.setattr(intake, "OFTEN", 2)
+    really, rounds, broken = Statements.put, 0, True
+
+    async def put(self: Statements, events: Any) -> Any:
+        nonlocal rounds
+        if broken:
+            rounds += events[0].asked is not None
+            raise error
+        return await really(self, events)
+
+    monkeypatch.setattr(Statements, "put", put)
+    await desk.send(command("one", in_seconds(LATER)))
+    async with serve() as served:
+        await until(lambda: rounds >= 4, "it has come often")
+        assert await desk.rejected() == []
+        broken = False
+        await until(desk.nothing_is_left, "it is stored")
+        assert await timer(served, "one")
         assert await desk.rejected() == []
 
 

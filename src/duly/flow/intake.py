@@ -9,14 +9,17 @@ from typing import NamedTuple
 from duly.core.failure import describe
 from duly.core.model import Timer
 from duly.core.timer_messages import BRIEF, LARGEST, read_command, write_rejection
-from duly.errors import Invalid, NotFound, Problem, StoreUnavailable
+from duly.errors import Invalid, NotFound, Problem, StoreError, StoreUnavailable
 from duly.flow.outage import Outage
-from duly.flow.schedule import Wish, put_wishes
+from duly.flow.schedule import Wish, put_wishes, takes_timers
 from duly.ports import Command, Commands, Store
 from duly.signals import CommandRejected, CommandsTaken, CommandStuck, Signals
 
 RACES = 3
 """How often somebody may cancel a timer in the very moment in which it is put."""
+
+OFTEN = 5
+"""Deliveries after which a command that could never be stored is itself at fault, if the store takes others."""
 
 
 class Wanted(NamedTuple):
@@ -89,13 +92,20 @@ class Intake:
         error = await self._try_to_put(wanted)
         if error is None:
             return []
-        if len(wanted) == 1 and not isinstance(error, Invalid):
-            raise error
-        failed = await self._each_alone(wanted)
-        if len(failed) == len(wanted) and not all(isinstance(error, Invalid) for _, error in failed):
+        failed = [(wanted[0], error)] if len(wanted) == 1 else await self._each_alone(wanted)
+        if len(failed) == len(wanted) and not await self._are_at_fault(failed):
             raise error
         again = await self._each_alone([one for one, _ in failed])  # it may have befallen the first ones, and be over
         return [Refused(one.command, _problems(error)) for one, error in again]
+
+    async def _are_at_fault(self, failed: Sequence[tuple[Wanted, Exception]]) -> bool:
+        """Whether it is these, and not the store: what is wrong with them is known, or they have come often, and the
+        store would take another."""
+        if all(isinstance(error, Invalid) for _, error in failed):
+            return True
+        if any(one.command.deliveries < OFTEN or isinstance(error, StoreError) for one, error in failed):
+            return False
+        return await takes_timers(self._store, failed[0][0].timer, self._channels)
 
     async def _each_alone(self, wanted: Sequence[Wanted]) -> list[tuple[Wanted, Exception]]:
         """Those that fail, and why."""

@@ -1,6 +1,7 @@
 """Accept timers: check them whole, and store them in one transaction."""
 
 from collections.abc import Collection, Iterable
+from datetime import timedelta
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -53,6 +54,23 @@ async def put_wishes(store: Store, wishes: Iterable[Wish], channels: Collection[
     async with store.begin() as tx:
         added = [one for start in range(0, len(events), CHUNK) for one in await tx.put(events[start : start + CHUNK])]
     signals.emit(Created([one.event.id for one in added if one.change == "created"]))
+
+
+class _Enough(Exception):
+    """Ends a transaction of which nothing is to be kept."""
+
+
+async def takes_timers(store: Store, like: Timer, channels: Collection[str]) -> bool:
+    """Whether an ordinary one could be stored. It is not."""
+    ordinary = replace(like, due=timedelta(days=1), key=new_ids(1)[0], tenant="default", correlation_id=None)
+    try:
+        async with store.begin() as tx:
+            await put_timer(tx, ordinary, channels)
+            raise _Enough
+    except _Enough:
+        return True
+    except Exception:
+        return False
 
 
 async def _add(tx: Statements, events: list[NewEvent]) -> tuple[list[str], list[str]]:
