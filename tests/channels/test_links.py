@@ -190,3 +190,41 @@ async def test_a_connection_that_is_replaced_already_can_be_lost_again_and_nobod
     first.give_up("gone again")
     assert watched.link.down is None
     assert len(watched.said) == 2
+
+
+class Stubborn:
+    """A client whose library keeps to itself that it is cancelled."""
+
+    lost: Any
+
+    def __init__(self) -> None:
+        self.opening, self.over = asyncio.Event(), asyncio.Event()
+
+    async def open(self) -> None:
+        self.opening.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self.over.wait()
+        await self.over.wait()
+
+    async def publish(self, *_: Any) -> None: ...
+
+    async def ping(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+async def test_a_library_that_does_not_let_itself_be_cancelled_keeps_nobody_from_closing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(brokers, "ACKNOWLEDGED_WITHIN", 600)
+    monkeypatch.setattr(brokers, "CLOSED_WITHIN", 0.1)
+    client = Stubborn()
+    link = Link(lambda: client)
+    using = asyncio.create_task(link.client())
+    await client.opening.wait()
+    async with asyncio.timeout(20):
+        await link.close()
+    client.over.set()
+    with pytest.raises(asyncio.CancelledError):
+        await using
+    assert link.down is None

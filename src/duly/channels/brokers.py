@@ -160,7 +160,8 @@ class Link:
         self._opening = self._mending = None
         for task in trying:
             task.cancel()
-        await asyncio.gather(*trying, return_exceptions=True)
+        if trying:
+            await asyncio.wait(trying, timeout=2 * CLOSED_WITHIN)  # a library may keep to itself that it is cancelled
         client, self._client = self._client, None
         self.down, self.on_trial, self._unwilling = None, False, False
         if client is not None:
@@ -185,10 +186,10 @@ class Link:
         try:
             async with asyncio.timeout(ACKNOWLEDGED_WITHIN):
                 await client.open()
-            _end_if_cancelled()
+            end_if_cancelled()
         except BaseException:
             await _close(client)
-            _end_if_cancelled()
+            end_if_cancelled()
             raise
         self._client, self._why = client, None
         return client
@@ -207,7 +208,7 @@ class Link:
         if lost is not None:
             await _close(lost)
         while True:
-            _end_if_cancelled()
+            end_if_cancelled()
             await asyncio.sleep(random.uniform(self._wait / 2, self._wait))
             self._wait = min(2 * self._wait, LONGEST)
             try:
@@ -239,7 +240,7 @@ def _is_cancelled() -> bool:
     return task is None or task.cancelling() > 0
 
 
-def _end_if_cancelled() -> None:
+def end_if_cancelled() -> None:
     """Even if a library has kept that to itself: until Python 3.12, `wait_for` does when what it waits for is done at
     the same moment."""
     if _is_cancelled():

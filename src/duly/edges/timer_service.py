@@ -39,7 +39,10 @@ SHORTEST, LONGEST = 0.05, 5.0
 """Seconds between tries to take commands in."""
 
 LAST_ROUND = 10.0
-"""Seconds that a service which is told to stop has for storing what it has taken."""
+"""Seconds that a service which is told to stop has for storing what it has taken, beside its worker's grace."""
+
+ENDED_WITHIN = 5.0
+"""Seconds that what is cancelled has for ending: a library may keep to itself that it is."""
 
 MOST_AT_ONCE = 1000
 """Commands that are stored in one transaction: a burst is taken in by few of them."""
@@ -158,23 +161,22 @@ class TimerService:
             await self._run()
 
     async def _run(self) -> None:
-        firing = asyncio.create_task(self._fire())
-        taking = asyncio.create_task(self._take_in())
+        firing = asyncio.create_task(self._fire(), name="firing")
+        taking = asyncio.create_task(self._take_in(), name="taking commands")
+        stopping = asyncio.create_task(self._told_to_stop.wait())
         try:
-            await asyncio.wait([firing, taking], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([firing, taking, stopping], return_when=asyncio.FIRST_COMPLETED)
             self.stop()  # taking in only ends before that by what is critical
-            await asyncio.wait([firing])
+            await asyncio.wait([firing], timeout=self.duly.settings.shutdown_grace.total_seconds() + LAST_ROUND)
             await self._finish(taking)
         finally:
-            for task in (firing, taking):
-                task.cancel()
-            ends = await asyncio.gather(taking, firing, return_exceptions=True)
+            stopping.cancel()
+            ends = await _ends(taking, firing)
             await self._broker.commands.close()
             if (close := getattr(self._broker.channel, "close", None)) is not None:
                 await close()  # it is open before the database is, and that may never be
         for end in ends:
-            if isinstance(end, Exception):
-                raise end
+            raise end
 
     def stop(self) -> None:
         self._stopping = True
@@ -259,3 +261,14 @@ class TimerService:
             async with asyncio.timeout(wait * random.uniform(0.5, 1)):
                 await self._changed.wait()
         return min(2 * wait, LONGEST)
+
+
+async def _ends(*tasks: "asyncio.Task[None]") -> list[BaseException]:
+    """What they failed with; at the latest now they end."""
+    for task in tasks:
+        task.cancel()
+    _, left = await asyncio.wait(tasks, timeout=ENDED_WITHIN)
+    for task in left:
+        log.error("service.stuck task=%s", task.get_name())
+    ended = [task for task in tasks if task not in left and not task.cancelled()]
+    return [error for task in ended if (error := task.exception()) is not None]

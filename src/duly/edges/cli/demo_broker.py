@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 
-from duly.channels.brokers import Down
+from duly.channels.brokers import Down, end_if_cancelled
 from duly.core.timer_messages import REACHED, SCHEDULE, TIMER
 from duly.edges.cli.demo_receiver import Arrival
 from duly.edges.timer_service import Broker, open_broker
@@ -77,6 +77,7 @@ class Nats:
         """Commands become timers, for ever."""
         intake = Intake(self.broker.commands, duly.store, [TIMER], duly.signals, 100)
         while True:
+            end_if_cancelled()
             try:
                 await intake.round(1.0)
             except Down:
