@@ -1,6 +1,7 @@
 """The streams that the service makes, and what it makes of those that are there; and what ends it."""
 
 import asyncio
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,12 @@ from typing import Any
 import nats
 import pytest
 from nats.js.api import StreamConfig
+from nats.js.errors import APIError
 
 from duly import Misuse
-from duly.channels.nats_streams import COMMANDS, DUPLICATES, EVENTS, REJECTED
+from duly.channels import nats_commands
+from duly.channels.brokers import Down
+from duly.channels.nats_streams import COMMANDS, DUPLICATES, EVENTS, REJECTED, sorted_refusals
 from duly.core.timer_messages import RETRY
 from duly.edges.timer_service import TimerService, TimerSettings
 from duly.errors import StoreError
@@ -121,13 +125,43 @@ async def end_of(url: str, broker: str) -> BaseException:
     return raised.value
 
 
-async def test_a_server_without_jetstream_ends_the_service_with_advice(url: str) -> None:
+async def test_a_server_without_jetstream_ends_the_service_with_advice(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nats_commands, "STARTING", 0.5)
     with NatsServer(jetstream=False) as server:
         error = await end_of(url, server.url)
     assert isinstance(error, Misuse)
     assert str(error) == (
         "this NATS server has no JetStream: start it with -js, or let TIMER_BROKER_URL name one that has"
     )
+
+
+async def test_a_jetstream_that_comes_a_little_later_is_waited_for(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As when its node restarts, and can be connected to already."""
+    monkeypatch.setattr(nats_commands, "STARTING", 60)
+    with NatsServer(jetstream=False) as server:
+        async with serve(broker_url=server.url) as served:
+            await until(lambda: "intake.failed" in caplog.text, "the service has found none")
+            assert "has no JetStream" in caplog.text
+            assert served.running
+            assert not served.running.done()
+            await asyncio.to_thread(server.kill)
+            with (server.folder / "configuration").open("a") as configuration:
+                configuration.write(f"\njetstream {{ store_dir: {json.dumps(str(tmp_path))} }}")
+            await asyncio.to_thread(server.start)
+            async with Desk(server.url) as desk:
+                await desk.send(command("s1"))
+                await desk.events(1)
+
+
+async def test_too_few_servers_are_waited_for() -> None:
+    client: Any = None
+    with pytest.raises(Down, match="no suitable peers"):
+        async with sorted_refusals(client):
+            raise APIError(code=400, err_code=10005, description="no suitable peers for placement")
 
 
 async def test_wrong_credentials_end_the_service_with_advice(url: str) -> None:

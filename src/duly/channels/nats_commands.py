@@ -22,6 +22,7 @@ from duly.channels.nats_streams import (
     FOR_REJECTED,
     REJECTED,
     SILENT,
+    NoJetStream,
     sorted_refusals,
     stream_for,
 )
@@ -38,6 +39,9 @@ ASKED_FOR = timedelta(seconds=30)
 
 RELEASED_WITHIN = 2.0
 """Seconds that the server has for sending no more."""
+
+STARTING = 5.0
+"""Seconds that JetStream has for being there, on a server that is: a node that restarts is connected to before."""
 
 MOST_PENDING = 100_000
 """Commands that were delivered and not acknowledged, by all services together."""
@@ -112,6 +116,7 @@ class NatsCommands:
         self._link = link
         self._puller: Puller | None = None
         self._served = self._released = False
+        self._missed_since: float | None = None  # JetStream, without which there is nothing to serve
         self._pulled = self._acknowledged = False  # so far it was let to
         self._doubtful = False  # it was not let to acknowledge the last time
         link.watch(self._changed)
@@ -190,10 +195,18 @@ class NatsCommands:
                 self._served = True
         except (Down, Misuse) as error:
             critical = error if isinstance(error, Misuse) else error.__cause__
-            if isinstance(critical, Misuse) and not self._served:
+            if isinstance(critical, Misuse) and not self._served and self._lasts(critical):
                 raise critical from None
-            raise Down(str(error)) from error  # it has worked before, so somebody is at it: wait
+            raise Down(str(error)) from error  # it has worked before, or may soon, so somebody is at it: wait
         return self._puller
+
+    def _lasts(self, critical: Misuse) -> bool:
+        if not isinstance(critical, NoJetStream):
+            return True
+        now = asyncio.get_running_loop().time()
+        if self._missed_since is None:
+            self._missed_since = now
+        return now - self._missed_since >= STARTING
 
     async def release(self) -> None:
         self._released = True

@@ -38,8 +38,15 @@ FOR_EVENTS = StreamConfig(
 NOT_ENABLED = frozenset({None, 10039, 10076})
 """JetStream's codes for: nobody answers, not for this account, not on this server."""
 
+PASSING = frozenset({10005})
+"""What passes, of the codes that say that we are wrong: too few servers of a cluster are there."""
+
 SILENT = 8.0
 """Seconds after which JetStream is taken for lost that says nothing to a message."""
+
+
+class NoJetStream(Misuse):
+    """Nobody answers. It may be starting: whoever takes this for good has to see it for some seconds."""
 
 
 class EventStream(Nats):
@@ -72,11 +79,11 @@ async def sorted_refusals(client: Nats) -> AsyncIterator[None]:
         yield
     except APIError as error:
         if error.code in (None, 503) and error.err_code in NOT_ENABLED:
-            raise Misuse(
+            raise NoJetStream(
                 "this NATS server has no JetStream: start it with -js, or let TIMER_BROKER_URL name one that has"
             ) from error
         told = f"JetStream: {error.description} ({error.err_code})"
-        if (error.code or 500) >= 500:
+        if (error.code or 500) >= 500 or error.err_code in PASSING:
             raise Down(told) from error
         raise Misuse(f"{told}. The timer service needs streams for {COMMANDS}, {REJECTED} and {EVENTS}") from error
     except NoAnswer as error:
