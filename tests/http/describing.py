@@ -53,12 +53,13 @@ class Description:
             return
         said = operation.said["responses"].get(str(answer.status_code))
         assert said, f"{operation} does not say that it may answer {answer.status_code}: {answer.text[:500]}"
-        media_type = answer.headers["content-type"]
+        media_type = answer.headers["content-type"].partition(";")[0]
         assert media_type in said["content"], f"{operation} does not say that it answers {media_type}"
         for name in said.get("headers", {}):
             required = said["headers"][name].get("required", False)
             assert name in answer.headers or not required, f"{operation} answers {answer.status_code} without {name}"
-        found = list(self.problems(operation, answer.status_code, media_type, answer.json()))
+        body = answer.json() if media_type.endswith("json") else answer.text
+        found = list(self.problems(operation, answer.status_code, media_type, body))
         assert not found, f"{operation} answers otherwise than it says: {'; '.join(found[:5])}"
 
     def problems(self, operation: Described, status: int, media_type: str, body: Any) -> Iterator[str]:

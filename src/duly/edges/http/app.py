@@ -12,7 +12,7 @@ from duly import __version__
 from duly.edges.http import events, schedules, system, targets, timers, users
 from duly.edges.http.admission import Admission, Authenticate
 from duly.edges.http.answering import Answering, write
-from duly.edges.http.description import ABOUT, SECURITY, answers, described
+from duly.edges.http.description import ABOUT, SECURITY, answers, described, described_open
 from duly.edges.http.operations import Operation
 from duly.edges.http.previewing import AT_ONCE
 from duly.edges.http.problems import problem
@@ -38,6 +38,7 @@ class Api(FastAPI):
             components["securitySchemes"] = dict(SECURITY)
             for operation in OPERATIONS:  # their examples again, for FastAPI leaves out what is null in them
                 document["paths"][operation.path][operation.method.lower()]["responses"] = answers(operation)
+            document["paths"] |= {one.path: described_open(one) for one in system.OPEN}
         return self.openapi_schema or {}
 
 

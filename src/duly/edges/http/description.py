@@ -8,7 +8,7 @@ from typing import Any
 
 from duly.core.checks import LONGEST
 from duly.edges.http.examples import PROBLEMS
-from duly.edges.http.operations import Answers, Operation
+from duly.edges.http.operations import Answers, Open, Operation
 from duly.edges.http.problems import MEDIA_TYPE
 from duly.edges.http.shapes import ref
 
@@ -29,6 +29,9 @@ Durable timers, schedules and users' calendar events: on time, once, even after 
 Instants are UTC and end in Z; what is sent may have any offset. Errors are problem documents (RFC 9457) that tell all
 that is wrong at once. The tenant is that of the API key.
 """
+
+AT_THE_DOOR = (400, 408, 431)
+"""What is no request, comes too slowly or begins with too much is refused before anybody knows what it asks."""
 
 _PARAMETER = re.compile(r"{(\w+)}")
 _PATH_SCHEMAS = {
@@ -62,6 +65,15 @@ def described(operation: Operation) -> dict[str, Any]:
     }
 
 
+def described_open(one: Open) -> dict[str, Any]:
+    """The item of its path."""
+    good = {str(status): _content(answers, {}) for status, answers in one.answers.items()}
+    refused = {str(status): _problem(status) for status in sorted({*AT_THE_DOOR, *one.refuses})}
+    summary, _, description = one.told.partition(". ")
+    said = {"summary": summary.rstrip("."), "description": description, "operationId": one.name, "tags": ["system"]}
+    return {"get": {**said, "parameters": [], "security": [], "responses": good | refused}}
+
+
 def answers(operation: Operation) -> dict[str, Any]:
     """What it may answer, by status."""
     good = {str(status): _answer(operation, answers) for status, answers in operation.answers.items()}
@@ -69,7 +81,7 @@ def answers(operation: Operation) -> dict[str, Any]:
 
 
 def _answer(operation: Operation, answers: Answers) -> dict[str, Any]:
-    headers = {"X-Request-Id": _answered(REQUEST_ID)}
+    headers: dict[str, Any] = {}
     if answers.tagged:
         headers["ETag"] = _answered("For If-Match")
     if answers.located:
@@ -80,8 +92,13 @@ def _answer(operation: Operation, answers: Answers) -> dict[str, Any]:
         headers["Idempotency-Replayed"] = _answered("true, where it was answered so before")
     if operation.waits is not None:
         headers["Preference-Applied"] = _answered("What of Prefer was heeded")
+    return _content(answers, headers)
+
+
+def _content(answers: Answers, headers: Mapping[str, Any]) -> dict[str, Any]:
     content = {"schema": dict(answers.schema), "example": answers.example}
-    return {"description": answers.told, "headers": headers, "content": {"application/json": content}}
+    every = {"X-Request-Id": _answered(REQUEST_ID)}
+    return {"description": answers.told, "headers": {**every, **headers}, "content": {answers.media_type: content}}
 
 
 def _answered(told: str) -> dict[str, Any]:
@@ -89,7 +106,7 @@ def _answered(told: str) -> dict[str, Any]:
 
 
 def _refusals(operation: Operation) -> list[int]:
-    refusals = {400, 401, 403, 408, 413, 422, 429, 503}
+    refusals = {*AT_THE_DOOR, 401, 403, 413, 422, 429, 503}
     if "{" in operation.path:
         refusals.add(404)
     if operation.takes is not None:

@@ -91,16 +91,17 @@ def _operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping
 def _section(base: str, method: str, path: str, operation: Mapping[str, Any]) -> str:
     body = operation.get("requestBody", {}).get("content", {}).get(JSON)
     told = "".join(f"<p>{_inline(text)}</p>" for text in operation.get("description", "").split("\n\n") if text)
-    told_apart = {status: answer for status, answer in operation["responses"].items() if JSON in answer["content"]}
+    told_apart = {status: answer for status, answer in operation["responses"].items() if status < "400"}
     answers = "".join(_answer(status, answer) for status, answer in told_apart.items())
     errors = ", ".join(status for status in operation["responses"] if status not in told_apart)
     answers += f'<tr><td>{errors}</td><td>a <a href="#problems">problem document</a></td></tr>'
+    curl = _curl(base, method, path, body, keyed="x-scope" in operation)
     takes = "" if body is None else f"<p>Takes {_type(body['schema'])}</p>"
     return (
         f'<section id="{escape(operation["operationId"])}"><h3>{escape(operation["summary"])}</h3>'
         f'<p class="where"><span class="method">{method}</span><code>{escape(path)}</code>'
         f'<span class="scope">{escape(operation.get("x-scope", "open"))}</span></p>{told}'
-        f"{_parameters(operation.get('parameters', []))}{takes}<pre>{escape(_curl(base, method, path, body))}</pre>"
+        f"{_parameters(operation.get('parameters', []))}{takes}<pre>{escape(curl)}</pre>"
         f"<table><tr><th>Status</th><th>Answer</th></tr>{answers}</table></section>"
     )
 
@@ -117,7 +118,7 @@ def _parameters(parameters: list[Mapping[str, Any]]) -> str:
 
 
 def _answer(status: str, answer: Mapping[str, Any]) -> str:
-    content = answer["content"][JSON]
+    [content] = answer["content"].values()
     what = f"{escape(answer['description'])}: {_type(content['schema'])}"
     shown = f"<details><summary>{what}</summary>{_pre(content.get('example'))}</details>"
     return f"<tr><td>{escape(status)}</td><td>{shown}</td></tr>"
@@ -138,11 +139,13 @@ def _type(schema: Mapping[str, Any]) -> str:
     return kind if low is None or high is None else f"{kind}, {low} to {high:,}"
 
 
-def _curl(base: str, method: str, path: str, body: Mapping[str, Any] | None) -> str:
+def _curl(base: str, method: str, path: str, body: Mapping[str, Any] | None, *, keyed: bool) -> str:
     examples = {"{key}": "invoice-7", "{name}": "weekly-report", "{id}": "019a8f2e-6c00-7abc-8def-0123456789ab"}
     for parameter, example in examples.items():
         path = path.replace(parameter, "shop" if "/targets/" in path and parameter == "{name}" else example)
-    lines = [f"curl {'' if method == 'GET' else f'-X {method} '}{base}{path}", '-H "Authorization: Bearer $DULY_KEY"']
+    lines = [f"curl {'' if method == 'GET' else f'-X {method} '}{base}{path}"]
+    if keyed:
+        lines.append('-H "Authorization: Bearer $DULY_KEY"')
     if body is not None and body.get("example"):
         written = json.dumps(body["example"], ensure_ascii=False).replace("'", "'\\''")
         lines += ['-H "Content-Type: application/json"', f"-d '{written}'"]

@@ -213,6 +213,12 @@ EVENT_TYPES: dict[str, Any] = {
     ]
 }
 
+METRICS = (
+    "# HELP duly_http_requests_total Requests that were answered\n"
+    "# TYPE duly_http_requests_total counter\n"
+    'duly_http_requests_total{method="GET",route="/v1/events",status="200"} 12.0\n'
+)
+
 PROBLEMS: dict[int, str] = {
     400: "the body is not JSON: JSON is malformed: invalid character (byte 12)",
     401: "this needs an API key: send it as Authorization: Bearer …",
@@ -225,6 +231,7 @@ PROBLEMS: dict[int, str] = {
     415: "expected Content-Type: application/json, not text/plain",
     422: "1 problem, and nothing was changed",
     429: "more than 100 requests a second with this key: wait 0.5 s",
+    431: "the request's head is larger than 64 KB",
     503: "the database cannot be used just now; nothing was changed. Try again in a moment.",
 }
 

@@ -20,6 +20,7 @@ class Answers:
     example: Any = None
     tagged: bool = False  # has an ETag
     located: bool = False  # has a Location
+    media_type: str = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,17 @@ class Operation:
         """Whether it heeds an Idempotency-Key. Also where the method itself is idempotent, for its answer is not: what
         was deleted is not found again, and what was changed has another tag."""
         return self.writes and not self.discloses
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """What anybody may ask, without a key."""
+
+    path: str
+    name: str
+    told: str
+    answers: Mapping[int, Answers]
+    refuses: tuple[int, ...] = ()
 
 
 class Operations:

@@ -12,9 +12,9 @@ from duly.edges.http import examples
 from duly.edges.http.answering import Answering, write
 from duly.edges.http.asking import Answer, Ask
 from duly.edges.http.docs_page import POLICY, docs_page
-from duly.edges.http.operations import Answers, Operations
+from duly.edges.http.operations import Answers, Open, Operations
 from duly.edges.http.problems import RETRY_AFTER, problem
-from duly.edges.http.shapes import ref
+from duly.edges.http.shapes import answered, choice, ref
 from duly.errors import DulyError
 from duly.observers.metrics import Metrics
 
@@ -42,6 +42,29 @@ async def list_event_types(ask: Ask) -> Answer:
         if lane.startswith(prefix)
     ]
     return Answer({"event_types": sorted([*calendar, *handlers], key=lambda one: (one["name"], one["source"]))})
+
+
+def _state(word: str) -> tuple[Mapping[str, Any], dict[str, str]]:
+    return answered({"status": choice(word)}), {"status": word}
+
+
+OPEN = (
+    Open("/healthz", "is_alive", "Tell whether the server is up.", {200: Answers("It is", *_state("alive"))}),
+    Open(
+        "/readyz",
+        "is_ready",
+        "Tell whether requests can be answered. That needs the database, which is asked once in a second at most.",
+        {200: Answers("They can", *_state("ready"))},
+        refuses=(503,),
+    ),
+    Open(
+        "/metrics",
+        "read_metrics",
+        "Read the figures of the server, for Prometheus.",
+        {200: Answers("As Prometheus reads them", {"type": "string"}, examples.METRICS, media_type="text/plain")},
+    ),
+)
+"""Those that machines ask. They tell nothing of anybody."""
 
 
 class Ready:
