@@ -1,10 +1,16 @@
 """Many who change the same thing at the same moment: each is answered, and nothing is left half done."""
 
 import asyncio
+from typing import Any
+
+import pytest
 
 from duly import Status
 from duly.core.specs import InStatus
-from tests.http.calling import Caller
+from duly.flow.targets import Targets
+from tests.conftest import OpenDuly
+from tests.http.calling import Caller, OpenCaller
+from tests.http.tenants import SECRET_KEY
 from tests.make import a_user
 
 SCHEDULE = {"type": "report", "rule": {"every": "1h"}}
@@ -38,3 +44,18 @@ async def test_those_who_give_one_key_to_several_users_at_once_are_all_answered(
         answers = await asyncio.gather(*rekeyed, http("POST", "/v1/users", a_user(key=f"k{turn}")))
         assert sorted(answer.status_code for answer in answers)[1:] == [409] * 4
         assert all("key" in answer.json()["detail"] for answer in answers if answer.status_code == 409)
+
+
+async def test_who_is_overtaken_when_storing_a_target_is_not_told_that_it_is_new(
+    duly: OpenDuly, calling: OpenCaller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    http = await calling(await duly(secret_key=SECRET_KEY))
+    put = Targets.put
+
+    async def overtaken(self: Targets, *said: Any, **more: Any) -> Any:
+        await put(self, *said, **more)  # by somebody else, after whatever was asked before
+        return await put(self, *said, **more)
+
+    monkeypatch.setattr(Targets, "put", overtaken)
+    answer = await http("PUT", "/v1/targets/shop", {"url": "https://hooks.example/duly"})
+    assert (answer.status_code, answer.json()["secret"], "location" in answer.headers) == (200, None, False)

@@ -23,6 +23,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     created: datetime | None = None
     updated: datetime | None = None
     secret: str | None = None  # as it was just made; never read back
+    new: bool = False  # whether the call that has just put it made it; never read back
     known: "Known | None" = None
 
     def __repr__(self) -> str:

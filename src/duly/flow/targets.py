@@ -107,7 +107,7 @@ class Targets:
             await tx.note([(target.id, "created" if old is None else "changed", shown(url))], storable(by))
             stored = await self._stored(tx, tenant, name, made if made != secret or old is None else None)
         self._forget(tenant, name)
-        return stored
+        return msgspec.structs.replace(stored, new=old is None)
 
     async def rotate(
         self,

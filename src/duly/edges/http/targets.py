@@ -13,7 +13,6 @@ from duly.edges.http.schemas import PAGING
 from duly.edges.http.shapes import duration, maybe, ref, taken, text
 from duly.edges.http.tenancy import MOST_RELEASED
 from duly.edges.target_json import target_to_json
-from duly.errors import NotFound
 
 operations = Operations("targets")
 
@@ -45,21 +44,12 @@ async def put_target(ask: Ask) -> Answer:
     kinds = dict.fromkeys(("url", "channel", "method", "format", "timeout", "secret"), str) | {"headers": dict}
     read, problems = look_at_fields(ask.body, kinds, "url")
     said = {field: value for field, value in read.items() if value is not None}
-    there = await _there(ask)
     with together(problems):
         url = said.pop("url", "")
         stored = await ask.own.targets.put(ask.named("name"), url, tenant=ask.tenant, by=ask.by, **said)
-    if there:
+    if not stored.new:
         return Answer(_with_secret(stored))
     return Answer(_with_secret(stored), 201, {"Location": ask.address})
-
-
-async def _there(ask: Ask) -> bool:
-    try:
-        await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)
-    except NotFound:
-        return False
-    return True
 
 
 @operations.add(
