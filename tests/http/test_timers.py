@@ -7,6 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from duly import Status
+from duly.edges.http.tenancy import Tenancy
 from duly.testing import ManualClock
 from tests.http.calling import Caller, paths
 from tests.make import START
@@ -97,6 +98,39 @@ async def test_one_bad_timer_of_many_does_not_harm_the_others(http: Caller) -> N
     assert [error["path"] for error in done["results"][1]["errors"]] == ["due_at"]
     assert (await http.get("/v1/timers/a"))["due_at"] == "2027-01-01T00:00:00Z"
     assert len((await http.get("/v1/events"))["events"]) == 2
+
+
+async def test_of_many_wishes_for_one_timer_the_last_is_put_at_once(
+    http: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    put = Tenancy.put
+
+    async def counted(self: Tenancy, events: Any) -> Any:
+        asked.append(len(events))
+        return await put(self, events)
+
+    monkeypatch.setattr(Tenancy, "put", counted)
+    wishes = [a_timer(key="a", payload=number) for number in (1, 2, 2, 3)]
+    done = await http.post("/v1/timers", {"timers": [*wishes, a_timer(key="b")] * 500})
+    assert asked == [2]
+    assert [one["status"] for one in done["results"][:5]] == ["created", "changed", "unchanged", "changed", "created"]
+    assert [one["status"] for one in done["results"][-5:]] == [*["changed"] * 2, "unchanged", "changed", "unchanged"]
+    assert len({one["id"] for one in done["results"]}) == 2
+    assert (await http.get("/v1/timers/a"))["payload"] == 3
+    again = await http.post("/v1/timers", {"timers": wishes[2:]})
+    assert [one["status"] for one in again["results"]] == ["unchanged", "unchanged"]  # it ends as it was
+    moved = await http.post("/v1/timers", {"timers": wishes[1:3]})
+    assert [one["status"] for one in moved["results"]] == ["changed", "unchanged"]
+
+
+async def test_wishes_for_a_timer_that_was_started_change_nothing(http: Caller, clock: ManualClock) -> None:
+    http.app.on("invoice.overdue")(lambda event: None)
+    await http.put("/v1/timers/a", {"after": "1h", "type": "invoice.overdue"})
+    clock.advance(hours=1)
+    await http.app.tick()
+    done = await http.post("/v1/timers", {"timers": [a_timer(key="a", payload=number) for number in range(3)]})
+    assert [one["status"] for one in done["results"]] == ["unchanged"] * 3
 
 
 @pytest.mark.parametrize("body", [{}, {"timers": []}, {"timers": {}}, {"timers": [a_timer()], "more": 1}, [], 5])

@@ -2,8 +2,11 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
+
+import msgspec
 
 from duly.core.model import NewEvent, Timer
 from duly.edges.event_json import event_to_json
@@ -72,7 +75,10 @@ async def cancel_timer(ask: Ask) -> Answer:
     takes=Takes(ref("Timers"), {"timers": [{**examples.TIMER, "key": "invoice-7"}, {"type": "x", "due_at": 5}]}, BULKY),
 )
 async def put_timers(ask: Ask) -> Answer:
-    """Schedule many timers, each with a key or without. One that is bad does not harm the others."""
+    """Schedule many timers, each with a key or without. One that is bad does not harm the others.
+
+    Of several with the same key, the last is what is stored.
+    """
     written = ask.body.get("timers") if isinstance(ask.body, dict) else None
     if not isinstance(written, list) or not 1 <= len(written) <= MOST_BULK or set(ask.body) != {"timers"}:
         message = f'expected an object {{"timers": [...]}} with 1 to {MOST_BULK:,} of them, and nothing else'
@@ -83,9 +89,12 @@ async def put_timers(ask: Ask) -> Answer:
     if keyless:
         for (index, _), id in zip(keyless, await ask.own.add([event for _, event in keyless]), strict=True):
             results[index] = _result("created", id)
-    for turn in _turns([(index, event) for index, event in events if event.key is not None]):
-        for (index, event), added in zip(turn, await ask.own.put([event for _, event in turn]), strict=True):
-            results[index] = _result(CHANGES.get(added.change, added.change), added.event.id, event.key)
+    wishes = _wishes(events)
+    if wishes:
+        put = await ask.own.put([wished[-1][1] for wished in wishes])
+        for wished, added in zip(wishes, put, strict=True):
+            for (index, event), change in zip(wished, _changes(wished, added.change), strict=True):
+                results[index] = _result(change, added.event.id, event.key)
     became = Counter(result["status"] for result in results)
     counts = {word: became[word] for word in ("created", "changed", "unchanged", "refused")}
     return Answer(counts | {"results": results})
@@ -125,17 +134,22 @@ def _planned_singly(
     return events
 
 
-def _turns(keyed: Sequence[Numbered]) -> list[list[Numbered]]:
-    """In order, so that no key comes twice in a turn: a later wish for the same timer changes the earlier one."""
-    turns: list[list[Numbered]] = []
-    seen: Counter[str | None] = Counter()
-    for numbered in keyed:
-        key = numbered[1].key
-        if seen[key] == len(turns):
-            turns.append([])
-        turns[seen[key]].append(numbered)
-        seen[key] += 1
-    return turns
+def _wishes(events: Sequence[Numbered]) -> list[list[Numbered]]:
+    """Those of each key, in order. Only the last of them is put: thousands for one timer would be as many statements,
+    for which all others wait."""
+    wishes: dict[str, list[Numbered]] = {}
+    for index, event in events:
+        if event.key is not None:
+            wishes.setdefault(event.key, []).append((index, event))
+    return list(wishes.values())
+
+
+def _changes(wished: Sequence[Numbered], change: str) -> Iterator[str]:
+    """What became of each wish for one timer: each but the first changes the one before, unless it is the same."""
+    yield CHANGES.get(change, change)
+    for (_, before), (_, event) in pairwise(wished):
+        same = msgspec.structs.replace(event, id=before.id) == before
+        yield "unchanged" if same or change == "unchanged" else "changed"
 
 
 def _result(status: str, id: str | None, key: Any = None, errors: Sequence[dict[str, str]] = ()) -> dict[str, Any]:
