@@ -2,13 +2,16 @@
 
 import asyncio
 import json
+import math
 import threading
+from collections.abc import AsyncIterator, Callable
+from importlib import import_module
 from typing import Any
 
 import pytest
 
 from duly.core.timetable import Timetable
-from duly.edges.http import bodies, previewing
+from duly.edges.http import bodies, previewing, timers
 from duly.edges.http.bodies import DEEP
 from tests.http.calling import Caller
 
@@ -75,21 +78,44 @@ async def test_too_many_previews_at_once_are_told_to_come_again(
     assert [answer.status_code for answer in await asyncio.gather(*asking)] == [200, 200]
 
 
-async def turns_while(asking: "asyncio.Task[Any]") -> int:
-    """How often others could have had theirs."""
-    turns = 0
-    while not asking.done():
-        await asyncio.sleep(0)
-        turns += 1
-    return turns
+@pytest.fixture
+async def turns() -> AsyncIterator[Callable[[], int]]:
+    """How often others could have had theirs so far."""
+    many = 0
+
+    async def count() -> None:
+        nonlocal many
+        while True:
+            await asyncio.sleep(0)
+            many += 1
+
+    counting = asyncio.create_task(count())
+    yield lambda: many
+    counting.cancel()
 
 
-async def test_others_have_their_turn_while_many_are_checked(http: Caller) -> None:
-    timers = [{"type": "x", "after": "1h", "payload": {"number": number}} for number in range(3000)]
-    timers[1700] = {"type": "x"}
-    asking = asyncio.create_task(http("POST", "/v1/timers", {"timers": timers}))
-    assert await turns_while(asking) > 30
-    told = asking.result().json()
+def noted(monkeypatch: pytest.MonkeyPatch, where: str, turns: Callable[[], int]) -> set[int]:
+    """In which turns a function is called from now on."""
+    module, _, name = where.rpartition(".")
+    seen: set[int] = set()
+    act = getattr(import_module(module), name)
+
+    def noting(*given: Any, **more: Any) -> Any:
+        seen.add(turns())
+        return act(*given, **more)
+
+    monkeypatch.setattr(where, noting)
+    return seen
+
+
+async def test_others_have_their_turn_while_many_are_checked(
+    http: Caller, turns: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked = noted(monkeypatch, "duly.edges.http.timers.read_timer", turns)
+    many = [{"type": "x", "after": "1h", "payload": {"number": number}} for number in range(3000)]
+    many[1700] = {"type": "x"}
+    told = (await http("POST", "/v1/timers", {"timers": many})).json()
+    assert len(checked) == len(many) // timers.BREATH
     assert (told["created"], told["refused"]) == (2999, 1)
     assert [place for place, one in enumerate(told["results"]) if one["status"] == "refused"] == [1700]
 
@@ -127,11 +153,14 @@ async def test_the_depth_of_a_body_is_what_json_says(
         assert "levels deep" in answer.json()["detail"]
 
 
-async def test_others_have_their_turn_while_a_body_is_looked_through(http: Caller) -> None:
+async def test_others_have_their_turn_while_a_body_is_looked_through(
+    http: Caller, turns: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = noted(monkeypatch, "duly.edges.http.bodies.accumulate", turns)
     large = body(b"[" + b"[]," * 300_000 + b"[]]")
-    asking = asyncio.create_task(http("PUT", "/v1/timers/a", large, content_type="application/json"))
-    assert await turns_while(asking) > len(large) // bodies.BREATH
-    assert asking.result().status_code == 201
+    answer = await http("PUT", "/v1/timers/a", large, content_type="application/json")
+    assert len(looked) == math.ceil(len(large) / bodies.BREATH)
+    assert answer.status_code == 201
 
 
 @pytest.mark.parametrize("values", [b"[],", b"0,"], ids=["containers", "numbers"])
