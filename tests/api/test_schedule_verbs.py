@@ -1,12 +1,13 @@
 """What people do to schedules, through the public calls, on both stores."""
 
 import asyncio
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from duly import Conflict, Duly, Event, Invalid, NotFound, OfSeries, Schedule, Status, cron, every, once, yearly
+from duly.core.timetable import Timetable
 from duly.testing import ManualClock
 from tests.api.test_schedules import ticks
 from tests.conftest import OpenDuly
@@ -350,6 +351,16 @@ async def test_a_backfill_has_a_bound(app: Duly) -> None:
     assert len(await events_of(app, schedule)) == 1
     filled = await app.schedules.backfill("minutely", START - DAY, START, limit=2000)
     assert len(filled.ids) == 1440
+
+
+async def test_a_backfill_does_not_count_a_thousand_years_of_days_of_rest(
+    app: Duly, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await app.schedules.put("weekdays", cron("0 9 * * *"), "digest", exclude=["SAT", "SUN"])
+    monkeypatch.setattr(Timetable, "count", lambda *_: pytest.fail("day by day, that takes half a minute"))
+    with pytest.raises(Invalid, match="there are more than 5: raise the limit"):
+        await app.schedules.backfill("weekdays", datetime(1000, 1, 1, tzinfo=UTC), START, limit=5)
+    assert len((await app.schedules.backfill("weekdays", START - 7 * DAY, START, limit=5)).ids) == 5
 
 
 @pytest.mark.parametrize(

@@ -19,13 +19,21 @@ LEAP_DAYS = {"rule": {"cron": "0 0 29 2 *"}, "after": "2026-01-01T00:00:00Z"}
 SCHEDULE = {"type": "x", "rule": {"cron": "0 0 29 2 *"}}
 
 
-@pytest.fixture
-def slow(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+class Slow(threading.Event):
     """Rules are evaluated no further until this is set."""
-    may_go_on = threading.Event()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = threading.Event()
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
+    may_go_on = Slow()
     after = Timetable.after
 
     def slowly(self: Timetable, instant: Any) -> Any:
+        may_go_on.begun.set()
         assert may_go_on.wait(60), "nobody else was answered meanwhile"
         return after(self, instant)
 
@@ -34,7 +42,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
 
 @pytest.mark.parametrize("stored", [True, False], ids=["schedule", "rule"])
-async def test_others_are_answered_while_a_rule_is_evaluated(http: Caller, slow: threading.Event, stored: bool) -> None:
+async def test_others_are_answered_while_a_rule_is_evaluated(http: Caller, slow: Slow, stored: bool) -> None:
     slow.set()
     await http.put("/v1/schedules/leap", SCHEDULE)
     slow.clear()
@@ -47,6 +55,23 @@ async def test_others_are_answered_while_a_rule_is_evaluated(http: Caller, slow:
     answer = await asking
     assert [one["due_at"][:10] for one in answer.json()["occurrences"][:2]] == ["2028-02-29", "2032-02-29"]
     assert answer.json()["complete"] is True
+
+
+async def test_others_are_answered_while_a_backfill_is_evaluated(http: Caller, slow: Slow) -> None:
+    slow.set()
+    await http.put("/v1/schedules/leap", SCHEDULE)
+    slow.clear()
+    slow.begun.clear()
+    past = {"from": "1990-01-01T00:00:00Z", "to": "2000-01-01T00:00:00Z"}
+    asking = asyncio.create_task(http("POST", "/v1/schedules/leap/backfill", past))
+    async with asyncio.timeout(60):
+        while not slow.begun.is_set():  # noqa: ASYNC110 - a thread cannot tell of it
+            await asyncio.sleep(0.01)
+    for _ in range(5):
+        assert (await http("GET", "/healthz")).status_code == 200
+    assert not asking.done()
+    slow.set()
+    assert len((await asking).json()["events"]) == 2
 
 
 async def test_a_preview_that_takes_too_long_has_fewer_and_says_so(
@@ -65,7 +90,7 @@ async def test_a_preview_that_takes_too_long_has_fewer_and_says_so(
 
 
 async def test_too_many_previews_at_once_are_told_to_come_again(
-    http: Caller, slow: threading.Event, monkeypatch: pytest.MonkeyPatch
+    http: Caller, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(previewing, "PATIENCE", 0.01)
     asking = [asyncio.create_task(http("POST", "/v1/schedules/preview", LEAP_DAYS)) for _ in range(2)]
