@@ -48,6 +48,21 @@ def test_all_that_writes_is_remembered_but_for_what_answers_secrets() -> None:
     assert posts - {operation.name for operation in REMEMBERED} == {"preview_rule", "rotate_secret"}
 
 
+async def test_a_secret_is_not_made_under_a_key_that_cannot_be_heeded(http: Caller, mine: Tenant) -> None:
+    address, headers = f"/v1/targets/{mine.target}/rotate", {"authorization": mine.key(), "idempotency_key": "once"}
+    before = await rows_of(http.app, mine)
+    for body in (None, {}, {"keep": "1h"}, {"secret": None}):
+        refused = await http("POST", address, body, **headers)
+        assert paths(refused) == ["Idempotency-Key"]
+        assert "send a secret of your own" in refused.json()["errors"][0]["message"]
+    assert {**await rows_of(http.app, mine), "api_keys": []} == {**before, "api_keys": []}
+    own = {"secret": "whsec_" + "A" * 43 + "="}
+    assert (await http.post(address, own, **headers))["secret"] == own["secret"]
+    rotated = await rows_of(http.app, mine)
+    assert (await http.post(address, own, **headers))["secret"] == own["secret"]
+    assert await rows_of(http.app, mine) == rotated
+
+
 async def test_the_same_request_again_does_nothing_and_is_told_the_same(http: Caller) -> None:
     for operation in REMEMBERED:
         mine = await settle(http.app, operation.name)  # each is asked of what no other has changed

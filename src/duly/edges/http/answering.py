@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from duly.core.checks import name_problems
 from duly.edges.http.admission import Admission
-from duly.edges.http.asking import SLASH, Answer, Ask, Caller
+from duly.edges.http.asking import IDEMPOTENCY_KEY, SLASH, Answer, Ask, Caller
 from duly.edges.http.bodies import LARGE, read_body, read_json
 from duly.edges.http.gathering import gathered, together
 from duly.edges.http.operations import Operation
@@ -40,7 +40,6 @@ from duly.wiring import Duly
 
 log = logging.getLogger("duly.http")
 
-IDEMPOTENCY_KEY = "idempotency-key"
 REPLAYED = {"Idempotency-Replayed": "true"}
 SWEPT_EVERY = 10.0
 """Seconds between two looks for answers that need not be remembered any more."""

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from duly.core.keys import Scope
 from duly.edges.http.tenancy import Tenancy
 
+IDEMPOTENCY_KEY = "idempotency-key"
 SLASH = "\uffff"
 """Stands for a slash inside a name, which an address writes as %2F: no name can have this character itself."""
 

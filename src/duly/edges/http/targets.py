@@ -4,7 +4,7 @@ from typing import Any
 
 from duly.core.stored_targets import Target
 from duly.edges.http import examples
-from duly.edges.http.asking import Answer, Ask
+from duly.edges.http.asking import IDEMPOTENCY_KEY, Answer, Ask
 from duly.edges.http.fields import look_at_fields, read_fields
 from duly.edges.http.gathering import together
 from duly.edges.http.operations import NOTHING, Answers, Operations, Takes
@@ -13,11 +13,19 @@ from duly.edges.http.schemas import PAGING
 from duly.edges.http.shapes import duration, maybe, ref, taken, text
 from duly.edges.http.tenancy import MOST_RELEASED
 from duly.edges.target_json import target_to_json
+from duly.errors import Problem
 
 operations = Operations("targets")
 
 TARGET = Answers("The target", ref("Target"), examples.TARGET)
 SECRET = {**examples.TARGET, "secret": "whsec_bWFkZSB1cCBmb3IgdGhlIGV4YW1wbGUgYWJvdmU="}
+
+
+NOT_TWICE = Problem(
+    "Idempotency-Key",
+    "cannot be heeded where the secret is made here, for that is not kept: send a secret of your own; where it is the "
+    "newest already, asking again changes nothing",
+)
 
 
 def _with_secret(target: Target) -> dict[str, Any]:
@@ -89,8 +97,14 @@ async def delete_target(ask: Ask) -> Answer:
     discloses=True,
 )
 async def rotate_secret(ask: Ask) -> Answer:
-    """Give a webhook's target a new secret. The old one signs as well until `keep` has passed."""
+    """Give a webhook's target a new secret. The old one signs as well until `keep` has passed.
+
+    To be able to ask again, send a secret of your own: where it is the newest already, nothing changes. Without one, an
+    `Idempotency-Key` is refused, for the answer, which has the secret, is not kept.
+    """
     read, problems = look_at_fields(ask.body, {"secret": str, "keep": str})
+    if ask.body.get("secret") is None and IDEMPOTENCY_KEY in ask.request.headers:
+        problems.append(NOT_TWICE)
     said = {field: value for field, value in read.items() if value is not None}
     with together(problems):
         rotated = await ask.own.targets.rotate(ask.named("name"), tenant=ask.tenant, by=ask.by, **said)
