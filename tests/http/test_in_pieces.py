@@ -44,17 +44,20 @@ async def test_a_request_takes_some_and_says_where_to_go_on(
     assert (await http.get("/v1/dead-letters"))["dead_letters"] == MANY - sum(wanted)
 
 
-async def test_what_fails_again_meanwhile_is_not_replayed_again(http: Caller, clock: ManualClock) -> None:
+async def test_what_fails_meanwhile_again_or_for_the_first_time_is_not_replayed(
+    http: Caller, clock: ManualClock
+) -> None:
     ids = await dead(http.app.store, MANY)
     first = await http.post("/v1/events/replay", {"filter": {}})
     assert {event.id for event in await http.app.events.find(InStatus(Status.PENDING))} == set(ids[:5]), "the oldest"
     clock.advance(MINUTE)
     await reject(http.app.store)
+    await dead(http.app.store, 3)
     answers = [first]
     while (cursor := answers[-1]["next_cursor"]) is not None:
         answers.append(await http.post("/v1/events/replay", {"filter": {}, "cursor": cursor}))
     assert [answer["replayed"] for answer in answers] == [5, 5, 2]
-    assert (await http.get("/v1/dead-letters"))["dead_letters"] == 5
+    assert (await http.get("/v1/dead-letters"))["dead_letters"] == 5 + 3
 
 
 async def test_a_rate_is_kept_from_one_request_to_the_next(http: Caller) -> None:
