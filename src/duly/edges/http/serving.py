@@ -38,9 +38,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         api = self.config.app
         assert isinstance(api, FastAPI)
-        if (
-            waiting := getattr(api.state, "waiting", None)
-        ) is not None:  # it has, unless the API is mounted in it
+        if (waiting := getattr(api.state, "waiting", None)) is not None:  # it has, unless the API is mounted in it
             waiting.end()  # or the server would wait for those who wait
         await super().shutdown(sockets)
 
