@@ -6,7 +6,8 @@ ARGS   ?=
 
 # The interpreter's version is part of the stamp, so that another PYTHON makes the environment anew.
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>/dev/null)
-WORKERS ?= $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); [ "$$n" -gt 2 ] 2>/dev/null && echo $$n || echo 2)
+# One more than there are cores: many tests wait, for leases, brokers and processes.
+WORKERS ?= $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); [ "$$n" -gt 2 ] 2>/dev/null && echo $$((n + 1)) || echo 3)
 
 BIN     := $(VENV)/bin
 READY   := $(VENV)/.ready-$(VERSION)
