@@ -46,6 +46,9 @@ class Frontier:
         """Where to begin in each lane, unless it is time for a look from the beginning."""
         return self._seen.fresh if self.whole_in else {}
 
+    def forget(self, lane: str) -> None:
+        self._seen = self._seen._replace(fresh={other: due for other, due in self._seen.fresh.items() if other != lane})
+
     async def claim(self, store: Store, worker: str, lease: timedelta, room: Mapping[str, int]) -> list[Event]:
         whole, began = not self.whole_in, time.monotonic()
         events = await store.claim(worker, room, lease, NOTHING_SEEN if whole else self._seen)
@@ -94,6 +97,12 @@ class Claims:
         """Look at everything again, whatever that costs."""
         self.events.rested()
         self.heads.rested()
+
+    async def begin_again(self, lane: str) -> None:
+        """Forget what was seen in this lane: older ones have been given back since."""
+        self._frontier.forget(lane)
+        await self.events.begin_again(lane)
+        await self.heads.begin_again(lane)
 
     async def stop(self) -> None:
         """Nobody will take anything any more."""

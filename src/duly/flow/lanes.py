@@ -11,26 +11,35 @@ class Lanes:
         self._all = list(names)
         self.open = list(self._all)  # that can be served now
         self.on_trial: frozenset[str] = frozenset()  # of these, those that get one event at a time
+        self.returning: frozenset[str] = frozenset()  # of these, those that could not be served until now
         self.busy: frozenset[str] = frozenset()  # of these, those with a backlog
         self._backlog_next = False
 
     @property
     def trusted(self) -> list[str]:
-        return [lane for lane in self.open if lane not in self.on_trial]
+        return [lane for lane in self.open if lane not in self.on_trial | self.returning]
 
     def open_only(self, names: Collection[str], on_trial: frozenset[str]) -> None:
         """These, and no others, until told again."""
+        self.returning = self.returning.union(set(names).difference(self.open)).intersection(names)
         self.open, self.on_trial = [lane for lane in self._all if lane in names], on_trial
         self.busy = self.busy.intersection(self.open) - on_trial
 
     def room(self, free: int, limited: Collection[str], under_way: Callable[[], Iterable[Event]]) -> dict[str, int]:
-        """How many to claim of each. What is on trial gets the next event when the last one has told how it went."""
+        """How many to claim of each. What is on trial gets the next event when the last one has told how it went; what
+        returns gets none before all that was given back is in its place, or newer ones would overtake that."""
         few = len(self.open) > free
         room = self._in_turn(free) if few else share(self.open, free, self.busy.union(limited))
-        if not self.on_trial:
+        if not self.on_trial and not self.returning:
             return room
-        waits = self.on_trial & {event.lane for event in under_way()}
+        waits = (self.on_trial | self.returning) & {event.lane for event in under_way()}
         return {lane: 1 if lane in self.on_trial else free for lane, free in room.items() if lane not in waits}
+
+    def returned(self, lanes: Iterable[str]) -> set[str]:
+        """Which of these return, and have by this."""
+        returned = set(self.returning.intersection(lanes))
+        self.returning -= returned
+        return returned
 
     def claimed(self, events: Iterable[Event], room: Mapping[str, int], full: Collection[str]) -> None:
         """Where so many were taken as there was room for, there may be more; *full* are those of which that is known

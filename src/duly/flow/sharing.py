@@ -46,6 +46,12 @@ class Sharing:
     def rested(self) -> None:
         self._scout.rested()
 
+    async def begin_again(self, lane: str) -> None:
+        """Forget what is known of this lane, and what somebody is about to find."""
+        if (looking := self._looking.pop(lane, None)) is not None:
+            await asyncio.gather(looking, return_exceptions=True)
+        self._forget(lane)
+
     def waiting(self) -> set[Key]:
         """Who has something that there was no room for."""
         return {key for lane in self.limited for key in self._scout.known(lane)}
@@ -102,10 +108,12 @@ class Sharing:
         await asyncio.gather(*self._looking.values(), return_exceptions=True)
 
     def _fairly(self, lane: str, free: int) -> list[Candidate]:
-        known, in_hand = self._scout.known(lane), self._turns.in_hand()
-        share = fair_share(in_hand, {tenant for tenant, _ in (*known, *self._served[lane])}, free)
+        """What those have who are not well served: the others get what is oldest."""
+        known, served, in_hand = self._scout.known(lane), self._served[lane], self._turns.in_hand()
+        share = fair_share(in_hand, {tenant for tenant, _ in (*known, *served)}, free)
         room = Room(self._turns.room, lambda tenant: min(share - in_hand[tenant], self._turns.room_of(tenant)))
-        return choose(known, SPARE * self.at_most(lane, free), in_hand, room)
+        others = {key: found for key, found in known.items() if key not in served}
+        return choose(others, SPARE * self.at_most(lane, free), in_hand, room)
 
     async def _what_may_start(self, lane: str, free: int) -> list[Candidate]:
         await self._scout.look([lane], set(self._scout.known(lane)), free, OTHERS)
@@ -136,9 +144,13 @@ class Sharing:
                 self._served[lane] = served = well_served(whose)
                 crowded = len(served) >= max(FEW, min(CROWD, len(of_lane) // 2))
                 (self._crowded.add if crowded else self._crowded.discard)(lane)
-            elif self._served.pop(lane, None) is not None:
-                self._looked_at.discard(lane)
-                self._scout.forget_all(lane)
+            elif lane in self._served:
+                self._forget(lane)
+
+    def _forget(self, lane: str) -> None:
+        self._served.pop(lane, None)
+        self._looked_at.discard(lane)
+        self._scout.forget_all(lane)
 
     def _is_limited(self, whose: Mapping[Key, int], backlog: bool) -> bool:
         """Whether more may come of those who have these than may start."""

@@ -296,6 +296,8 @@ class Worker:
         if not room:
             self._in_vain += 1
             return []
+        for lane in self._lanes.returned(room):
+            await self._claims.begin_again(lane)
         # Heads have half of the room, and all else what is left, so that neither keeps the other waiting.
         half = {lane: (free + 1) // 2 for lane, free in room.items()}
         left = self._pool.turns.startable > 0

@@ -1,0 +1,79 @@
+"""A lane that could not be served for a while goes on with the oldest: what was given back has its place before what
+came after it."""
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from duly.core.model import Event
+from duly.flow.claim import Claims
+from duly.flow.heads import Claimant
+from duly.flow.lanes import Lanes
+from duly.flow.limits import Unlimited
+from duly.flow.turns import Turns
+from duly.signals import Signals
+from tests.make import LANE, LEASE, MINUTE, SECOND, START, given_back, make_event, make_new
+
+BATCH = 20
+
+
+@pytest.fixture
+def claims(store: Any) -> Claims:
+    return Claims(store, Claimant("w", LEASE), Turns(Unlimited(BATCH), BATCH), Signals())
+
+
+async def due(store: Any, tenant: str, since: datetime, many: int) -> list[str]:
+    """Events that are due a moment after each other, the oldest first."""
+    events = [make_new(tenant=tenant, due=since + n * SECOND / 10) for n in range(many)]
+    await store.put(events)
+    return [event.id for event in events]
+
+
+async def take(claims: Claims) -> list[Event]:
+    return [event async for some in claims.take({LANE: BATCH}) for event in some]
+
+
+async def test_who_gets_what_is_oldest_is_given_nothing_else_before_it(store: Any, claims: Claims) -> None:
+    ids = await due(store, "default", START - MINUTE, 3 * BATCH)
+    first = await take(claims)
+    [other] = await claims.take_for_the_quiet([LANE], 1)  # which learns of all that come after it
+    assert [event.id for event in (*first, other)] == ids[: BATCH + 1]
+    await store.settle([given_back(event) for event in (*first, other)], "w")
+    assert [event.id for event in await take(claims)] == ids[:BATCH]
+    assert [event.id for event in await take(claims)] == ids[BATCH : 2 * BATCH]
+
+
+async def test_a_lane_that_returns_goes_on_with_the_oldest(store: Any, claims: Claims) -> None:
+    flooding = await due(store, "flooding", START - 2 * MINUTE, 3 * BATCH)
+    await due(store, "quiet", START - MINUTE, 3 * BATCH)
+    events = await take(claims) + await take(claims)
+    assert "quiet" in {event.tenant for event in events}, "they share by now"
+    await store.settle([given_back(event) for event in events], "w")
+    await claims.begin_again(LANE)
+    assert [event.id for event in await take(claims)] == flooding[:BATCH]
+
+
+def test_a_lane_that_returns_waits_for_what_is_being_given_back() -> None:
+    lanes, under_way = Lanes(["nats", "redis"]), [make_event(lane="nats")]
+    lanes.open_only({"redis"}, frozenset())
+    assert lanes.room(10, (), lambda: under_way) == {"redis": 10}
+    lanes.open_only({"nats", "redis"}, frozenset())
+    assert lanes.room(10, (), lambda: under_way) == {"redis": 5}
+    assert lanes.trusted == ["redis"]
+    under_way.clear()
+    assert lanes.room(10, (), lambda: under_way) == {"nats": 5, "redis": 5}
+    assert lanes.returned({"nats": 5, "redis": 5}) == {"nats"}
+    assert lanes.returned({"nats": 5, "redis": 5}) == set()
+    assert lanes.trusted == ["nats", "redis"]
+    under_way.append(make_event(lane="nats"))
+    assert lanes.room(10, (), lambda: under_way) == {"nats": 5, "redis": 5}, "it has returned"
+
+
+def test_a_lane_that_is_lost_again_does_not_return() -> None:
+    lanes = Lanes(["nats"])
+    lanes.open_only((), frozenset())
+    lanes.open_only({"nats"}, frozenset())
+    lanes.open_only((), frozenset())
+    assert lanes.returned(["nats"]) == set()
+    assert lanes.open == []
