@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from duly.core.fairness import Key
-from duly.core.model import Claim, Event, Outcome
+from duly.core.model import Event, Outcome
 from duly.errors import StoreUnavailable
 from duly.flow.ahead import Ahead
 from duly.flow.claim import Claims, claim_alone
@@ -25,19 +25,19 @@ from duly.flow.directory import RecentDirectory
 from duly.flow.gates import look_after_held
 from duly.flow.heads import Claimant
 from duly.flow.lanes import Lanes, share
+from duly.flow.leases import Leases
 from duly.flow.limits import Limits, Unlimited
 from duly.flow.outage import Outage
 from duly.flow.parking import look_after_parked
 from duly.flow.passes import Passes
 from duly.flow.pool import Pool
 from duly.flow.reach import Reach, prepare
+from duly.flow.rest import FOREVER, LIMITED, NOW, Rest
 from duly.flow.room import Room
 from duly.flow.settle import Settler, give_back
 from duly.flow.turns import Turns
 from duly.ports import Horizon, Reachable, Route, Store, Transaction, Waker
-from duly.signals import Lost, PassEnded, Signals, WorkerStarted, WorkerStopped
-
-NOW, FOREVER = timedelta(), timedelta.max
+from duly.signals import PassEnded, Signals, WorkerStarted, WorkerStopped
 
 LOOK_ROUND = 1.0
 """Seconds of backlog after which a worker looks for interrupted events all the same."""
@@ -51,10 +51,6 @@ QUIET = timedelta(milliseconds=50)
 
 ALONE_FOR = 5.0
 """Seconds for which an interrupted event has the process to itself. What has not ended it by then is let be joined."""
-
-LIMITED = timedelta(milliseconds=100)
-"""Between looks at what may have become possible: while every place is taken, who has nothing under way; while
-something is ready that may not start, whether it may."""
 
 SWEEP = 0.25
 """Seconds between looks at deadlines, and at whether a pass has ended."""
@@ -108,7 +104,7 @@ class Worker:
         self._looked = 0.0
         self._in_vain = 0  # claims in a row that found nothing
         self._force_after = 0.0
-        self._blocked = 0.001
+        self._rest = Rest(options.lookahead, options.poll_interval)
 
     # -- running
 
@@ -160,12 +156,13 @@ class Worker:
         self._claims = Claims(self._store, Claimant(self.name, self._options.lease), turns, self._signals)
         self._settler = Settler(self._store, self.name, self._passes, self._outage, self._wake)
         self._pool = Pool(self._routes, turns, self._attempt, self._finished, self._signals)
+        self._leases = Leases(self._store, self._options.lease, self._pool, self._settler, self._outage, self._signals)
         self._destinations.changed = self._pool.poke
         self._soon = Ahead(self._store, self.name, self._options.lease, self._start, self._signals, self._outage)
         self._room = Room(self._options.concurrency, self._options.batch_size, self._pool, self._soon)
         works = (
             self._settler.run(),
-            self._beat(),
+            self._leases.beat(),
             self._sweep(),
             self._soon.run(),
             prepare(self._routes, self._store, self._options.poll_interval),
@@ -226,7 +223,7 @@ class Worker:
             if not self._lanes.busy and self._waker is not None and not self._stopping.is_set():
                 reserved = await self._reserve(horizon)
                 self._asleep = True
-                await self._waker.wait(self._until(horizon, found=bool(events) or self._decided, reserved=reserved))
+                await self._waker.wait(self._sleep(horizon, found=bool(events) or self._decided, reserved=reserved))
         except StoreUnavailable as error:
             await self.pause(self._outage.failed(error))
 
@@ -263,36 +260,20 @@ class Worker:
     def _quiet(self) -> bool:
         return self._pool.load == 0 and self._soon.under_way == 0 and self._settler.is_idle
 
-    def _until(self, horizon: Horizon, *, found: bool, reserved: bool) -> float:
-        """Seconds to sleep: until the next event is ready or to be reserved, and not past the poll interval."""
-        lookahead = self._options.lookahead
+    def _sleep(self, horizon: Horizon, *, found: bool, reserved: bool) -> float:
+        """Seconds."""
         limited = bool(self._claims.limited) or self._pool.turns.holds_back
-        longest = LIMITED if limited else self._options.poll_interval
-        if reserved:  # all that is due within the look-ahead, so half of it can pass before the next look
-            return min(lookahead / 2, longest).total_seconds()
-        fresh, heads = (span - lookahead if span is not None and span > lookahead else span for span in horizon[:2])
-        if limited:  # what is ready among these may be what may not start; what is fresh is told of only if it may
-            heads, alone = (span if span is not None and span > NOW else None for span in (heads, horizon.alone))
-        else:
-            alone = horizon.alone
-        ahead = min(longest, *(span for span in (fresh, heads, alone) if span is not None), FOREVER)
-        if found or (ahead > NOW and not limited):
-            self._blocked = 0.001
-            return max(0.0, ahead.total_seconds())
-        if self._in_vain * self._options.concurrency < len(self._lanes.open):
-            return 0.0  # not all lanes have been looked at yet
-        if limited and ahead > NOW:
-            return ahead.total_seconds()
-        # Ready, but not to be had: somebody has it locked. Do not spin.
-        self._blocked = min(2 * self._blocked, 0.5)
-        return self._blocked
+        if reserved:
+            return self._rest.after_reserving(limited=limited)
+        whole = self._in_vain * self._options.concurrency >= len(self._lanes.open)
+        return self._rest.after_a_claim(horizon, found=found, limited=limited, whole=whole)
 
     async def _claim(self) -> list[Event]:
         self._decided = False
         free = min(self._options.batch_size, self._room.free)
         if not self._lanes.open or free < 1:
             return []
-        room = self._lanes.room(free, self._claims.limited, self._under_way)
+        room = self._lanes.room(free, self._claims.limited, self._leases.under_way)
         if not room:
             self._in_vain += 1
             return []
@@ -422,32 +403,6 @@ class Worker:
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
         return self._stopping.is_set()
-
-    async def _beat(self) -> None:
-        """Renew the leases of what has been held for a while."""
-        every = self._options.lease.total_seconds() / 3
-        while True:
-            await asyncio.sleep(every)
-            held = {event.id: event for event in self._under_way()}
-            if not held:
-                continue
-            try:
-                claims = [Claim(event.id, event.version) for event in held.values()]
-                kept = await self._store.renew(claims, self._options.lease)
-            except StoreUnavailable as error:
-                self._outage.failed(error)
-                continue
-            self._drop_lost(set(held) - kept)
-
-    def _under_way(self) -> list[Event]:
-        """What is claimed and not settled yet."""
-        return [*self._pool.events(), *self._settler.events()]
-
-    def _drop_lost(self, lost: set[str]) -> None:
-        """What is not started and no longer ours is somebody else's to start."""
-        for event in [event for event in self._pool.turns if event.id in lost]:
-            self._pool.turns.remove(event)
-            self._signals.emit(Lost(event, "renew"))
 
     async def _look_after(self) -> None:
         while True:

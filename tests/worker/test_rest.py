@@ -1,0 +1,75 @@
+"""How long a worker sleeps that finds nothing to claim."""
+
+from datetime import timedelta
+
+import pytest
+
+from duly.flow.rest import LIMITED, LONGEST, Rest
+from duly.ports import Horizon
+from tests.make import HOUR, MINUTE, SECOND
+
+POLL = 5.0
+READY = -SECOND
+NOTHING = Horizon(None, None, None)
+
+
+def sleep(
+    horizon: Horizon,
+    *,
+    found: bool = False,
+    limited: bool = False,
+    whole: bool = True,
+    lookahead: timedelta = 0 * SECOND,
+) -> float:
+    return Rest(lookahead, timedelta(seconds=POLL)).after_a_claim(horizon, found=found, limited=limited, whole=whole)
+
+
+@pytest.mark.parametrize(
+    ("horizon", "seconds"),
+    [
+        (NOTHING, POLL),
+        (Horizon(HOUR, HOUR, HOUR), POLL),
+        (Horizon(2 * SECOND, None, None), 2.0),
+        (Horizon(3 * SECOND, SECOND, None), 1.0),
+        (Horizon(3 * SECOND, 2 * SECOND, SECOND / 2), 0.5),
+    ],
+)
+def test_it_sleeps_until_the_next_one_is_ready_and_not_past_the_poll(horizon: Horizon, seconds: float) -> None:
+    assert sleep(horizon) == seconds
+
+
+def test_it_wakes_early_enough_to_reserve_what_is_due_soon() -> None:
+    assert sleep(Horizon(3 * SECOND, None, None), lookahead=SECOND) == 2.0
+    assert sleep(Horizon(SECOND / 2, None, None), lookahead=SECOND) == 0.5, "there was none to reserve"
+    assert sleep(Horizon(None, None, 3 * SECOND), lookahead=SECOND) == 3.0, "those are not reserved"
+
+
+def test_after_reserving_half_of_the_look_ahead_passes() -> None:
+    rest = Rest(2 * SECOND, MINUTE)
+    assert rest.after_reserving(limited=False) == 1.0
+    assert rest.after_reserving(limited=True) == LIMITED.total_seconds()
+
+
+def test_what_is_ready_is_claimed_at_once_after_a_claim_that_found_something() -> None:
+    assert sleep(Horizon(READY, None, None), found=True) == 0.0
+
+
+def test_it_looks_at_all_lanes_before_it_sleeps() -> None:
+    assert sleep(Horizon(READY, None, None), whole=False) == 0.0
+
+
+def test_what_is_ready_and_not_to_be_had_is_asked_for_less_and_less_often() -> None:
+    rest = Rest(0 * SECOND, MINUTE)
+    horizon = Horizon(READY, None, None)
+    slept = [rest.after_a_claim(horizon, found=False, limited=False, whole=True) for _ in range(12)]
+    assert slept == sorted(slept)
+    assert slept[0] < 0.01
+    assert slept[-1] == LONGEST
+    rest.after_a_claim(NOTHING, found=True, limited=False, whole=True)
+    assert rest.after_a_claim(horizon, found=False, limited=False, whole=True) == slept[0]
+
+
+def test_where_something_may_not_start_it_looks_often_and_does_not_spin() -> None:
+    assert sleep(NOTHING, limited=True) == LIMITED.total_seconds()
+    assert sleep(Horizon(HOUR, READY, READY), limited=True) == LIMITED.total_seconds(), "these may be what may not"
+    assert sleep(Horizon(SECOND / 20, None, None), limited=True) == 0.05
