@@ -57,6 +57,7 @@ INDEXES = {
     "by_key": {"events_key"},
     "by_keys": {"events_key"},
     "put": {"events_key", "events_withdrawn"},
+    "withdrawn": {"events_withdrawn"},
     "history": {"events_pkey", "journal_pkey"},
     "schedules": {"schedules_pkey"},
     "schedule_named": {"schedules_tenant_name_key"},
@@ -108,6 +109,11 @@ def explained(connection: psycopg.Connection[Any], query: Query) -> Any:
     return (plans if isinstance(plans, list) else json.loads(plans))[0]["Plan"]
 
 
+def narrows(condition: str) -> bool:
+    """Whether it asks for more than that there is something."""
+    return any(operator in condition for operator in ("=", "<", ">"))
+
+
 def nodes(plan: Any) -> Iterator[Any]:
     yield plan
     for inner in plan.get("Plans", []):
@@ -126,13 +132,14 @@ async def test_a_request_may_run_each_query_but_those_about_keys(url: str) -> No
     assert refused == FORBIDDEN
 
 
-@pytest.mark.parametrize("statistics", ["never analysed", "analysed"])
+@pytest.mark.parametrize("statistics", ["empty", "never analysed", "analysed"])
 async def test_what_has_a_name_is_found_by_it(url: str, statistics: str) -> None:
+    """Also by a plan that was made when there was nothing yet: it is kept."""
     problems = []
     with psycopg.connect(url, autocommit=True) as connection:
         for table in ("events", "schedules", "users", "journal"):
             connection.execute(f"ALTER TABLE duly.{table} SET (autovacuum_enabled = false)")
-        for rows in ROWS:
+        for rows in ROWS if statistics != "empty" else ():
             connection.execute(rows.encode())
         if statistics == "analysed":
             connection.execute("ANALYZE")
@@ -147,6 +154,6 @@ async def test_what_has_a_name_is_found_by_it(url: str, statistics: str) -> None
             for node in found:
                 if node["Node Type"] == "Seq Scan":
                     problems.append(f"{name} reads all of {node['Relation Name']}")
-                elif "Index Name" in node and "Index Cond" not in node:
+                elif "Index Name" in node and not narrows(node.get("Index Cond", "")):
                     problems.append(f"{name} reads all of {node['Index Name']}")
     assert not problems, "\n".join(problems)

@@ -84,13 +84,17 @@ WITH given AS MATERIALIZED (
                 :key::text[], :correlation_id::text[], :destination::text[], :asked::bigint[])
       AS given (id, tenant, type, lane, due, delay, payload, target, retry, key, correlation_id, destination, asked)
 ), before AS MATERIALIZED (
-    -- Locked, so that what the history calls old is what was replaced, whoever else puts the same key.
+    -- Locked, so that what the history calls old is what was replaced, whoever else puts the same key. (Each by itself, here
+    -- and in what follows: in an empty table, one index looks as good as another, and reading all of it once looks best. The
+    -- plan is kept, and the table does not stay empty.)
     SELECT e.id, e.due,
            (e.type, e.due, e.payload::text, e.target::text, e.retry::text, e.correlation_id)
            IS DISTINCT FROM (given.type, given.at, given.payload, given.target, given.retry, given.correlation_id) AS changes
-    FROM given JOIN duly.events AS e
-      ON e.tenant = given.tenant AND e.key = given.key AND e.key IS NOT NULL AND e.status <> 'CANCELLED'
-    FOR UPDATE OF e
+    FROM given CROSS JOIN LATERAL (
+        SELECT * FROM duly.events AS e
+        WHERE e.tenant = given.tenant AND e.key = given.key AND e.key IS NOT NULL AND e.status <> 'CANCELLED'
+        FOR UPDATE
+    ) AS e
 ), e AS (
     INSERT INTO duly.events AS old (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, destination,
                              asked, created)
@@ -133,15 +137,21 @@ FROM e
 -- name: by_keys (read)
 SELECT {event}
 FROM unnest(:tenant::text[], :key::text[]) AS wanted (tenant, key)
-JOIN duly.events AS e ON e.tenant = wanted.tenant AND e.key = wanted.key AND e.key IS NOT NULL
-WHERE e.status <> 'CANCELLED'
+CROSS JOIN LATERAL (
+    SELECT * FROM duly.events AS e
+    WHERE e.tenant = wanted.tenant AND e.key = wanted.key AND e.key IS NOT NULL AND e.status <> 'CANCELLED'
+    OFFSET 0
+) AS e
 
 -- name: withdrawn (read)
 -- What was cancelled since it was asked for.
 SELECT {event}
 FROM unnest(:tenant::text[], :key::text[], :asked::bigint[]) AS wanted (tenant, key, asked)
-JOIN duly.events AS e ON e.tenant = wanted.tenant AND e.key = wanted.key AND e.asked >= wanted.asked
-WHERE e.status = 'CANCELLED'
+CROSS JOIN LATERAL (
+    SELECT * FROM duly.events AS e
+    WHERE e.tenant = wanted.tenant AND e.key = wanted.key AND e.asked >= wanted.asked AND e.status = 'CANCELLED'
+    OFFSET 0
+) AS e
 
 -- name: by_key (read)
 SELECT {event} FROM duly.events AS e WHERE tenant = :tenant AND key = :key AND status <> 'CANCELLED'
@@ -621,7 +631,9 @@ FROM e
 -- name: taken (read)
 SELECT e.series, e.occurrence
 FROM unnest(:series::text[], :occurrence::text[]) AS wanted (series, occurrence)
-JOIN duly.events AS e ON e.series = wanted.series AND e.occurrence = wanted.occurrence
+CROSS JOIN LATERAL (
+    SELECT * FROM duly.events AS e WHERE e.series = wanted.series AND e.occurrence = wanted.occurrence OFFSET 0
+) AS e
 
 -- name: head
 SELECT {event} FROM duly.events AS e WHERE series = :series AND head FOR UPDATE
