@@ -185,9 +185,16 @@ async def test_a_revoked_key_is_good_for_a_second_at_most(http: Caller, monkeypa
     assert admission.TRUSTED_FOR <= 1
 
 
-async def test_a_key_that_expires_is_good_until_then(http: Caller, clock: ManualClock) -> None:
+async def test_a_key_that_expires_is_good_until_then(
+    http: Caller, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission, "TRUSTED_FOR", -1.0)
     made = await http.app.keys.create("a", expires=timedelta(hours=1))
-    assert (await http("GET", "/v1/events", authorization=f"Bearer {made.secret}")).status_code == 200
+    for passed, status in ((0, 200), (3599, 200), (1, 401), (1, 401)):
+        clock.advance(seconds=passed)
+        answer = await http("GET", "/v1/events", authorization=f"Bearer {made.secret}")
+        assert answer.status_code == status
+    assert "expired" in answer.json()["detail"]
 
 
 # -- without keys
