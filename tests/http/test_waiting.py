@@ -15,6 +15,7 @@ from duly.errors import StoreUnavailable
 from tests.http.calling import Caller
 from tests.http.serving import served
 from tests.http.test_schedules import put
+from tests.make import LEASE
 
 TRIGGER = "/v1/schedules/daily/trigger"
 
@@ -49,13 +50,17 @@ async def test_who_comes_beyond_the_places_is_answered_at_once(http: Caller, mon
     assert (await http("POST", TRIGGER, prefer="wait=0")).headers["preference-applied"] == "wait=0"
 
 
-async def test_who_waits_while_the_server_stops_is_answered_with_what_is_known(http: Caller) -> None:
+async def test_who_waits_while_the_server_stops_is_answered_with_what_is_known(
+    http: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "FIRST_LOOK", 60.0)
     await put(http)
     asked = asyncio.create_task(http("POST", TRIGGER, prefer="wait=60"))
     await until_waiting(http, 1)
+    [event] = await http.app.store.claim("w", {"handler:report": 1}, LEASE)
     http.api.state.waiting.end()
     answer = await asyncio.wait_for(asked, 30)
-    assert (answer.status_code, answer.json()["status"]) == (201, "PENDING")
+    assert (answer.status_code, answer.json()["id"], answer.json()["status"]) == (201, event.id, "PROCESSING")
     assert "preference-applied" not in answer.headers
     assert (await http("POST", TRIGGER, prefer="wait=60")).status_code == 201  # at once
 

@@ -72,6 +72,7 @@ async def _wait(ask: Ask, answer: Answer, seconds: float, waiting: Waiting) -> A
     deadline = time.monotonic() + seconds
     id = msgspec.json.decode(msgspec.json.encode(answer.body))["id"]
     look, applied = FIRST_LOOK, {"Preference-Applied": f"wait={seconds:g}"}
+    over = False
     while not await ask.request.is_disconnected():
         try:
             async with tenancy(ask.own.duly, ask.tenant, writes=False) as own:
@@ -83,8 +84,9 @@ async def _wait(ask: Ask, answer: Answer, seconds: float, waiting: Waiting) -> A
         left = deadline - time.monotonic()
         if _has_ended(event) or left <= 0:
             return Answer(answer.body, answer.status, {**answer.headers, **applied})
-        if not await waiting.pause(min(look, left)):
+        if over:
             break
+        over = not await waiting.pause(min(look, left))  # then a last look: the one before may be old by now
         look = min(LAST_LOOK, look * 1.5)
     return answer
 
