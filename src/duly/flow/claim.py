@@ -1,5 +1,6 @@
 """Take what is ready, oldest first, one second late or one week late. Recovery is this and nothing else."""
 
+import math
 import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -20,6 +21,8 @@ from duly.signals import Claimed, DeadLettered, Halted, Interrupted, Signals, Sk
 SPARING, CHEAP = 20, 0.02
 """A look from the beginning that takes more than so many seconds is paid for by so many times that without one."""
 
+MARGIN = timedelta(seconds=1)
+"""So much before where the last look ended does the next one begin: an instant is written before it is committed."""
 
 NONE = Succeeded([], [], 0, {}, {})
 
@@ -30,17 +33,24 @@ class Frontier:
     PostgreSQL cannot clear away what was claimed and settled while somebody holds a transaction open, such as a backup.
     A claim from the beginning steps over all of it, and takes longer and longer: behind a hundred thousand of them 20
     ms instead of 6. So where that takes long, most claims go on where the last one ended. What comes before that,
-    because it was added late or given back, is found at the next look from the beginning.
+    because it was added late or given back, is found at the next look from the beginning; nobody sleeps past that.
     """
 
     def __init__(self) -> None:
         self._seen = NOTHING_SEEN
         self._whole_at = 0.0
+        self._claimed_whole = False  # the last claim was from the beginning, and nobody has looked ahead since
+        self._looked_whole = True  # the last look ahead was from the beginning
 
     @property
     def whole_in(self) -> float:
         """Seconds until the next look from the beginning."""
         return max(0.0, self._whole_at - time.monotonic())
+
+    @property
+    def unsure_in(self) -> float:
+        """Seconds for which what the last look ahead said can be relied on."""
+        return math.inf if self._looked_whole else self.whole_in
 
     def begins(self) -> Mapping[str, datetime]:
         """Where to begin in each lane, unless it is time for a look from the beginning."""
@@ -50,24 +60,28 @@ class Frontier:
         self._seen = self._seen._replace(fresh={other: due for other, due in self._seen.fresh.items() if other != lane})
 
     async def claim(self, store: Store, worker: str, lease: timedelta, room: Mapping[str, int]) -> list[Event]:
-        whole, began = not self.whole_in, time.monotonic()
-        events = await store.claim(worker, room, lease, NOTHING_SEEN if whole else self._seen)
-        if whole:
+        self._claimed_whole, began = not self.whole_in, time.monotonic()
+        events = await store.claim(worker, room, lease, NOTHING_SEEN if self._claimed_whole else self._seen)
+        if self._claimed_whole:
             self._looked(began)
         # By their due times, oldest first: a retried one became ready after that, so this is never too far.
-        self._seen = self._seen._replace(fresh={**self._seen.fresh, **{event.lane: event.due for event in events}})
+        ends = {event.lane: event.due - MARGIN for event in events}
+        self._seen = self._seen._replace(fresh={**self._seen.fresh, **ends})
         return events
 
     async def horizon(self, store: Store, lanes: Sequence[str], limited: Collection[str]) -> Horizon:
-        """In lanes with limits, whatever is ready has been seen, and what counts is what will be."""
-        whole, began = not self.whole_in, time.monotonic()
+        """In lanes with limits, whatever is ready has been seen, and what counts is what will be. After a claim from
+        the beginning the look is from there as well: or none would ever be, where every one takes long."""
+        whole, began = self._claimed_whole or not self.whole_in, time.monotonic()
+        self._claimed_whole, self._looked_whole = False, whole
         known = NOTHING_SEEN if whole else self._seen
         if limited:
             known = known._replace(fresh={**known.fresh, **dict.fromkeys(limited, NOT_YET)})
         horizon, seen = await store.horizon(lanes, known)
         if whole:
             self._looked(began)
-            self._seen = seen._replace(fresh={}) if limited else seen
+            fresh = {} if limited else {lane: at - MARGIN for lane, at in seen.fresh.items()}
+            self._seen = seen._replace(fresh=fresh)
         return horizon
 
     def _looked(self, began: float) -> None:
@@ -103,6 +117,11 @@ class Claims:
         self._frontier.forget(lane)
         await self.events.begin_again(lane)
         await self.heads.begin_again(lane)
+
+    @property
+    def unsure_in(self) -> float:
+        """Seconds after which to look again, whatever was said of the next one."""
+        return self._frontier.unsure_in
 
     async def stop(self) -> None:
         """Nobody will take anything any more."""

@@ -264,9 +264,9 @@ class Worker:
         """Seconds."""
         limited = bool(self._claims.limited) or self._pool.turns.holds_back
         if reserved:
-            return self._rest.after_reserving(limited=limited)
+            return min(self._claims.unsure_in, self._rest.after_reserving(limited=limited))
         whole = self._in_vain * self._options.concurrency >= len(self._lanes.open)
-        return self._rest.after_a_claim(horizon, found=found, limited=limited, whole=whole)
+        return min(self._claims.unsure_in, self._rest.after_a_claim(horizon, found=found, limited=limited, whole=whole))
 
     async def _claim(self) -> list[Event]:
         self._decided = False

@@ -229,7 +229,7 @@ class Statements(
         now, fresh, heads, leased = (None if instant is None else self.read_instant(instant) for instant in row)
         assert now is not None
         horizon = Horizon(*(None if ready is None else ready - now for ready in (fresh, heads, leased)))
-        return horizon, Seen(dict.fromkeys(lanes, fresh or now), leased or now)
+        return horizon, Seen(dict.fromkeys(lanes, min(fresh or now, now)), leased or now)
 
     @abstractmethod
     def horizon_parameters(self, lanes: Sequence[str], seen: Seen) -> dict[str, Any]: ...

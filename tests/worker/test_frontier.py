@@ -1,0 +1,97 @@
+"""Where a look from the beginning takes long, most begin where the last one ended; nothing that is ready is missed for
+that."""
+
+import asyncio
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from duly import Duly, Event
+from duly.flow import claim
+from duly.flow.claim import Frontier
+from duly.signals import Completed
+from duly.stores.statements import Statements
+from tests.make import HOUR, LANE, LEASE, SECOND, make_new
+from tests.worker.watching import Told, until, working
+
+NEVER = "10m"
+"""Between polls: what only a poll would find is not found."""
+
+
+@pytest.fixture
+def costly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every look is taken for one that took long, and is followed by half an hour without one from the beginning."""
+    monkeypatch.setattr(claim, "CHEAP", -100.0)
+
+
+@pytest.fixture
+async def duly(url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Its database is slow in telling what comes next: a second and a half follow without a look from the beginning."""
+    horizon = Statements.horizon
+
+    async def slowly(self: Statements, *asked: Any) -> Any:
+        told = await horizon(self, *asked)
+        await asyncio.sleep(0.1)
+        return told
+
+    monkeypatch.setattr(Statements, "horizon", slowly)
+    duly = Duly(url, poll_interval=NEVER)
+
+    @duly.on("greet")
+    async def handle(event: Event) -> None: ...
+
+    async with duly:
+        yield duly
+
+
+async def done(told: Told, id: str) -> None:
+    await until(lambda: id in {signal.event.id for signal in told.of(Completed)}, "it is delivered")
+
+
+@pytest.mark.parametrize("later", [True, False], ids=["before a later one", "alone"])
+@pytest.mark.parametrize("due", ["now", "long ago"])
+async def test_what_is_added_while_a_worker_sleeps_is_started(duly: Duly, later: bool, due: str) -> None:
+    told = Told(duly)
+    if later:
+        await duly.after(HOUR, "greet")
+    async with working(duly):
+        for _ in range(3):
+            event = await (duly.after(0 * SECOND, "greet") if due == "now" else duly.at(ago(HOUR), "greet"))
+            await done(told, event.id)
+
+
+def ago(span: timedelta) -> datetime:
+    return datetime.now(UTC) - span
+
+
+async def test_a_look_ahead_does_not_go_past_what_may_still_come(store: Any) -> None:
+    """What is due later is no reason to begin there: others may be due before it."""
+    await store.add([make_new(due=datetime.now(UTC) + HOUR)])
+    _, seen = await store.horizon([LANE])
+    assert seen.fresh[LANE] <= await store.now()
+
+
+async def test_after_a_claim_from_the_beginning_the_look_ahead_is_from_there_too(store: Any, costly: None) -> None:
+    frontier = Frontier()
+    await store.add([make_new() for _ in range(2)])
+    for turn in range(3):
+        assert len(await frontier.claim(store, "w", LEASE, {LANE: 5})) == (2 if turn == 0 else 0)
+        await frontier.horizon(store, [LANE], ())
+        assert (frontier.unsure_in == math.inf) == (turn == 0), "only the first was from the beginning"
+        assert frontier.whole_in > 0
+    late = make_new(due=(await store.now()) - HOUR)
+    await store.add([late])
+    frontier._whole_at = 0.0
+    assert [event.id for event in await frontier.claim(store, "w", LEASE, {LANE: 5})] == [late.id]
+
+
+async def test_what_was_written_a_moment_before_it_could_be_seen_is_found(store: Any, costly: None) -> None:
+    frontier = Frontier()
+    await frontier.claim(store, "w", LEASE, {LANE: 5})
+    await frontier.horizon(store, [LANE], ())
+    slow = make_new(due=(await store.now()) - SECOND / 2)  # of a transaction that was long in committing
+    await store.add([slow])
+    assert frontier.whole_in > 0
+    assert [event.id for event in await frontier.claim(store, "w", LEASE, {LANE: 5})] == [slow.id]
