@@ -1,8 +1,10 @@
 """Publishing to JetStream: what it takes, what it does not, and what it will never."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from nats.errors import Error as NatsError
@@ -149,6 +151,34 @@ async def test_a_connection_whose_end_the_library_keeps_to_itself_is_found_lost(
             client.connection._closed_cb = None  # as if it had failed before it came to that
             await asyncio.to_thread(server.kill)
             await until(lambda: reasons, "it is found lost")
+
+
+async def test_nothing_is_left_of_a_connection_that_the_library_could_not_end() -> None:
+    """It does not if it fails to send what was left."""
+    unheard: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: unheard.append(str(told)))
+    before = asyncio.all_tasks()
+    await ended_in_the_middle()
+    await until(lambda: asyncio.all_tasks() == before, "all its tasks have ended")
+    gc.collect()
+    assert not unheard
+
+
+async def ended_in_the_middle() -> None:
+    async def broken() -> None:
+        raise ConnectionResetError("planted")
+
+    with NatsServer() as server:
+        async with opened(server) as client:
+            library: Any = client.connection
+            writer = library._transport._io_writer
+            library._transport.drain = broken
+            library._pending_data_size = 1  # something is left
+            library._flush_queue.put_nowait(asyncio.get_running_loop().create_future())
+            await until(lambda: library.is_closed, "it has given up")
+            with pytest.raises(Down):
+                await publish(client)
+        assert writer.is_closing()
 
 
 @pytest.mark.parametrize("credentials", [(), ("ada", "wrong"), ("token",)])

@@ -41,6 +41,10 @@ LOOK_EVERY, ANSWERED_WITHIN = 1.0, 5.0
 """Seconds between looks at whether it is, and that JetStream has for answering a question about its streams."""
 
 
+class NoStream(NotNow):
+    """Nobody keeps what is published there."""
+
+
 class Forbidden(Refused):
     """This user may not publish there."""
 
@@ -126,6 +130,7 @@ class Nats:
             raise Refused(str(error)) from error
         finally:
             self.under_way.pop(token, None)
+            _hear(answered)
         _read_answer(subject, answer)
 
     def _refuse_too_large(self, message: Message, headers: Mapping[str, str]) -> None:
@@ -143,6 +148,20 @@ class Nats:
             self._looking.cancel()
         if not self.connection.is_closed:
             await self.connection.close()
+        self._clear_up()
+
+    def _clear_up(self) -> None:
+        """The library gives up in the middle if it cannot send what was left: it leaves the socket open and readers
+        waiting then, and nobody hears why."""
+        library: Any = self.connection
+        for subscription in list(library._subs.values()):
+            if (reader := subscription._wait_for_msgs_task) is not None:
+                reader.cancel()
+        if library._transport is not None:
+            library._transport.close()
+        for task in (library._flusher_task, library._reading_task, library._ping_interval_task):
+            if task is not None:
+                _hear(task)
 
     # -- what comes back
 
@@ -183,9 +202,15 @@ class Nats:
         self.lost(reason)
 
 
+def _hear(ended: "asyncio.Future[Any]") -> None:
+    """Why it failed, if it did: nobody else may want to know."""
+    if ended.done() and not ended.cancelled():
+        ended.exception()
+
+
 def _read_answer(subject: str, answer: Msg) -> None:
     if answer.headers and answer.headers.get(STATUS) == NO_STREAM:
-        raise NotNow(f"no stream takes {subject!r}: add one that has this subject")
+        raise NoStream(f"no stream takes {subject!r}: add one that has this subject")
     error = _decode(answer.data).error if b'"error"' in answer.data else None
     if error is not None:
         raise (Refused if error.err_code in NEVER else NotNow)(f"JetStream: {error.description} ({error.err_code})")
