@@ -76,6 +76,11 @@ class Service:
         assert process.exitcode == -signal.SIGKILL
         self._process = None
 
+    def check(self) -> None:
+        """It has not ended by itself."""
+        assert self._process is not None
+        assert self._process.is_alive(), f"it ended with {self._process.exitcode}: {self.logs()[-5000:]}"
+
     def stop(self) -> int | None:
         assert self._process is not None
         self._process.terminate()
@@ -162,8 +167,12 @@ async def test_kills_in_any_order_lose_no_accepted_command_and_repeat_no_event(
         async with sender.at_work():
             while killed < KILLS:
                 killed += await kill_and_restart(service, server)
-        await until(desk.nothing_is_left, "every command is stored", patience=90)
-        await until(lambda: nothing_is_pending(app), "every timer is settled", patience=90)
+
+        async def nothing_is_left() -> bool:
+            service.check()
+            return await desk.nothing_is_left() and await nothing_is_pending(app)
+
+        await until(nothing_is_left, "every command is stored and every timer settled", patience=120)
         published = Counter(
             json.loads(message.data or b"")["payload"]["serviceCallId"] for message in await desk.stored(FOR_EVENTS)
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 import nats
 import pytest
-from nats.js.api import AckPolicy, ConsumerConfig, StreamConfig
+from nats.js.api import AckPolicy, ConsumerConfig, DiscardPolicy, StreamConfig
 
 from duly import Event, Status
 from duly.channels import nats_commands
@@ -244,19 +244,32 @@ async def test_an_empty_command_that_looks_like_a_status_is_a_command(desk: Desk
 async def test_a_command_whose_rejection_cannot_be_kept_stays_and_keeps_nobody_waiting(
     desk: Desk, serve: Serve, soon_again: None
 ) -> None:
+    full = FOR_REJECTED.evolve(max_msgs=1, discard=DiscardPolicy.NEW)
     async with serve() as served:
         await consuming(desk)
-        await desk.stream.delete_stream(str(FOR_REJECTED.name))
+        await desk.stream.update_stream(full)
+        await desk.stream.publish(REJECTED, b'{"command": "an older one"}')
         await desk.send(b"bad", command("good", in_seconds(LATER)))
         await stored(served, "good")
         await until(lambda: served.told.of(CommandStuck), "it is told")
         assert not await desk.nothing_is_left()
         assert not served.told.of(CommandRejected)
-        await desk.stream.add_stream(FOR_REJECTED)
+        await desk.stream.update_stream(full.evolve(max_msgs=-1))
+        [_, told] = await desk.rejected(2)
+        assert told["command"] == "bad"
+        await until(desk.nothing_is_left, "it is acknowledged")
+        assert "maximum messages exceeded" in served.told.of(CommandStuck)[0].reason
+
+
+async def test_a_stream_for_rejections_that_somebody_deletes_is_made_again(desk: Desk, serve: Serve) -> None:
+    async with serve() as served:
+        await consuming(desk)
+        await desk.stream.delete_stream(str(FOR_REJECTED.name))
+        await desk.send(b"bad")
         [told] = await desk.rejected(1)
         assert told["command"] == "bad"
         await until(desk.nothing_is_left, "it is acknowledged")
-        assert f"no stream takes '{REJECTED}'" in served.told.of(CommandStuck)[0].reason
+        assert not served.told.of(CommandStuck)
 
 
 async def test_a_rejection_that_is_too_large_for_the_server_is_brief(serve: Serve) -> None:

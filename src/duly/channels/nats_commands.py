@@ -14,7 +14,7 @@ from nats.errors import ConnectionClosedError, Error
 from nats.js.api import AckPolicy, ConsumerConfig, StreamInfo
 
 from duly.channels.brokers import Down, Link, Message, NotNow, Refused
-from duly.channels.nats import LOST, STATUS, Nats
+from duly.channels.nats import LOST, STATUS, Nats, NoStream
 from duly.channels.nats_streams import (
     COMMANDS,
     FOR_COMMANDS,
@@ -26,6 +26,7 @@ from duly.channels.nats_streams import (
     sorted_refusals,
     stream_for,
 )
+from duly.core.failure import describe
 from duly.errors import Misuse
 
 DURABLE = "duly-timer-service"
@@ -173,10 +174,11 @@ class NatsCommands:
 
     async def reject(self, command: Any, *rejections: bytes) -> str | None:
         client, reason = await self._link.client(), None
+        assert isinstance(client, Nats)
         for written in rejections:
             try:
                 async with asyncio.timeout(SILENT):
-                    await client.publish({"subject": REJECTED}, Message(command.id, written, {}))
+                    await _publish(client, Message(command.id, written, {}))
             except (Refused, NotNow) as error:
                 reason = str(error)
             except TimeoutError:
@@ -321,6 +323,18 @@ class Puller:
         elif subject.startswith(ACKNOWLEDGEMENTS.lower()):
             self._broken = Denied(f"{ACKNOWLEDGEMENTS}>", to_acknowledge=True)
         self._news.set()
+
+
+async def _publish(client: Nats, rejection: Message) -> None:
+    """To a stream that is made again if somebody has deleted it meanwhile."""
+    try:
+        await client.publish({"subject": REJECTED}, rejection)
+    except NoStream as error:
+        try:
+            await stream_for(client, FOR_REJECTED)
+        except Error as refused:
+            raise NotNow(f"{error} ({describe(refused)})") from refused
+        await client.publish({"subject": REJECTED}, rejection)
 
 
 async def _puller(client: Nats) -> Puller:

@@ -88,7 +88,8 @@ async def sorted_refusals(client: Nats) -> AsyncIterator[None]:
         raise Misuse(f"{told}. The timer service needs streams for {COMMANDS}, {REJECTED} and {EVENTS}") from error
     except NoAnswer as error:
         if "permissions violation" in str(client.said).lower():
-            raise Misuse(f"{client.said}. The timer service needs this, see its documentation") from error
+            told = f"{client.said} (told in small letters, whatever its own are)"
+            raise Misuse(f"{told}. The timer service needs this, see its documentation") from error
         raise Down("JetStream does not answer") from error
     except ConnectionClosedError as error:
         raise Down(str(error)) from error
