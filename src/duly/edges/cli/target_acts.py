@@ -57,7 +57,7 @@ def probe(*targets: str, tenant: Tenant = "default", invocation: Hidden) -> int:
     """Let a worker try parked targets, by name, URL or origin, at once instead of when their time has come."""
 
     async def act(duly: Duly, name: str) -> Done:
-        await duly.targets.probe(name, tenant=tenant)
+        await duly.targets.probe(name, tenant=tenant, by=person())
         return await _done(duly, name, tenant, "is to be tried by the next worker that looks")
 
     return _each(targets, act, invocation)
