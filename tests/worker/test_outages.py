@@ -7,9 +7,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from duly import Duly, Event, InStatus, Status, Timer
+from duly.errors import StoreError, StoreUnavailable
 from duly.signals import Completed, StoreDown, StoreUp, WorkerStopped
 from tests.servers import Postgres
 from tests.worker.watching import Logged, Told, Watched, running, until, working
@@ -111,6 +113,52 @@ async def test_outages_in_the_middle_of_work_are_ridden_out(database: str, serve
             await until(all_are_done, "all are done")
         assert_said(told, logged, times=5)
     assert sorted(effects.ids) == sorted(ids), "each once: whoever had it kept it through the outage"
+
+
+LETS_NOBODY_IN = {
+    "closed": ('ALTER DATABASE "{name}" ALLOW_CONNECTIONS false', 'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true'),
+    "renamed": ('ALTER DATABASE "{name}" RENAME TO "{name}_old"', 'ALTER DATABASE "{name}_old" RENAME TO "{name}"'),
+    "not for this user": ('ALTER ROLE "{name}" NOLOGIN', 'ALTER ROLE "{name}" LOGIN'),
+}
+
+
+@pytest.mark.parametrize("how", LETS_NOBODY_IN)
+async def test_a_database_that_lets_nobody_in_for_a_while_is_waited_for(
+    database: str, server: Postgres, how: str
+) -> None:
+    """At the start, that would be a mistake; later, it is an outage as any."""
+    name = database.rpartition("/")[2]
+    away, back = (statement.format(name=name) for statement in LETS_NOBODY_IN[how])
+    hang_up = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'".encode()
+    with psycopg.connect(server.url, autocommit=True) as admin:
+        admin.execute(f'CREATE ROLE "{name}" LOGIN SUPERUSER'.encode())
+        duly = Duly(database.replace("postgres@", f"{name}@"), poll_interval="100ms")
+        told, effects = Told(duly), Effects(duly)
+        async with duly, working(duly):
+            await duly.after(NOW, "task")
+            await until(lambda: len(told.of(Completed)) == 1, "it works")
+            with admin.transaction():
+                admin.execute("LOCK TABLE pg_database")  # or somebody may come in again before it is renamed
+                admin.execute(hang_up)
+                admin.execute(away.encode())
+            admin.execute(hang_up)
+            await until(lambda: told.of(StoreDown), "the outage is noticed")
+            with pytest.raises(StoreUnavailable):
+                await duly.after(NOW, "task")
+            admin.execute(back.encode())
+            await until(lambda: told.of(StoreUp), "the end of the outage is noticed")
+            await duly.after(NOW, "task")
+            await until(lambda: len(told.of(Completed)) == 2, "it works again")
+    assert len(effects.ids) == 2
+
+
+async def test_a_database_that_lets_nobody_in_is_told_at_the_start(database: str) -> None:
+    for wrong, told in ((f"{database}_x", "create the database first"),
+                        (database.replace("postgres@", "nobody@"), "check the user and password")):  # fmt: skip
+        with pytest.raises(StoreError, match=told) as raised:
+            async with Duly(wrong):
+                pytest.fail("it is open")
+        assert not isinstance(raised.value, StoreUnavailable)
 
 
 async def test_a_store_that_is_down_when_the_worker_starts_is_waited_for(database: str, server: Postgres) -> None:

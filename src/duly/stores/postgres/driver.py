@@ -19,10 +19,16 @@ TRANSIENT = (
     asyncpg.TransactionRollbackError,  # deadlock, serialisation
     asyncpg.ReadOnlySQLTransactionError,  # a standby, during fail-over
     asyncpg.LockNotAvailableError,
+    asyncpg.ObjectNotInPrerequisiteStateError,  # a database that takes no connections for a while
 )
 
 SEARCHES = frozenset({"find", "floor", "floor_of_all", "find_dead", "count_dead"})
 """Which index fits these depends on the values, so they are planned anew each time."""
+
+
+class NotLetIn(StoreUnavailable):
+    """There is no such database, or not for this user. At the start, that is for people to mend; later it passes: a
+    database is renamed for a moment, or a password is changed."""
 
 
 def opened(pool: asyncpg.Pool | None) -> asyncpg.Pool:
@@ -69,9 +75,9 @@ def translated() -> Iterator[None]:
     except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError) as error:
         raise SchemaMismatch(f"{error}: this database has no (or older) Duly tables; run `duly migrate`") from error
     except asyncpg.InvalidCatalogNameError as error:
-        raise StoreError(f"{error}: create the database first") from error
+        raise NotLetIn(f"{error}: create the database first") from error
     except asyncpg.InvalidAuthorizationSpecificationError as error:
-        raise StoreError(f"{error}: check the user and password in the database URL") from error
+        raise NotLetIn(f"{error}: check the user and password in the database URL") from error
     except asyncpg.InsufficientPrivilegeError as error:
         raise StoreError(f"{error}: grant it to the user in the database URL, or name another user") from error
     except asyncpg.UniqueViolationError as error:

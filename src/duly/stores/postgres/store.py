@@ -24,7 +24,7 @@ from duly.stores.postgres.confined import (
 )
 from duly.stores.postgres.confinement import prepare
 from duly.stores.postgres.copying import WORTH_COPYING, CopyingStatements, Table, asyncpg_copies, asyncpg_copy
-from duly.stores.postgres.driver import SEARCHES, TRANSIENT, opened, run_query, terminate, translated
+from duly.stores.postgres.driver import SEARCHES, TRANSIENT, NotLetIn, opened, run_query, terminate, translated
 from duly.stores.postgres.values import PostgresStatements
 from duly.stores.postgres.waker import PostgresWaker
 from duly.stores.queries import Query
@@ -80,6 +80,9 @@ class PostgresStore(PostgresStatements, Autocommit):
         except ValueError as error:
             await self.close()
             raise StoreError(f"the database URL cannot be used: {error}") from error
+        except NotLetIn as error:
+            await self.close()
+            raise StoreError(str(error)) from error
         except BaseException:
             await self.close()
             raise
