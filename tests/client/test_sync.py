@@ -9,7 +9,7 @@ import pytest
 
 from duly import Duly, Invalid, Misuse, NotFound, OfType, Status, Timer, every
 from duly.client import Client
-from duly.sync import Sync
+from duly.client.sync import SyncClient
 from duly.testing import ManualClock
 from tests.client.serving import serving_in_a_thread
 from tests.make import DAY, HOUR, START
@@ -24,12 +24,12 @@ def server(url: str, clock: ManualClock) -> Iterator[str]:
 
 
 @pytest.fixture
-def sync(server: str) -> Iterator[Sync]:
+def sync(server: str) -> Iterator[SyncClient]:
     with Client(server).sync as sync:
         yield sync
 
 
-def test_the_same_calls_do_the_same(sync: Sync) -> None:
+def test_the_same_calls_do_the_same(sync: SyncClient) -> None:
     event = sync.at(START + HOUR, "x", {"n": 1}, key="k")
     assert sync.events.by_key("k") == event == sync.events.get(event.id)
     assert sync.put(START + DAY, "x", key="k").change == "moved"
@@ -48,16 +48,25 @@ def test_the_same_calls_do_the_same(sync: Sync) -> None:
         sync.schedules.get("nobody's")
 
 
-def test_threads_share_it(sync: Sync) -> None:
+def test_threads_share_it(sync: SyncClient) -> None:
     with ThreadPoolExecutor(8) as pool:
         events = list(pool.map(lambda n: sync.at(START, "x", n, key=str(n)), range(40)))
     assert sorted(event.payload for event in events) == list(range(40))
     assert len(sync.events.find(limit=100)) == 40
 
 
-def test_what_http_cannot_do_says_what_to_do_instead(sync: Sync) -> None:
+def test_what_http_cannot_do_says_what_to_do_instead(sync: SyncClient) -> None:
     with pytest.raises(Misuse, match="after your commit"), sync.transaction():
         pytest.fail("there is none")
+    for verb in (sync.run, sync.on, sync.schedule, sync.observe, sync.stop, sync.tick):
+        with pytest.raises(Misuse, match=r"is not for HTTP: \w+"):
+            verb()
+    with pytest.raises(Misuse, match="duly serve --app"):
+        sync.event_types.register("x")
+
+
+def test_it_knows_the_types_that_the_server_knows(sync: SyncClient) -> None:
+    assert {"birthday", "anniversary"} <= {type.name for type in sync.event_types.list()}
     for act in (
         lambda: sync.at(START, "x", transaction=object()),
         lambda: sync.schedules.put("a", every("1h"), "x", transaction=object()),

@@ -28,7 +28,7 @@ from duly.flow.ids import new_ids
 from duly.ports import Added
 
 if TYPE_CHECKING:
-    from duly.sync import Sync
+    from duly.client.sync import SyncClient
 
 AT_ONCE = 5000
 LARGEST = 8 * 1024 * 1024
@@ -80,7 +80,7 @@ class Client:
         self._connection = Connection(url, key, tenant, seconds, tls)
         self._opened = 0
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._sync: Sync | None = None
+        self._sync: SyncClient | None = None
         self.events = Events(self._connection)
         self.schedules = Schedules(self._connection)
         self.users = Users(self._connection)
@@ -183,12 +183,12 @@ class Client:
         return await self.schedules.put(name, rule, type, payload, **options)
 
     @property
-    def sync(self) -> "Sync":
+    def sync(self) -> "SyncClient":
         """The same calls for synchronous code: ``with Client(…).sync as duly:``."""
         if self._sync is None:
-            from duly.sync import Sync
+            from duly.client.sync import SyncClient
 
-            self._sync = Sync(self)
+            self._sync = SyncClient(self)
         return self._sync
 
     # -- not over HTTP
