@@ -3,5 +3,6 @@
 from duly.core.keys import Scope
 from duly.edges.http.app import create_api
 from duly.edges.http.asking import Caller
+from duly.errors import Forbidden, Unauthenticated
 
-__all__ = ["Caller", "Scope", "create_api"]
+__all__ = ["Caller", "Forbidden", "Scope", "Unauthenticated", "create_api"]

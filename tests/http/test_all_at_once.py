@@ -74,9 +74,8 @@ async def test_a_put_is_told_all(http: Caller, path: str, body: Any, wrong: str 
     assert wrong is None or found == sorted(wrong.split())
     assert len(found) >= 2
     headers = {"authorization": mine.key(), "if_match": "no tag"}
-    guarded = ["If-Match"] if "schedules" in path else []
     assert sorted(paths(await http("PUT", f"{address}?x=1&x=2", body, **headers))) == sorted(
-        ["query.x", "query.x", *guarded, *found]
+        ["query.x", "query.x", "If-Match", *found]
     )
 
 
@@ -104,3 +103,48 @@ async def test_what_is_missing_is_told_with_what_is_wrong_around_it(http: Caller
     assert paths(answer) == ["query.dry", "Idempotency-Key", "body"]
     nobodys = await http("POST", "/v1/schedules/none/pause?dry=1", {})
     assert paths(nobodys) == ["query.dry"]
+
+
+@pytest.mark.parametrize("condition", ["If-Match", "If-None-Match", "If-Unmodified-Since"])
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", "timers/new", {"type": "x", "after": "1h"}),
+        ("PUT", "targets/new", {"url": "https://hooks.example"}),
+        ("POST", "schedules/{schedule}/reschedule", {"due_at": "2030-01-01T00:00:00Z"}),
+        ("POST", "schedules/{schedule}/pause", None),
+        ("POST", "schedules/{schedule}/trigger", None),
+        ("DELETE", "timers/{timer}", None),
+        ("PUT", "schedules/{schedule}", {"type": "x", "rule": {"every": "1h"}}),
+    ],
+)
+async def test_a_condition_that_nobody_would_look_at_is_refused(
+    http: Caller, method: str, path: str, body: Any, condition: str
+) -> None:
+    mine = await settle(http.app, "mine")
+    before = await rows_of(http.app, mine)
+    address = f"/v1/{path}".format(schedule=mine.schedule, timer=mine.timer)
+    header = condition.lower().replace("-", "_")
+    answer = await http(method, address, body, authorization=mine.key(), **{header: '"seen-long-ago"'})
+    if method == "PUT" and "schedules" in path and condition == "If-Match":
+        assert answer.status_code == 412
+    else:
+        assert paths(answer) == [condition]
+        assert "leave it out" in answer.json()["errors"][0]["message"]
+    assert {**await rows_of(http.app, mine), "api_keys": []} == {**before, "api_keys": []}
+
+
+async def test_conditions_of_caches_are_no_matter_to_who_reads(http: Caller) -> None:
+    mine = await settle(http.app, "mine")
+    headers = {"if_none_match": '"seen"', "if_modified_since": "Tue, 17 Nov 2026 12:00:00 GMT"}
+    assert (await http("GET", f"/v1/timers/{mine.timer}", authorization=mine.key(), **headers)).status_code == 200
+
+
+@pytest.mark.parametrize("text", ["\\ud800", "a\\udbffb", "\\ud83d and more"])
+async def test_half_a_character_is_called_that(http: Caller, text: str) -> None:
+    body = f'{{"type": "x", "after": "1h", "payload": "{text}"}}'.encode()
+    answer = await http("PUT", "/v1/timers/a", body, content_type="application/json")
+    assert answer.status_code == 400
+    assert "by half" in answer.json()["detail"]
+    cut = await http("PUT", "/v1/timers/a", body[:20], content_type="application/json")
+    assert "truncated" in cut.json()["detail"]

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 
+import duly.api
 from duly import Duly
 from duly.core.keys import Scope
 from duly.edges.http.app import create_api
@@ -186,6 +187,55 @@ async def test_an_application_tells_by_itself_who_asks(own: Duly) -> None:
         assert refused.headers["x-own"] == "1"
         gone = await calls(own, api, app)("GET", "/duly/v1/schedules", x_who="gone")
         assert (gone.status_code, gone.json()["detail"], gone.json()["title"]) == (499, "you have left", "Error")
+
+
+@pytest.mark.parametrize("scope", [Scope.ADMIN, "admin"])
+async def test_only_who_an_application_calls_an_admin_may_name_another_tenant(own: Duly, scope: Any) -> None:
+    async def authenticate(request: Request) -> Who:
+        return Who("acme", request.headers.get("x-scope", scope), "ada")  # type: ignore[arg-type]
+
+    api = create_api(own, authenticate=authenticate)
+    app = in_fastapi(own, api)
+    async with started(app):
+        http = calls(own, api, app)
+        timer = {"type": "x", "after": "1h"}
+        for tenant, wanted in ((None, "acme"), ("acme", "acme"), ("beta", "beta")):
+            named = {} if tenant is None else {"duly_tenant": tenant}
+            put = await http("PUT", "/duly/v1/timers/a", timer, **named)
+            assert (put.status_code, put.json()["tenant"]) == (201 if tenant != "acme" else 200, wanted)
+        for less in ("read", "write"):
+            refused = await http("GET", "/duly/v1/timers/a", duly_tenant="beta", x_scope=less)
+            assert refused.status_code == 403
+            assert (await http("GET", "/duly/v1/timers/a", duly_tenant="acme", x_scope=less)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        (None, "it returned NoneType"),
+        ("acme", "it returned str"),
+        (Who("acme", "owner", "ada"), "it returned one with the scope 'owner'"),  # type: ignore[arg-type]
+        (Who("acme", None, "ada"), "it returned one with the scope None"),  # type: ignore[arg-type]
+    ],
+)
+async def test_an_application_that_tells_it_wrongly_finds_out_why_in_the_log(
+    own: Duly, returned: Any, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def authenticate(_: Request) -> Any:
+        return returned
+
+    api = create_api(own, authenticate=authenticate)
+    app = in_fastapi(own, api)
+    async with started(app):
+        failed = await calls(own, api, app)("GET", "/duly/v1/schedules")
+    assert failed.status_code == 500
+    assert "authenticate= must return duly.api.Caller" in caplog.text
+    assert told in caplog.text
+
+
+def test_what_that_takes_is_in_one_place() -> None:
+    assert (duly.api.Caller, duly.api.Scope) == (Who, Scope)
+    assert (duly.api.Unauthenticated, duly.api.Forbidden) == (Unauthenticated, Forbidden)
 
 
 async def test_keys_are_asked_for_under_a_mount_too(own: Duly) -> None:

@@ -146,6 +146,32 @@ def test_a_head_that_does_not_end_is_too_large(server: Served, head: bytes) -> N
     assert not said or read(said)[0] in (400, 431)  # what was sent after the answer may have torn it up
 
 
+@pytest.mark.parametrize("size", [66_000, 70_000, 100_000])
+@pytest.mark.parametrize("where", ["address", "one header", "many headers"])
+def test_a_whole_head_that_is_too_large_is_told_so(server: Served, where: str, size: int) -> None:
+    address, header, many = {
+        "address": (size, 0, 0),
+        "one header": (0, size, 0),
+        "many headers": (0, 0, size // len("X-Some: much\r\n")),
+    }[where]
+    head = b"GET /v1/events?type=" + b"x" * address + b" HTTP/1.1\r\nHost: localhost\r\n"
+    head += b"X-Much: " + b"x" * header + b"\r\n" + b"X-Some: much\r\n" * many + b"\r\n"
+    with Line(server) as line:
+        line.send(head)
+        said = line.heard()
+    if said:  # what was sent after the answer may have torn it up
+        check(said, 431)
+        assert "larger than 64 KB" in read(said)[2]["detail"]
+
+
+def test_a_head_of_nearly_that_size_is_read(server: Served) -> None:
+    with Line(server) as line:
+        line.send(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nX-Much: " + b"x" * 60_000 + b"\r\n\r\n")
+        assert line.answer().startswith(b"HTTP/1.1 200")
+        line.send(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nX-Much: " + b"x" * 60_000 + b"\r\n\r\n")
+        assert line.answer().startswith(b"HTTP/1.1 200"), "each is counted by itself"
+
+
 def test_a_head_that_is_too_large_but_no_more_is_told_so(server: Served) -> None:
     with Line(server) as line:
         line.send(b"GET /healthz HTTP/1.1\r\nX-Long: " + b"x" * (wire.LARGEST_HEAD - 20))

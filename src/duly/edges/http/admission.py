@@ -13,7 +13,7 @@ from duly.core.checks import name_problems
 from duly.core.keys import ApiKey, Scope, looks_like_a_key
 from duly.edges.http.asking import Caller
 from duly.edges.http.problems import Refused
-from duly.errors import DulyError, Forbidden, Invalid, Problem, Unauthenticated
+from duly.errors import DulyError, Forbidden, Invalid, Misuse, Problem, Unauthenticated
 from duly.observers.logs import Line
 from duly.wiring import Duly
 
@@ -59,10 +59,22 @@ class Admission:
         self._guesses: OrderedDict[str, Bucket] = OrderedDict()
 
     async def admit(self, request: Request, needs: Scope) -> Caller:
-        caller = await (self._authenticate or self._by_key)(request)
+        caller = await (self._by_key(request) if self._authenticate is None else self._by_their_own(request))
         if not caller.scope.covers(needs):
             raise Forbidden(f"this needs the scope {needs.value}, and the key has {caller.scope.value}")
         return caller
+
+    async def _by_their_own(self, request: Request) -> Caller:
+        """The application's way of telling who asks."""
+        assert self._authenticate is not None
+        told = await self._authenticate(request)
+        if not isinstance(told, Caller) or not isinstance(told.scope, str) or told.scope not in tuple(Scope):
+            raise Misuse(
+                f"authenticate= must return duly.api.Caller(tenant, scope, name) with a scope of {_SCOPES}, or raise "
+                f"Unauthenticated; it returned {_kind(told)}"
+            )
+        caller = told._replace(scope=Scope(told.scope))
+        return caller._replace(tenant=_tenant(request, caller.tenant, caller.scope))
 
     async def _by_key(self, request: Request) -> Caller:
         written = request.headers.get("authorization")
@@ -74,7 +86,7 @@ class Admission:
         key = await self._recognise(secret.strip(), request)
         self._take_turn(key)
         request.state.used = key.id
-        return Caller(_tenant(request, key), key.scope, f"key {key.name}", key.id)
+        return Caller(_tenant(request, key.tenant, key.scope), key.scope, f"key {key.name}", key.id)
 
     async def _without_key(self, request: Request) -> Caller:
         if self._keyless is None or await self._duly.keys.made_any():
@@ -174,17 +186,25 @@ class Bucket:
         return self._spent_until <= now - self._burst
 
 
-def _tenant(request: Request, key: ApiKey) -> str:
+_SCOPES = ", ".join(scope.value for scope in Scope)
+
+
+def _kind(told: object) -> str:
+    """What was returned, without what is in it: that may be a secret."""
+    return f"one with the scope {told.scope!r:.30}" if isinstance(told, Caller) else type(told).__name__
+
+
+def _tenant(request: Request, own: str, scope: Scope) -> str:
     written = request.headers.get(TENANT)
     if written is None:
-        return key.tenant
+        return own
     try:
         named = written.encode("latin-1").decode()  # header values are bytes; ours are UTF-8
     except UnicodeDecodeError:
         raise Invalid([Problem("Duly-Tenant", "is not UTF-8")]) from None
-    if named == key.tenant:
+    if named == own:
         return named
-    if not key.scope.covers(Scope.ADMIN):
+    if not scope.covers(Scope.ADMIN):
         raise Forbidden("only an admin key may name another tenant in Duly-Tenant")
     if problems := name_problems("tenant", named):
         raise Invalid([problem._replace(path="Duly-Tenant") for problem in problems])

@@ -31,7 +31,7 @@ from duly.edges.http.problems import (
     without_message,
 )
 from duly.edges.http.queries import read_query
-from duly.edges.http.tags import if_match_problems
+from duly.edges.http.tags import if_match_problems, unheeded
 from duly.edges.http.tenancy import tenancy
 from duly.errors import Conflict, DulyError, Invalid, Misuse, Problem, StoreError, StoreUnavailable, Unsealed
 from duly.observers.logs import Line
@@ -155,6 +155,7 @@ async def _read(operation: Operation, request: Request, body: bytes) -> Asked:
     """Where something is wrong around a body, it is read all the same: what is wrong with that is told as well."""
     query, problems = read_query(request.query_params.multi_items(), operation.query)
     problems += if_match_problems(request) if operation.guarded else ()
+    problems += unheeded(request, operation.guarded) if operation.writes else ()
     key = None
     with gathered(problems):
         key = _key(request) if operation.remembered else None

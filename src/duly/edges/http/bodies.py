@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import json
 from array import array
 from itertools import accumulate
 from typing import Any
@@ -24,6 +25,8 @@ MOST_VALUES = 1_000_000
 
 BREATH = 16 * 1024
 """Bytes that are looked through before others in the same loop have their turn."""
+
+HALF = "a character is written by half, as \\ud800 without what follows it: write both halves, or the character itself"
 
 PATIENCE = 30.0
 """Seconds in which a body has to arrive."""
@@ -68,7 +71,17 @@ async def read_json(request: Request, body: bytes, required: bool) -> Any:
     try:
         return _decoded(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refused(400, f"the body is not JSON: {error}", [Problem("body", str(error))]) from None
+        told = HALF if _half(body) else str(error)
+        raise Refused(400, f"the body is not JSON: {told}", [Problem("body", told)]) from None
+
+
+def _half(body: bytes) -> bool:
+    """Whether it is whole but for a character: the reader may take half of one for the end of the body."""
+    try:
+        json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 async def _check_shape(body: bytes) -> None:

@@ -5,6 +5,8 @@ from starlette.requests import Request
 from duly.edges.http.asking import Ask
 from duly.errors import Problem, Stale
 
+CONDITIONS = ("If-Match", "If-None-Match", "If-Unmodified-Since")
+
 
 def etag(tag: str) -> dict[str, str]:
     return {"ETag": f'"{tag}"'}
@@ -15,6 +17,18 @@ def if_match_problems(request: Request) -> list[Problem]:
     if written is None or all(tag == "*" or _is_tag(tag) for tag in _tags(written)):
         return []
     return [Problem("If-Match", 'expected an ETag as it was given, such as "1a2b3c", in its quotes')]
+
+
+def unheeded(request: Request, heeds_if_match: bool) -> list[Problem]:
+    """Conditions that nobody would look at: whoever sets one relies on it."""
+    known = {"If-Match"} if heeds_if_match else set()
+    return [
+        Problem(
+            name, "is not heeded here: PUT, PATCH and DELETE of schedules and users take If-Match; leave it out else"
+        )
+        for name in CONDITIONS
+        if name not in known and name in request.headers
+    ]
 
 
 def _tags(written: str) -> list[str]:

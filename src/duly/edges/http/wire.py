@@ -14,6 +14,9 @@ from duly.flow.ids import new_id
 LARGEST_HEAD = 64 * 1024
 """Bytes of a request's first line and its headers."""
 
+TOO_LARGE = f"the request's head is larger than {LARGEST_HEAD // 1024} KB: send less in its address and its headers"
+AROUND = len(": \r\n")
+
 PATIENCE = 30.0
 """Seconds in which a head has to arrive; a connection that says nothing at all is closed as well."""
 
@@ -22,6 +25,8 @@ class Wire(HttpToolsProtocol):
     """Answers what is no HTTP with a problem, too."""
 
     _head = 0  # bytes of the head that is being read
+    _fields = 0  # bytes of its headers so far
+    _too_large = False
     _reading_head = True
     _waiting: asyncio.TimerHandle | None = None
 
@@ -38,18 +43,27 @@ class Wire(HttpToolsProtocol):
         if self._reading_head:  # still: what has come is no more than a part of it
             self._head += len(data)
             if self._head > LARGEST_HEAD and not self.transport.is_closing():
-                self._refuse(431, f"the request's head is larger than {LARGEST_HEAD // 1024} KB")
+                self._refuse(431, TOO_LARGE)
 
     def on_message_begin(self) -> None:
-        self._reading_head, self._head = True, 0
+        self._reading_head, self._head, self._fields = True, 0, 0
         if self._waiting is None:
             self._wait()
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
-        if len(self.url) + len(url) > LARGEST_HEAD:
-            raise httptools.HttpParserError("the address is too long")
+        self._check_size(len(self.url) + len(url))
         super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._fields += len(name) + len(value) + AROUND
+        self._check_size(len(self.url) + self._fields)
+        super().on_header(name, value)
+
+    def _check_size(self, size: int) -> None:
+        if size > LARGEST_HEAD:
+            self._too_large = True
+            raise httptools.HttpParserError(TOO_LARGE)
 
     def on_headers_complete(self) -> None:
         self._reading_head = False
@@ -58,7 +72,7 @@ class Wire(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         if not self.transport.is_closing():
-            self._refuse(400, "this is no HTTP request")
+            self._refuse(*((431, TOO_LARGE) if self._too_large else (400, "this is no HTTP request")))
 
     def _wait(self) -> None:
         self._waiting = self.loop.call_later(PATIENCE, self._end)
