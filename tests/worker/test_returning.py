@@ -70,6 +70,18 @@ def test_a_lane_that_returns_waits_for_what_is_being_given_back() -> None:
     assert lanes.room(10, (), lambda: under_way) == {"nats": 5, "redis": 5}, "it has returned"
 
 
+def test_a_lane_that_is_closed_while_it_is_claimed_from_has_no_backlog() -> None:
+    """Or the worker would go on and on for it, and let nobody else have a turn."""
+    lanes = Lanes(["nats", "redis"])
+    room = lanes.room(2, (), list)
+    lanes.open_only({"redis"}, frozenset())
+    lanes.claimed([make_event(lane="nats"), make_event(lane="redis")], room, full={"nats"})
+    assert lanes.busy == {"redis"}
+    lanes.open_only((), frozenset())
+    lanes.claimed([make_event(lane="redis")], {"redis": 1}, full=())
+    assert lanes.busy == set()
+
+
 def test_a_lane_that_is_lost_again_does_not_return() -> None:
     lanes = Lanes(["nats"])
     lanes.open_only((), frozenset())

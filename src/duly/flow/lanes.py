@@ -43,10 +43,10 @@ class Lanes:
 
     def claimed(self, events: Iterable[Event], room: Mapping[str, int], full: Collection[str]) -> None:
         """Where so many were taken as there was room for, there may be more; *full* are those of which that is known
-        already."""
+        already. One that was closed meanwhile has nothing for anybody."""
         taken = Counter(event.lane for event in events)
         more = {lane for lane, many in taken.items() if many >= room[lane]}
-        self.busy = (self.busy - set(room) | more.union(full)) - self.on_trial
+        self.busy = (self.busy - set(room) | more.union(full)).intersection(self.open) - self.on_trial
 
     def _in_turn(self, free: int) -> dict[str, int]:
         """With more lanes than room: those with a backlog, and every other time the next few of all."""

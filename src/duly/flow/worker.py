@@ -224,6 +224,8 @@ class Worker:
                 reserved = await self._reserve(horizon)
                 self._asleep = True
                 await self._waker.wait(self._sleep(horizon, found=bool(events) or self._decided, reserved=reserved))
+            else:
+                await asyncio.sleep(0)  # whatever it is that keeps this going: others have their turn
         except StoreUnavailable as error:
             await self.pause(self._outage.failed(error))
 
