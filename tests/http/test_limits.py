@@ -125,12 +125,12 @@ STRANGE = ("a\u0000b", "\u0000", "\u202e", "\uffff", "\U0010ffff", "\u2028", "';
 
 
 def changed(body: Any, value: Any) -> Iterator[Any]:
-    """The body with a value in place of each that it has, however deep."""
+    """The body with a value in place of each that it has, however deep; what is strange is also the name of each."""
     if isinstance(body, dict):
         for field, inner in body.items():
             for other in (value, *changed(inner, value)):
                 yield {**body, field: other}
-            if isinstance(value, str) and value:
+            if value in STRANGE and value:
                 yield {**body, value: inner}
     elif isinstance(body, list):
         for number, inner in enumerate(body):
