@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
-import nats
 from nats.aio.msg import Msg
 from nats.js.api import ConsumerInfo, RawStreamMsg, StreamConfig, StreamInfo
 from nats.js.errors import NotFoundError
 
+from duly.channels.nats import Connection
 from duly.channels.nats_commands import DURABLE
 from duly.channels.nats_streams import COMMANDS, EVENTS, FOR_COMMANDS, FOR_EVENTS, FOR_REJECTED
 from tests.worker.watching import until
@@ -38,9 +38,8 @@ class Desk:
         self._url = url
 
     async def __aenter__(self) -> Self:
-        self.connection = await nats.connect(
-            self._url, reconnect_time_wait=0.05, max_reconnect_attempts=-1, error_cb=_quiet
-        )
+        self.connection = Connection()
+        await self.connection.connect(self._url, reconnect_time_wait=0.05, max_reconnect_attempts=-1, error_cb=_quiet)
         self.stream = self.connection.jetstream()
         await self.stream.add_stream(FOR_COMMANDS)
         return self

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
-from nats.aio.client import Client as Connection
+from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import (
     BadHeaderError,
@@ -65,6 +65,15 @@ class UnderWay(NamedTuple):
 
 
 _decode = msgspec.json.Decoder(Answer).decode
+
+
+class Connection(Client):
+    """The library's own leaves the socket of a try open that the server ended early."""
+
+    async def _select_next_server(self) -> None:
+        if self._transport is not None:
+            self._transport.close()  # type: ignore[no-untyped-call]
+        await super()._select_next_server()
 
 
 class Nats:
