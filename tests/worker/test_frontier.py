@@ -60,6 +60,7 @@ async def test_what_is_added_while_a_worker_sleeps_is_started(duly: Duly, later:
         for _ in range(3):
             event = await (duly.after(0 * SECOND, "greet") if due == "now" else duly.at(ago(HOUR), "greet"))
             await done(told, event.id)
+    assert len(told.of(Completed)) == 3
 
 
 def ago(span: timedelta) -> datetime:
