@@ -148,3 +148,11 @@ async def test_half_a_character_is_called_that(http: Caller, text: str) -> None:
     assert "by half" in answer.json()["detail"]
     cut = await http("PUT", "/v1/timers/a", body[:20], content_type="application/json")
     assert "truncated" in cut.json()["detail"]
+
+
+@pytest.mark.parametrize("payload", ["NaN", "1e999", "-Infinity", "nonsense", "'a'"])
+async def test_what_else_is_no_json_is_not_called_that(http: Caller, payload: str) -> None:
+    body = f'{{"type": "x", "after": "1h", "payload": {payload}}}'.encode()
+    answer = await http("PUT", "/v1/timers/a", body, content_type="application/json")
+    assert answer.status_code == 400
+    assert "by half" not in answer.json()["detail"]

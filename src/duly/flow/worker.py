@@ -263,7 +263,7 @@ class Worker:
         return self._pool.load == 0 and self._soon.under_way == 0 and self._settler.is_idle
 
     def _sleep(self, horizon: Horizon, *, found: bool, reserved: bool) -> float:
-        """Seconds."""
+        """Seconds until the next look."""
         limited = bool(self._claims.limited) or self._pool.turns.holds_back
         if reserved:
             return min(self._claims.unsure_in, self._rest.after_reserving(limited=limited))

@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-import json
+import re
 from array import array
 from itertools import accumulate
 from typing import Any
@@ -31,6 +31,7 @@ HALF = "a character is written by half, as \\ud800 without what follows it: writ
 PATIENCE = 30.0
 """Seconds in which a body has to arrive."""
 
+_FIRST_HALF = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")
 _decode = msgspec.json.Decoder().decode
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _ALL_ELSE = bytes(set(range(256)) - set(b"[{]}"))
@@ -71,17 +72,14 @@ async def read_json(request: Request, body: bytes, required: bool) -> Any:
     try:
         return _decoded(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        told = HALF if _half(body) else str(error)
+        told = _told(error, body)
         raise Refused(400, f"the body is not JSON: {told}", [Problem("body", told)]) from None
 
 
-def _half(body: bytes) -> bool:
-    """Whether it is whole but for a character: the reader may take half of one for the end of the body."""
-    try:
-        json.loads(body)
-    except (ValueError, RecursionError):
-        return False
-    return True
+def _told(error: Exception, body: bytes) -> str:
+    """What is wrong with it. The reader takes half a character at times for the end of the body."""
+    told = str(error)
+    return HALF if "surrogate" in told or ("truncated" in told and _FIRST_HALF.search(body)) else told
 
 
 async def _check_shape(body: bytes) -> None:
