@@ -32,6 +32,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     batch_size: int = 1000
     concurrency: int = 100
     lease: timedelta = timedelta(seconds=30)
+    store_timeout: timedelta = timedelta(seconds=10)
     shutdown_grace: timedelta = timedelta(seconds=25)
     late_after: timedelta = timedelta(minutes=5)
     delivery_time: time = time(9)
@@ -49,6 +50,7 @@ _SPANS = {  # the least and the most of each
     "poll_interval": (timedelta(milliseconds=10), timedelta(hours=1)),
     "lookahead": (timedelta(), timedelta(milliseconds=500)),
     "lease": (timedelta(seconds=1), timedelta(hours=24)),
+    "store_timeout": (timedelta(milliseconds=50), timedelta(hours=24)),
     "shutdown_grace": (timedelta(), timedelta(hours=24)),
     "late_after": (timedelta(), timedelta(days=365)),
 }
@@ -75,7 +77,22 @@ def read_settings(environment: Mapping[str, str] | None = None, **overrides: Any
             written = environment.get(variable) or None
         if written is not None:
             values[name] = _parse(name, variable, written)
-    return Settings(**values)
+    settings = Settings(**values)
+    if "store_timeout" not in values:
+        return msgspec.structs.replace(settings, store_timeout=default_store_timeout(settings.lease))
+    if settings.store_timeout >= settings.lease:
+        raise BadSetting(
+            "DULY_STORE_TIMEOUT",
+            format_duration(settings.store_timeout),
+            f"less than the lease, DULY_LEASE={format_duration(settings.lease)}: a worker must hear that a renewal "
+            "failed before the lease ends",
+        )
+    return settings
+
+
+def default_store_timeout(lease: timedelta) -> timedelta:
+    """A third of the lease, so that a renewal can fail and be tried again before the lease ends; at most 10 s."""
+    return min(timedelta(seconds=10), lease / 3)
 
 
 def _parse(name: str, variable: str, written: Any) -> Any:

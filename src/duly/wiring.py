@@ -53,14 +53,14 @@ def open_store(settings: Settings, clock: Clock | None) -> "SqliteStore | Postgr
     url = settings.database_url
     if url.startswith("sqlite://"):
         path = url.removeprefix("sqlite://").removeprefix("/")
-        return SqliteStore(path or ":memory:", clock=clock, soon=settings.poll_interval)
+        return SqliteStore(path or ":memory:", clock=clock, soon=settings.poll_interval, timeout=settings.store_timeout)
     try:
         from duly.stores.postgres.store import PostgresStore
     except ImportError as error:
         raise BadSetting(
             "DULY_DATABASE_URL", redacted(url), "the PostgreSQL driver: pip install 'duly[postgres]'"
         ) from error
-    return PostgresStore(url, clock=clock, soon=settings.poll_interval)
+    return PostgresStore(url, clock=clock, soon=settings.poll_interval, timeout=settings.store_timeout)
 
 
 class Duly:

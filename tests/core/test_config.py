@@ -16,6 +16,9 @@ BAD = [
     ("DULY_LEASE", "0s", "from 1s"),
     ("DULY_LEASE", "2d", "to 1d"),
     ("DULY_LEASE", "-5s", "30s, 1h30m"),
+    ("DULY_STORE_TIMEOUT", "soon", "30s, 1h30m"),
+    ("DULY_STORE_TIMEOUT", "1ms", "from 50ms to 1d"),
+    ("DULY_STORE_TIMEOUT", "30s", "less than the lease, DULY_LEASE=30s"),
     ("DULY_SHUTDOWN_GRACE", "forever", "30s, 1h30m"),
     ("DULY_SHUTDOWN_GRACE", "25h", "to 1d"),
     ("DULY_LATE_AFTER", "late", "30s, 1h30m"),
@@ -125,6 +128,16 @@ def test_each_setting_is_read_from_its_variable() -> None:
         late_after=timedelta(days=1),
         log_format="json",
     )
+
+
+@pytest.mark.parametrize(("lease", "expected"), [("30s", 10.0), ("6s", 2.0), ("1h", 10.0)])
+def test_the_store_timeout_is_ten_seconds_or_a_third_of_the_lease(lease: str, expected: float) -> None:
+    assert read_settings({"DULY_LEASE": lease}).store_timeout == timedelta(seconds=expected)
+
+
+def test_a_store_timeout_that_is_not_below_the_lease_is_refused() -> None:
+    with pytest.raises(BadSetting, match="DULY_STORE_TIMEOUT='5s' cannot be used: expected less than the lease"):
+        read_settings({"DULY_LEASE": "5s", "DULY_STORE_TIMEOUT": "5s"})
 
 
 def test_an_empty_variable_is_no_setting() -> None:

@@ -249,9 +249,9 @@ async def test_a_worker_that_waits_for_a_quiet_moment_can_be_stopped_during_an_o
             assert told.of(WorkerStopped)
 
 
-async def test_a_locked_file_is_ridden_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duly.stores.sqlite.store.BUSY_TIMEOUT", timedelta(milliseconds=200))
-    duly = Duly(f"sqlite:///{tmp_path}/duly.db", concurrency=10, batch_size=20, lease="12s")
+async def test_a_locked_file_is_ridden_out(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/duly.db"
+    duly = Duly(url, concurrency=10, batch_size=20, lease="12s", store_timeout="200ms")
     told, effects = Told(duly), Effects(duly, most=50)
     with Logged() as logged:
         async with duly:

@@ -54,10 +54,18 @@ CREATE TABLE IF NOT EXISTS duly.migrations (
 class PostgresStore(PostgresStatements, Autocommit):
     """A pool of connections; the database alone decides who gets what."""
 
-    def __init__(self, url: str, *, clock: Clock | None = None, soon: timedelta = timedelta(seconds=5)) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        clock: Clock | None = None,
+        soon: timedelta = timedelta(seconds=5),
+        timeout: timedelta = timedelta(seconds=10),
+    ) -> None:
         self.url = url
         self.clock = clock
         self.soon = soon
+        self.timeout = timeout  # how long one query may take before the server counts as away
         self._own: asyncpg.Pool | None = None
         self._searching: asyncpg.Pool | None = None
         self._lent: asyncpg.Pool | None = None

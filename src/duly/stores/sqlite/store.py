@@ -28,8 +28,6 @@ from duly.stores.statements import Autocommit
 
 T = TypeVar("T")
 
-BUSY_TIMEOUT = timedelta(seconds=10)
-
 MIGRATIONS_TABLE = """\
 CREATE TABLE IF NOT EXISTS migrations (
     version integer PRIMARY KEY,
@@ -48,10 +46,18 @@ _open_transaction: ContextVar["SqliteTransaction | None"] = ContextVar("duly_sql
 class SqliteStore(SqliteStatements, Autocommit):
     """All writing happens on one connection in one thread, so it is in order and needs no locks of its own."""
 
-    def __init__(self, path: str, *, clock: Clock | None = None, soon: timedelta = timedelta(seconds=5)) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        clock: Clock | None = None,
+        soon: timedelta = timedelta(seconds=5),
+        timeout: timedelta = timedelta(seconds=10),
+    ) -> None:
         self.path = path
         self.clock = clock
         self.soon = soon
+        self.timeout = timeout  # how long to wait for a lock that another process has
         self._connection: apsw.Connection | None = None
         self._reader: apsw.Connection | None = None
         self._writing = asyncio.Lock()
@@ -93,9 +99,9 @@ class SqliteStore(SqliteStatements, Autocommit):
             if self.path != ":memory:":
                 Path(self.path).parent.mkdir(parents=True, exist_ok=True)
             connection = apsw.Connection(self.path)
-            connection.set_busy_timeout(BUSY_TIMEOUT // timedelta(milliseconds=1))
+            connection.set_busy_timeout(self.timeout // timedelta(milliseconds=1))
             connection.create_scalar_function("iso", _iso, 1, deterministic=True)
-            _persist(connection)
+            _persist(connection, self.timeout)
         except (apsw.NotADBError, apsw.CorruptError) as error:
             raise StoreError(f"{self.path} is not a Duly database: {error}. Name another file.") from error
         except (apsw.CantOpenError, OSError) as error:
@@ -327,10 +333,10 @@ def _iso(*values: Any) -> str:
     return instant_name(from_micros(values[0]))
 
 
-def _persist(connection: apsw.Connection) -> None:
+def _persist(connection: apsw.Connection, timeout: timedelta) -> None:
     """FULL: what was acknowledged survives a power cut. NORMAL would lose it."""
     connection.execute("PRAGMA synchronous = FULL; PRAGMA cache_size = -16000")
-    deadline = time.monotonic() + BUSY_TIMEOUT.total_seconds()
+    deadline = time.monotonic() + timeout.total_seconds()
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
