@@ -4,6 +4,8 @@
         url = server.create_database("orders")
         server.kill()     # an outage
         server.start()    # its end: the same data, the same url
+        server.freeze()   # it says nothing any more, and connections stay open
+        server.thaw()
 
 The wheel's own launcher is not used: as root it adds a user and changes the modes of parent folders.
 """
@@ -19,7 +21,7 @@ import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
@@ -52,13 +54,19 @@ class Postgres:
     closes it when the process that made it dies, even by SIGKILL.
     """
 
-    def __init__(self, *, durable: bool = False, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *, durable: bool = False, settings: Mapping[str, str] | None = None, networks: Sequence[str] = ()
+    ) -> None:
+        """*networks*: who may connect, beside this machine itself."""
+        self._networks = networks
         self.port = free_port()
         self.url = f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
         self._account = _account()
         self._folder = _make_folder(self._account)
         self._watcher = _watch(self._folder)
         self._settings = ALWAYS | (DURABLE if durable else FAST) | dict(settings or {})
+        if networks:
+            self._settings["listen_addresses"] = "*"
         self._server: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -83,6 +91,8 @@ class Postgres:
         if not data.exists():
             flags = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"]
             _run([f"{binaries}/initdb", "-D", f"{data}", *flags], **self._surroundings())
+            with (data / "pg_hba.conf").open("a") as rules:
+                rules.writelines(f"host all all {network} trust\n" for network in self._networks)
         settings = self._settings | {"port": str(self.port), "unix_socket_directories": str(self._folder)}
         flags = [flag for name, value in settings.items() for flag in ("-c", f"{name}={value}")]
         with self.log.open("ab") as log:
@@ -126,8 +136,26 @@ class Postgres:
         while any(_alive(child) for child in children):  # they hold the shared memory that a start needs
             time.sleep(0.005)
 
+    def freeze(self) -> None:
+        """Stop every process of it where it is. The kernel still takes connections and acknowledges packets, and
+        nobody answers."""
+        assert self._server is not None, "it does not run"
+        server = psutil.Process(self._server.pid)
+        server.suspend()  # no new children while they are counted
+        for child in server.children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.suspend()
+
+    def thaw(self) -> None:
+        if self._server is not None:
+            server = psutil.Process(self._server.pid)
+            for process in [*server.children(recursive=True), server]:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.resume()
+
     def close(self) -> None:
         """Stop it and remove its folder."""
+        self.thaw()
         self.stop()
         self._watcher.communicate()  # closes the pipe: the watcher removes the folder
 

@@ -1,4 +1,5 @@
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -121,3 +122,15 @@ def processes_in(folder: Path) -> list[psutil.Process]:
         for process in psutil.process_iter(["cmdline"])
         if str(folder / "data") in (process.info["cmdline"] or [])
     ]
+
+
+def test_a_frozen_server_is_silent_and_goes_on_where_it_was(server: Postgres) -> None:
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        server.freeze()
+        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as line:  # the kernel accepts it
+            line.settimeout(0.5)
+            line.sendall(bytes.fromhex("00000008 04d2162f"))  # may we speak TLS? A server answers N or S
+            with pytest.raises(TimeoutError):
+                line.recv(1)
+        server.thaw()
+        assert connection.execute("SELECT 1").fetchone() == (1,)
