@@ -150,7 +150,7 @@ async def test_postgres_reads_no_table_of_a_million_finished_events_to_the_end(
     store = open_store(read_settings({}, database_url=new_postgres()), clock)
     await store.open(migrate=True)
     try:
-        async with store.begin() as tx:
+        async with store.lend() as tx:
             # Nothing analyses it behind the test's back, and its write-ahead log is not what is tested.
             await tx.execute("ALTER TABLE duly.events SET (autovacuum_enabled = false)")
             await tx.execute("ALTER TABLE duly.events SET UNLOGGED")
@@ -160,7 +160,7 @@ async def test_postgres_reads_no_table_of_a_million_finished_events_to_the_end(
         problems = []
         for statistics in ("never analysed", "analysed"):
             if statistics == "analysed":
-                async with store.begin() as tx:
+                async with store.lend() as tx:
                     await tx.execute("ANALYZE duly.events")
             for kind, mode in product((store.begin, store.lend), ("force_custom_plan", "force_generic_plan")):
                 async with watched(kind(), mode) as (tx, plans):
@@ -315,7 +315,7 @@ async def test_plans_from_before_there_were_users_look_none_of_them_through(
     store = open_store(read_settings({}, database_url=new_postgres()), clock)
     await store.open(migrate=True)
     try:
-        async with store.begin() as tx:
+        async with store.lend() as tx:
             for table in ("users", "events", "journal"):
                 await tx.execute(f"ALTER TABLE duly.{table} SET (autovacuum_enabled = false)")
                 if statistics == "of empty tables":
@@ -323,7 +323,7 @@ async def test_plans_from_before_there_were_users_look_none_of_them_through(
         problems = []
         for there in (False, True):
             if there:
-                async with store.begin() as tx:
+                async with store.lend() as tx:
                     await tx.execute(USERS)
                     await tx.execute(THEIR_EVENTS)
             async with watched(store.begin(), "force_generic_plan") as (tx, plans):

@@ -5,6 +5,7 @@ import random
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from duly.errors import Misuse, StoreUnavailable
 from duly.flow.admin import Events
 from duly.stores.postgres.confined import CONFINED_CONNECTIONS, FOR_OTHERS
 from duly.stores.postgres.confinement import CONFINED, RIGHTS, ROLE
+from duly.stores.postgres.store import PostgresStore
 from duly.wiring import open_store
 from tests.make import HOUR, LANE, LEASE, START, make_head, make_new, make_schedule, make_user
 
@@ -411,7 +413,7 @@ async def test_one_tenant_cannot_have_all_connections(store: Any) -> None:
 
 
 async def test_who_gives_up_waiting_for_a_share_takes_none(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duly.stores.postgres.confined.PATIENCE", 0.05)
+    monkeypatch.setattr(store, "query_limit", 0.05)
     shares = store._shares.usual
     for _ in range(CONFINED_CONNECTIONS - FOR_OTHERS):
         await shares.take("acme")
@@ -423,22 +425,23 @@ async def test_who_gives_up_waiting_for_a_share_takes_none(store: Any, monkeypat
     assert shares._taken == {}
 
 
-@pytest.mark.parametrize("patience", ["LOCK_PATIENCE", "STATEMENT_PATIENCE"])
-async def test_who_waits_too_long_for_anothers_lock_is_told_so(
-    store: Any, monkeypatch: pytest.MonkeyPatch, patience: str
-) -> None:
-    monkeypatch.setattr(f"duly.stores.postgres.confined.{patience}", 1)
+async def test_who_waits_too_long_for_anothers_lock_is_told_so(store: Any) -> None:
+    brief = PostgresStore(store.url, timeout=timedelta(seconds=1))
+    await brief.open()
 
     async def recall() -> None:
-        async with store.confined("acme", writes=True) as request:
+        async with brief.confined("acme", writes=True) as request:
             await request.recall("acme", "k", "put")
 
-    async with store.confined("acme", writes=True) as first:
-        await first.recall("acme", "k", "put")
-        with pytest.raises(StoreUnavailable, match="timeout"):
-            await recall()
-    assert await is_clean(store)
-    await recall()
+    try:
+        async with store.confined("acme", writes=True) as first:
+            await first.recall("acme", "k", "put")
+            with pytest.raises(StoreUnavailable, match="another transaction holds a lock; try again"):
+                await recall()
+        assert await is_clean(brief)
+        await recall()
+    finally:
+        await brief.close()
 
 
 # -- nobody else is bound

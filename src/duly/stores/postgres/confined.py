@@ -18,19 +18,13 @@ from duly.ports import Clock
 from duly.shares import Shares
 from duly.stores.postgres.confinement import ROLE
 from duly.stores.postgres.copying import CopyingStatements, Table
-from duly.stores.postgres.driver import SEARCHES, is_open, opened, run_query, terminate, translated
+from duly.stores.postgres.driver import SEARCHES, answered, is_open, opened, run_query, terminate, translated
 from duly.stores.queries import Query
 
 CONFINED_CONNECTIONS = 12
 CONFINED_SEARCHING_CONNECTIONS = 4
 FOR_OTHERS, FOR_OTHERS_SEARCHING = 2, 1
 """Connections that one tenant alone cannot have."""
-
-PATIENCE = 30  # seconds for a free connection
-LOCK_PATIENCE, STATEMENT_PATIENCE = 10, 30
-"""Seconds for a lock that somebody else has, and for a statement: who waits holds a connection, and perhaps locks."""
-
-ROLLING_BACK = 10  # seconds, after which the connection is closed instead
 
 PLANNED_ANEW = (
     "SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on; SET LOCAL enable_mergejoin = on; "
@@ -67,6 +61,7 @@ class Confined(CopyingStatements):
         self.clock: Clock | None = store.clock
         self.soon: timedelta = store.soon
         self.tenant = tenant
+        self._limit: float = store.query_limit
         self._pools = pools
         self._shares = shares
         self._lease: Lease | None = None
@@ -101,14 +96,10 @@ class Confined(CopyingStatements):
         shares = self._shares.searching if searches else self._shares.usual
         lease = Lease(opened(self._pools.searching if searches else self._pools.usual), shares, self.tenant)
         with translated():
-            connection = await lease.take()
+            connection = await lease.take(self._limit)
         try:
-            with translated(), _unprepared():
-                await connection.execute(
-                    f"BEGIN; SET LOCAL lock_timeout = '{LOCK_PATIENCE}s'; "
-                    f"SET LOCAL statement_timeout = '{STATEMENT_PATIENCE}s'; "
-                    f"SET LOCAL ROLE {ROLE}; SET LOCAL duly.tenant = {quoted(self.tenant)}"
-                )
+            with answered(connection, self._limit), _unprepared():
+                await connection.execute(f"BEGIN; SET LOCAL ROLE {ROLE}; SET LOCAL duly.tenant = {quoted(self.tenant)}")
             if self._over:
                 raise Misuse("this request has ended while it was beginning")
         except BaseException:
@@ -123,7 +114,8 @@ class Confined(CopyingStatements):
         self._over = True
         if self._connection is None or self._lease is None:
             return
-        ending = asyncio.create_task(_end(self._lease, self._connection, "ROLLBACK" if self._spoilt else how))
+        how_it_ends = "ROLLBACK" if self._spoilt else how
+        ending = asyncio.create_task(_end(self._lease, self._connection, how_it_ends, self._limit))
         ending.add_done_callback(_nobody_may_wait)
         await asyncio.wait({ending})
         ending.result()
@@ -142,7 +134,7 @@ class Confined(CopyingStatements):
             self._spoilt = True  # unless what follows undoes it
             if not self._over and is_open(self._connection) and self._connection.is_in_transaction():
                 async with self._asking:
-                    with translated():
+                    with answered(self._connection, self._limit):
                         await self._connection.execute("ROLLBACK TO SAVEPOINT duly; RELEASE SAVEPOINT duly")
                 self._spoilt = False
             raise
@@ -165,7 +157,7 @@ class Confined(CopyingStatements):
             return await self._asked(connection, query, parameters, searches)
 
     async def _asked(self, connection: Any, query: Query, parameters: dict[str, Any], searches: bool) -> list[Any]:
-        with translated():
+        with answered(connection, self._limit):
             if not searches or (self._lease is not None and self._lease.pool is self._pools.searching):
                 return await run_query(connection, query, parameters)
             await connection.execute(PLANNED_ANEW)
@@ -182,7 +174,7 @@ class Confined(CopyingStatements):
     async def _plainly(self, sql: str) -> None:
         connection = await self._begun()
         async with self._asking:
-            with translated():
+            with answered(connection, self._limit):
                 await connection.execute(sql)
 
     async def execute(self, sql: str, *args: Any) -> None:
@@ -227,8 +219,9 @@ class Lease(NamedTuple):
     shares: Shares
     tenant: str
 
-    async def take(self) -> Any:
-        async with asyncio.timeout(PATIENCE):
+    async def take(self, within: float) -> Any:
+        """A connection, or TimeoutError after so many seconds."""
+        async with asyncio.timeout(within):
             await self.shares.take(self.tenant)
             try:
                 return await self.pool.acquire()
@@ -243,17 +236,17 @@ class Lease(NamedTuple):
             self.shares.give_back(self.tenant)
 
 
-async def _end(lease: Lease, connection: Any, how: str | None) -> None:
+async def _end(lease: Lease, connection: Any, how: str | None, limit: float) -> None:
     try:
         if how == "COMMIT":
             if not is_open(connection):
                 raise StoreUnavailable(LOST)
-            with translated():
+            with answered(connection, limit):
                 told = await connection.execute("COMMIT")
             if told != "COMMIT":  # after an error in the middle, PostgreSQL rolls back, and tells of it here alone
                 raise StoreError(UNSTORED)
         elif how == "ROLLBACK" and is_open(connection):
-            async with asyncio.timeout(ROLLING_BACK):
+            with answered(connection, limit):
                 await connection.execute("ROLLBACK")
         else:
             terminate(connection)

@@ -242,10 +242,15 @@ def asyncpg_copies(connection: Any) -> bool:
     return bool(connection.get_settings().client_encoding == UTF8)
 
 
-async def asyncpg_copy(connection: Any, table: Table, blocks: Iterator[bytes]) -> None:
+async def asyncpg_copy(
+    connection: Any, table: Table, blocks: Iterator[bytes], goes_on: Callable[[], None] = lambda: None
+) -> None:
+    """*goes_on* is called for each block that the server is ready for."""
+
     async def source() -> AsyncIterator[bytes]:
         for block in blocks:
             yield block
+            goes_on()
 
     await connection.copy_to_table(
         table.name, schema_name="duly", columns=table.columns, source=source(), format="binary"

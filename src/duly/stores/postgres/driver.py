@@ -1,7 +1,10 @@
-"""Runs queries on asyncpg's connections, and says in Duly's words what goes wrong."""
+"""Runs queries on asyncpg's connections, each within a time limit, and says in Duly's words what goes wrong."""
 
+import asyncio
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from types import TracebackType
 from typing import Any
 
 import asyncpg
@@ -66,21 +69,117 @@ def terminate(connection: Any) -> None:
         connection.terminate()
 
 
+class Connection(asyncpg.Connection):
+    """A connection whose kernel notices by itself when the other host is gone, also while nothing is asked."""
+
+    def __init__(self, protocol: Any, transport: Any, *args: Any, **options: Any) -> None:
+        super().__init__(protocol, transport, *args, **options)
+        if (raw := transport.get_extra_info("socket")) is not None and raw.family != socket.AF_UNIX:
+            for level, option, value in _keepalive():
+                raw.setsockopt(level, option, value)
+
+
+KEEPALIVE_IDLE_S = 10
+"""Seconds without a packet after which the kernel asks whether the other host is there."""
+
+KEEPALIVE_INTERVAL_S = 5
+KEEPALIVE_COUNT = 3
+"""How often it asks in vain, and how many seconds apart, before it closes the connection."""
+
+UNACKNOWLEDGED_MS = 15_000
+"""Milliseconds for which what was sent may stay without an acknowledgement."""
+
+SERVER_KEEPALIVE = {
+    "tcp_keepalives_idle": str(KEEPALIVE_IDLE_S),
+    "tcp_keepalives_interval": str(KEEPALIVE_INTERVAL_S),
+    "tcp_keepalives_count": str(KEEPALIVE_COUNT),
+    "tcp_user_timeout": str(UNACKNOWLEDGED_MS),
+}
+"""The same for the server's side, which else keeps the locks of a client that is gone for two hours."""
+
+
+def _keepalive() -> Iterator[tuple[int, int, int]]:
+    yield socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1
+    for name, value in (  # not every system has all of them
+        ("TCP_KEEPIDLE", KEEPALIVE_IDLE_S),
+        ("TCP_KEEPINTVL", KEEPALIVE_INTERVAL_S),
+        ("TCP_KEEPCNT", KEEPALIVE_COUNT),
+        ("TCP_USER_TIMEOUT", UNACKNOWLEDGED_MS),
+    ):
+        if (option := getattr(socket, name, None)) is not None:
+            yield socket.IPPROTO_TCP, option, value
+
+
+class answered:
+    """A time limit for what is asked within, which also says in Duly's words what goes wrong.
+
+    When it is over, the connection is closed, and who waits for the answer is told. asyncpg's own limit would ask the
+    server to cancel the query, over another connection, and wait for the answer to that: for ever, if the server is
+    silent. For the same reason a connection is closed when who asked is cancelled. What the server is still doing
+    then is ended by its ``statement_timeout``.
+    """
+
+    __slots__ = ("_connection", "_handle", "_over", "_seconds")
+
+    def __init__(self, connection: Any, seconds: float) -> None:
+        self._connection, self._seconds = connection, seconds
+        self._over = False
+
+    def __enter__(self) -> "answered":
+        self._handle = asyncio.get_running_loop().call_later(self._seconds, self._give_up)
+        return self
+
+    def goes_on(self) -> None:
+        """There is progress: the limit counts from now."""
+        self._handle.cancel()
+        self.__enter__()
+
+    def _give_up(self) -> None:
+        self._over = True
+        terminate(self._connection)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._handle.cancel()
+        if error is None:
+            return
+        if not isinstance(error, Exception):
+            terminate(self._connection)
+        elif self._over:
+            raise StoreUnavailable(f"PostgreSQL: no answer within {self._seconds:g} s") from error
+        elif (known := translation_of(error)) is not None:
+            raise known from error
+
+
 @contextmanager
 def translated() -> Iterator[None]:
+    """Says in Duly's words what goes wrong within, where no server is asked."""
     try:
         yield
-    except (StoreError, Misuse):
+    except Exception as error:
+        if (known := translation_of(error)) is not None:
+            raise known from error
         raise
-    except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError) as error:
-        raise SchemaMismatch(f"{error}: this database has no (or older) Duly tables; run `duly migrate`") from error
-    except asyncpg.InvalidCatalogNameError as error:
-        raise NotLetIn(f"{error}: create the database first") from error
-    except asyncpg.InvalidAuthorizationSpecificationError as error:
-        raise NotLetIn(f"{error}: check the user and password in the database URL") from error
-    except asyncpg.InsufficientPrivilegeError as error:
-        raise StoreError(f"{error}: grant it to the user in the database URL, or name another user") from error
-    except asyncpg.UniqueViolationError as error:
-        raise Conflict(f"{error}: somebody else has just stored the same; try again") from error
-    except (TimeoutError, *TRANSIENT) as error:
-        raise StoreUnavailable(f"PostgreSQL: {str(error) or type(error).__name__}") from error
+
+
+def translation_of(error: Exception) -> StoreError | Conflict | None:
+    """An error of the driver in Duly's words; None for errors that are not the driver's."""
+    match error:
+        case StoreError() | Misuse():
+            return None
+        case asyncpg.UndefinedTableError() | asyncpg.InvalidSchemaNameError():
+            return SchemaMismatch(f"{error}: this database has no (or older) Duly tables; run `duly migrate`")
+        case asyncpg.InvalidCatalogNameError():
+            return NotLetIn(f"{error}: create the database first")
+        case asyncpg.InvalidAuthorizationSpecificationError():
+            return NotLetIn(f"{error}: check the user and password in the database URL")
+        case asyncpg.InsufficientPrivilegeError():
+            return StoreError(f"{error}: grant it to the user in the database URL, or name another user")
+        case asyncpg.UniqueViolationError():
+            return Conflict(f"{error}: somebody else has just stored the same; try again")
+        case asyncpg.QueryCanceledError():
+            return StoreUnavailable(
+                f"PostgreSQL: {error}: it is too busy, or another transaction holds a lock; try again"
+            )
+    if isinstance(error, (TimeoutError, *TRANSIENT)):
+        return StoreUnavailable(f"PostgreSQL: {str(error) or type(error).__name__}")
+    return None

@@ -24,7 +24,18 @@ from duly.stores.postgres.confined import (
 )
 from duly.stores.postgres.confinement import prepare
 from duly.stores.postgres.copying import WORTH_COPYING, CopyingStatements, Table, asyncpg_copies, asyncpg_copy
-from duly.stores.postgres.driver import SEARCHES, TRANSIENT, NotLetIn, opened, run_query, terminate, translated
+from duly.stores.postgres.driver import (
+    SEARCHES,
+    SERVER_KEEPALIVE,
+    TRANSIENT,
+    Connection,
+    NotLetIn,
+    answered,
+    opened,
+    run_query,
+    terminate,
+    translated,
+)
 from duly.stores.postgres.values import PostgresStatements
 from duly.stores.postgres.waker import PostgresWaker
 from duly.stores.queries import Query
@@ -38,6 +49,19 @@ SEARCHING_CONNECTIONS = 3
 
 LENT_CONNECTIONS = 20
 """For transactional handlers and duly.transaction(); whoever finds none free waits."""
+
+MAINTENANCE_LIMIT_S = 3600
+"""Seconds that one statement of a migration may take: it may have to rewrite a table, or to wait for another one."""
+
+COPY_STALL_LIMIT_S = 60
+"""Seconds for which a bulk insert may make no progress. What is in the kernel's buffers counts as sent, so its end may
+take as long as the server needs for these megabytes."""
+
+COMMIT_LIMIT_S = 60
+"""Seconds that the commit of users' own work may take: deferred constraints and triggers run in it."""
+
+CLOSING_LIMIT_S = 1.0
+"""Seconds in which connections are closed in good order; then they are dropped."""
 
 MIGRATION_LOCK = 0x64756C79  # "duly"
 
@@ -66,6 +90,7 @@ class PostgresStore(PostgresStatements, Autocommit):
         self.clock = clock
         self.soon = soon
         self.timeout = timeout  # how long one query may take before the server counts as away
+        self.query_limit = timeout.total_seconds()
         self._own: asyncpg.Pool | None = None
         self._searching: asyncpg.Pool | None = None
         self._lent: asyncpg.Pool | None = None
@@ -76,13 +101,14 @@ class PostgresStore(PostgresStatements, Autocommit):
 
     async def connect(self) -> None:
         """Reach the database, whatever its tables are; ``open`` also requires them."""
+        bounded = SESSION | bounds(self.timeout)
         try:
-            self._own = await self._connect(SESSION | PLANS, OWN_CONNECTIONS)
-            self._searching = await self._connect(SESSION | SEARCHING, SEARCHING_CONNECTIONS)
+            self._own = await self._connect(bounded | PLANS, OWN_CONNECTIONS)
+            self._searching = await self._connect(bounded | SEARCHING, SEARCHING_CONNECTIONS)
             self._lent = await self._connect(SESSION, LENT_CONNECTIONS)
             self._confined = Pools(
-                await self._connect(SESSION | PLANS, CONFINED_CONNECTIONS),
-                await self._connect(SESSION | SEARCHING, CONFINED_SEARCHING_CONNECTIONS),
+                await self._connect(bounded | PLANS, CONFINED_CONNECTIONS),
+                await self._connect(bounded | SEARCHING, CONFINED_SEARCHING_CONNECTIONS),
             )
             await self.now()
         except ValueError as error:
@@ -113,7 +139,8 @@ class PostgresStore(PostgresStatements, Autocommit):
                 max_size=most,
                 reset=_no_reset,
                 max_inactive_connection_lifetime=60,
-                timeout=10,
+                timeout=self.query_limit,
+                connection_class=Connection,
                 server_settings=session,
             )
 
@@ -121,22 +148,44 @@ class PostgresStore(PostgresStatements, Autocommit):
         pools = self._own, self._searching, self._lent, *self._confined
         self._own = self._searching = self._lent = None
         self._confined = Pools(None, None)
+        closing = [asyncio.ensure_future(pool.close()) for pool in pools if pool is not None]
+        if closing:
+            await asyncio.wait(closing, timeout=CLOSING_LIMIT_S)
         for pool in pools:
             if pool is not None:
-                try:
-                    await asyncio.wait_for(pool.close(), 5)
-                except (TimeoutError, *TRANSIENT):
-                    pool.terminate()
+                pool.terminate()
+        for done in await asyncio.gather(*closing, return_exceptions=True):
+            if isinstance(done, BaseException) and not isinstance(done, TRANSIENT):
+                raise done
 
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
-        with translated():
-            pool = self._searching if query.name in SEARCHES else self._own
-            async with opened(pool).acquire(timeout=30) as connection:
+        pool = opened(self._searching if query.name in SEARCHES else self._own)
+        connection = await self._acquire(pool)
+        try:
+            with answered(connection, self.query_limit):
                 return await run_query(connection, query, parameters)
+        finally:
+            await self._release(pool, connection)
+
+    async def _acquire(self, pool: asyncpg.Pool, *, patiently: bool = False) -> Any:
+        """A connection: a new one is made within the limit; *patiently*, one that is lent is waited for."""
+        try:
+            with translated():
+                return await pool.acquire(timeout=None if patiently else self.query_limit)
+        except StoreUnavailable as error:
+            if isinstance(error.__cause__, TimeoutError):
+                raise StoreUnavailable(f"PostgreSQL: no connection within {self.query_limit:g} s") from error.__cause__
+            raise
+
+    async def _release(self, pool: asyncpg.Pool, connection: Any) -> None:
+        try:
+            await pool.release(connection, timeout=self.query_limit)
+        except (TimeoutError, *TRANSIENT):
+            terminate(connection)
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator["PostgresTransaction"]:
-        async with self._transaction(opened(self._own), timeout=30) as transaction:
+        async with self._transaction(opened(self._own), own=True) as transaction:
             yield transaction
 
     async def add(self, events: Sequence[NewEvent]) -> list[str]:
@@ -147,33 +196,36 @@ class PostgresStore(PostgresStatements, Autocommit):
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator["PostgresTransaction"]:
-        async with self._transaction(opened(self._lent), timeout=None) as transaction:
+        async with self._transaction(opened(self._lent), own=False) as transaction:
             yield transaction
 
     @asynccontextmanager
-    async def _transaction(self, pool: asyncpg.Pool, timeout: float | None) -> AsyncIterator["PostgresTransaction"]:
-        with translated():
-            connection = await pool.acquire(timeout=timeout)
-        transaction = PostgresTransaction(self, connection)
+    async def _transaction(self, pool: asyncpg.Pool, *, own: bool) -> AsyncIterator["PostgresTransaction"]:
+        """*own*: of the engine; else of users, who may take their time: only what Duly itself asks in it is limited."""
+        connection = await self._acquire(pool, patiently=not own)
+        transaction = PostgresTransaction(self, connection, own=own)
         try:
             inner = connection.transaction()
-            with translated():
+            with answered(connection, self.query_limit):
                 await inner.start()
             try:
                 yield transaction
             except StoreUnavailable:
                 terminate(connection)  # it may be broken; the server rolls back
                 raise
-            except BaseException:
-                with suppress(StoreUnavailable), translated():
+            except Exception:
+                with suppress(StoreUnavailable), answered(connection, self.query_limit):
                     await inner.rollback()
                 raise
+            except BaseException:  # who is cancelled does not wait for an answer; the server rolls back
+                terminate(connection)
+                raise
             else:
-                with translated():
+                with answered(connection, self.query_limit if own else max(self.query_limit, COMMIT_LIMIT_S)):
                     await inner.commit()
         finally:
             transaction.end()
-            await pool.release(connection)
+            await self._release(pool, connection)
 
     @asynccontextmanager
     async def confined(self, tenant: str, *, writes: bool) -> AsyncIterator[Confined]:
@@ -191,13 +243,12 @@ class PostgresStore(PostgresStatements, Autocommit):
             await confined.end("COMMIT")
 
     async def prepare_confinement(self) -> None:
-        with translated():
-            async with opened(self._own).acquire() as connection:
-                await prepare(connection, MIGRATION_LOCK)
+        async with self._maintaining() as connection:
+            await prepare(connection, MIGRATION_LOCK)
 
     @asynccontextmanager
     async def listen(self, lanes: Sequence[str]) -> AsyncIterator[PostgresWaker]:
-        waker = PostgresWaker(self.url, lanes)
+        waker = PostgresWaker(self.url, lanes, self.query_limit)
         await waker.start()
         try:
             yield waker
@@ -206,29 +257,42 @@ class PostgresStore(PostgresStatements, Autocommit):
 
     # -- migrations
 
-    async def applied(self) -> int:
+    @asynccontextmanager
+    async def _maintaining(self) -> AsyncIterator[Any]:
+        """A connection of its own for what may take long, with a limit of its own."""
         with translated():
-            async with opened(self._own).acquire() as connection:
+            connection = await asyncpg.connect(
+                self.url, timeout=self.query_limit, connection_class=Connection, server_settings=SESSION
+            )
+        try:
+            with answered(connection, MAINTENANCE_LIMIT_S):
+                yield connection
+        finally:
+            terminate(connection)
+
+    async def applied(self) -> int:
+        pool = opened(self._own)
+        connection = await self._acquire(pool)
+        try:
+            with answered(connection, self.query_limit):
                 return await _applied(connection)
+        finally:
+            await self._release(pool, connection)
 
     async def migrate(self) -> list[str]:
         """Apply what is missing; the names of what was applied."""
-        with translated():
-            async with opened(self._own).acquire() as connection:
-                if not pending(self.dialect, await _applied(connection)):
-                    return []
-                # Whoever starts at the same time waits here, then finds it done.
-                async with connection.transaction():
-                    await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
-                    await connection.execute(MIGRATIONS_TABLE)
-                    missing = pending(self.dialect, await _applied(connection))
-                    for migration in missing:
-                        await connection.execute(migration.sql)
-                        await connection.execute(
-                            "INSERT INTO duly.migrations (version, name) VALUES ($1, $2)",
-                            migration.version,
-                            migration.name,
-                        )
+        if not pending(self.dialect, await self.applied()):
+            return []
+        # Whoever starts at the same time waits here, then finds it done.
+        async with self._maintaining() as connection, connection.transaction():
+            await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
+            await connection.execute(MIGRATIONS_TABLE)
+            missing = pending(self.dialect, await _applied(connection))
+            for migration in missing:
+                await connection.execute(migration.sql)
+                await connection.execute(
+                    "INSERT INTO duly.migrations (version, name) VALUES ($1, $2)", migration.version, migration.name
+                )
         return [f"{migration.version:04}_{migration.name}" for migration in missing]
 
 
@@ -236,7 +300,19 @@ SESSION = {
     "application_name": "duly",
     "synchronous_commit": "on",  # accepted is durable, whatever the server's default is
     "jit": "off",  # compiling a query that runs for a millisecond takes longer than running it
+    **SERVER_KEEPALIVE,
 }
+
+
+def bounds(timeout: timedelta) -> dict[str, str]:
+    """What the server itself ends, so that nothing of a client that has given up or is gone stays behind. It gives up
+    a little before the client does: then the connection is still good, and the error says more."""
+    milliseconds = timeout // timedelta(milliseconds=1)
+    return {
+        "statement_timeout": str(max(1, milliseconds * 9 // 10)),
+        "idle_in_transaction_session_timeout": str(2 * milliseconds),
+    }
+
 
 PLANS = {
     "enable_seqscan": "off",
@@ -258,11 +334,12 @@ them for one with ten."""
 class PostgresTransaction(CopyingStatements):
     """One open transaction: Duly's statements and the user's, on one asyncpg connection."""
 
-    def __init__(self, store: PostgresStore, connection: Any) -> None:
+    def __init__(self, store: PostgresStore, connection: Any, *, own: bool) -> None:
         self.store = store
         self.clock = store.clock
         self.soon = store.soon
         self._connection = connection
+        self._own = own  # of the engine, not of users
 
     @property
     def connection(self) -> Any:
@@ -279,16 +356,19 @@ class PostgresTransaction(CopyingStatements):
 
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
         connection = self.connection
-        with translated():
+        with answered(connection, self.store.query_limit):
             return await run_query(connection, query, parameters)
 
     def copies(self) -> bool:
         return asyncpg_copies(self.connection)
 
     async def copy(self, table: Table, blocks: Iterator[bytes]) -> None:
-        connection = self.connection
-        with translated():
-            await asyncpg_copy(connection, table, blocks)
+        connection, limit = self.connection, self.store.query_limit
+        if self._own:  # it takes as long as there are rows
+            with answered(connection, limit):
+                await connection.execute(f"SET LOCAL statement_timeout = '{MAINTENANCE_LIMIT_S}s'")
+        with answered(connection, max(limit, COPY_STALL_LIMIT_S)) as answer:
+            await asyncpg_copy(connection, table, blocks, answer.goes_on)
 
     async def execute(self, sql: str, *args: Any) -> None:
         await self.connection.execute(sql, *args)

@@ -6,14 +6,19 @@ from typing import Any
 
 import asyncpg
 
+from duly.errors import StoreError
+from duly.stores.postgres.driver import SERVER_KEEPALIVE, Connection, answered, terminate
+
 RECONNECT_AFTER = (0.1, 0.5, 1.0, 5.0)
+"""Seconds between tries to connect: after the first, the second, … and every further one."""
 
 
 class PostgresWaker:
     """Listens on a connection of its own. While that is lost, polling is the safety net."""
 
-    def __init__(self, url: str, lanes: Sequence[str]) -> None:
+    def __init__(self, url: str, lanes: Sequence[str], timeout: float) -> None:
         self._url = url
+        self._timeout = timeout  # in seconds, for an answer of the server
         self._lanes = frozenset(lanes)
         self._woken = asyncio.Event()
         self._lost = asyncio.Event()
@@ -49,18 +54,34 @@ class PostgresWaker:
             try:
                 self._lost.clear()
                 self._connection = await asyncpg.connect(
-                    self._url, timeout=10, server_settings={"application_name": "duly listen"}
+                    self._url,
+                    timeout=self._timeout,
+                    connection_class=Connection,
+                    server_settings={"application_name": "duly listen"} | SERVER_KEEPALIVE,
                 )
                 self._connection.add_termination_listener(self._on_lost)
-                await self._connection.add_listener("duly", self._on_notice)
+                with answered(self._connection, self._timeout):
+                    await self._connection.add_listener("duly", self._on_notice)
                 tries = 0
                 self.wake()  # whatever came while nobody listened
                 connected.set()
-                await self._lost.wait()
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                await self._until_lost(self._connection)
+            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, StoreError):
                 connected.set()  # polling works without it
+                if self._connection is not None:
+                    terminate(self._connection)
                 await asyncio.sleep(RECONNECT_AFTER[min(tries, len(RECONNECT_AFTER) - 1)])
                 tries += 1
+
+    async def _until_lost(self, connection: asyncpg.Connection) -> None:
+        """A connection that only listens would not notice that the server has fallen silent, so it asks."""
+        while not self._lost.is_set():
+            try:
+                async with asyncio.timeout(self._timeout):
+                    await self._lost.wait()
+            except TimeoutError:
+                with answered(connection, self._timeout):
+                    await connection.execute("SELECT 1")
 
     def _on_notice(self, _connection: Any, _pid: int, _channel: str, lane: object) -> None:
         if lane in self._lanes:
