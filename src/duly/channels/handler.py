@@ -9,10 +9,11 @@ from typing import Any
 from duly.channels.threads import Threads
 from duly.core.failure import describe
 from duly.core.model import HANDLER, Delivered, Event, Failed, Outcome, Rejected, Unreachable
-from duly.errors import Misuse
+from duly.errors import Misuse, StoreUnavailable
 from duly.ports import Route, Transaction
 
 DEADLINE = timedelta(minutes=5)
+SOON = timedelta(seconds=1)  # after an outage of the store, which is back when the next try is stored
 DELIVERED = Delivered()
 
 
@@ -27,6 +28,8 @@ class AsyncHandler:
             return outcome_of(await self.function(event, *tx), self.type)
         except asyncio.CancelledError:  # by the worker, which then knows what it means
             raise
+        except StoreUnavailable as error:  # such as of a call to schedule something
+            return Unreachable(describe(error), SOON)
         except BaseException as error:  # whatever it is, it ends this attempt and nothing else
             return Failed(describe(error))
 
@@ -45,6 +48,8 @@ class ThreadHandler:
     def _outcome(self, event: Event) -> Outcome:
         try:
             return outcome_of(self.function(event), self.type)
+        except StoreUnavailable as error:
+            return Unreachable(describe(error), SOON)
         except BaseException as error:  # in a thread of ours, whatever it is ends here
             return Failed(describe(error))
 

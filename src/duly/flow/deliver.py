@@ -1,5 +1,6 @@
 """Hand an event to its channel. What comes back is a value, whatever happened."""
 
+from datetime import timedelta
 from typing import cast
 
 from duly.core.failure import describe
@@ -13,6 +14,9 @@ from duly.flow.settle import completed
 from duly.ports import Route, Store, Transaction, TransactionalChannel
 from duly.signals import Lost
 
+SOON = timedelta(seconds=1)
+"""When to try again what failed because the store was away: it is back when this is stored."""
+
 
 async def deliver(event: Event, route: Route, destinations: Destinations) -> Outcome:
     try:
@@ -23,7 +27,7 @@ async def deliver(event: Event, route: Route, destinations: Destinations) -> Out
         outcome = await route.channel.deliver(event)
         return await destinations.tried(event, outcome) if destinations.tries(event) else outcome
     except StoreUnavailable as error:  # it could not even be asked whether the destination is open
-        return Unreachable(describe(error))
+        return Unreachable(describe(error), SOON)
     except Exception as error:  # a channel returns its failures; one that raises is a bug in that channel
         return Failed(f"{type(route.channel).__name__} raised {describe(error)}")
 
@@ -47,6 +51,8 @@ async def deliver_and_settle(
         async with store.lend() as tx:
             lent[event.id] = tx
             outcome = await channel.deliver_in(event, tx)
+            if isinstance(outcome, Failed) and tx.outage is not None:  # not its own failure: no attempt is spent
+                outcome = Unreachable(tx.outage, SOON)
             if not isinstance(outcome, Delivered):
                 raise _Undone(outcome)
             if not await tx.settle([settlement], worker):
@@ -58,7 +64,7 @@ async def deliver_and_settle(
         return undone.outcome
     except StoreUnavailable as error:
         # The commit may have happened. Giving the claim back finds out: a settled event is no longer claimed.
-        return Unreachable(describe(error))
+        return Unreachable(describe(error), SOON)
     except Exception as error:  # such as a transaction that the handler left aborted
         return Failed(describe(error))
     finally:

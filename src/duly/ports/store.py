@@ -169,6 +169,11 @@ class Transaction(Statements, Protocol):
     def connection(self) -> Any:
         """The driver's own connection."""
 
+    @property
+    def outage(self) -> str | None:
+        """Why it cannot go on, where that is the database's doing and passes: its connection is lost, or the database
+        has rolled it back. None else."""
+
     def abandon(self) -> None:
         """Roll back now, whatever its user still wants to do with it."""
 

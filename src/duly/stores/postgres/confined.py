@@ -144,6 +144,10 @@ class Confined(CopyingStatements):
     def lend(self) -> AbstractAsyncContextManager["Confined"]:
         return self.begin()
 
+    @property
+    def outage(self) -> str | None:
+        return LOST if self._connection is not None and not is_open(self._connection) else None
+
     def abandon(self) -> None:
         if self._connection is not None:
             terminate(self._connection)  # the server rolls back, and frees what it had locked

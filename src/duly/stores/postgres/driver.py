@@ -25,6 +25,16 @@ TRANSIENT = (
     asyncpg.ObjectNotInPrerequisiteStateError,  # a database that takes no connections for a while
 )
 
+PASSING = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.TransactionRollbackError,
+    asyncpg.ReadOnlySQLTransactionError,
+)
+"""Of these, what may befall a statement of users, without being their own doing: not a limit that they have set
+themselves, nor a wrong argument, which asyncpg calls InterfaceError."""
+
 SEARCHES = frozenset({"find", "floor", "floor_of_all", "find_dead", "count_dead"})
 """Which index fits these depends on the values, so they are planned anew each time."""
 
@@ -148,6 +158,11 @@ class answered:
             raise StoreUnavailable(f"PostgreSQL: no answer within {self._seconds:g} s") from error
         elif (known := translation_of(error)) is not None:
             raise known from error
+
+
+def passes(error: BaseException) -> bool:
+    """Whether an error of users' own statements is an outage."""
+    return isinstance(error, PASSING) and not isinstance(error, asyncpg.QueryCanceledError)
 
 
 @contextmanager

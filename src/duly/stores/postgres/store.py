@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -31,7 +31,9 @@ from duly.stores.postgres.driver import (
     Connection,
     NotLetIn,
     answered,
+    is_open,
     opened,
+    passes,
     run_query,
     terminate,
     translated,
@@ -340,12 +342,19 @@ class PostgresTransaction(CopyingStatements):
         self.soon = store.soon
         self._connection = connection
         self._own = own  # of the engine, not of users
+        self._outage: str | None = None
 
     @property
     def connection(self) -> Any:
         if self._connection is None:
             raise Misuse("this transaction has ended: begin another one")
         return self._connection
+
+    @property
+    def outage(self) -> str | None:
+        if self._outage is None and self._connection is not None and not is_open(self._connection):
+            return "PostgreSQL: the connection was lost"
+        return self._outage
 
     def end(self) -> None:
         self._connection = None
@@ -371,16 +380,30 @@ class PostgresTransaction(CopyingStatements):
             await asyncpg_copy(connection, table, blocks, answer.goes_on)
 
     async def execute(self, sql: str, *args: Any) -> None:
-        await self.connection.execute(sql, *args)
+        with self._noting():
+            await self.connection.execute(sql, *args)
 
     async def fetch(self, sql: str, *args: Any) -> list[Any]:
-        return await self.connection.fetch(sql, *args)  # type: ignore[no-any-return]
+        with self._noting():
+            return await self.connection.fetch(sql, *args)  # type: ignore[no-any-return]
 
     async def fetchrow(self, sql: str, *args: Any) -> Any:
-        return await self.connection.fetchrow(sql, *args)
+        with self._noting():
+            return await self.connection.fetchrow(sql, *args)
 
     async def fetchval(self, sql: str, *args: Any) -> Any:
-        return await self.connection.fetchval(sql, *args)
+        with self._noting():
+            return await self.connection.fetchval(sql, *args)
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        """Users get the driver's own errors; whether one is an outage is noted beside that."""
+        try:
+            yield
+        except Exception as error:
+            if passes(error):
+                self._outage = f"PostgreSQL: {error}"
+            raise
 
 
 async def _applied(connection: Any) -> int:

@@ -35,6 +35,10 @@ class Confined(SqliteStatements):
     def connection(self) -> Any:
         return self._transaction.connection
 
+    @property
+    def outage(self) -> str | None:
+        return self._transaction.outage
+
     def abandon(self) -> None:
         self._transaction.abandon()
 

@@ -277,6 +277,7 @@ class SqliteTransaction(SqliteStatements):
         self.soon = store.soon
         self.ended = False
         self.wakes = False
+        self.outage: str | None = None  # why it cannot go on, where that is the file's or the disk's doing
 
     @property
     def connection(self) -> apsw.Connection:
@@ -321,7 +322,11 @@ class SqliteTransaction(SqliteStatements):
     async def _call(self, call: Callable[..., T], *args: Any) -> T:
         if self.ended:
             raise Misuse("this transaction has ended: begin another one")
-        return await self.store._on_writer(call, self.connection, *args)
+        try:
+            return await self.store._on_writer(call, self.connection, *args)
+        except StoreUnavailable as error:
+            self.outage = str(error)
+            raise
 
 
 def _nobody_waits(future: "asyncio.Future[None]") -> None:
