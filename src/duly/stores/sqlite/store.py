@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import ContextVar
 from datetime import timedelta
 from pathlib import Path
@@ -17,11 +17,21 @@ import apsw
 
 from duly.core.checks import name_problems
 from duly.core.recurrence import instant_name
-from duly.errors import Invalid, Misuse, StoreError, StoreUnavailable
+from duly.errors import Invalid, Misuse, StoreError
 from duly.ports import Clock, Store
 from duly.stores.migrations import migrations, pending, require_current
 from duly.stores.queries import Query
 from duly.stores.sqlite.confined import Confined
+from duly.stores.sqlite.driver import (
+    back_to_savepoint,
+    commit,
+    execute,
+    execute_plain,
+    in_transaction,
+    persist,
+    rollback,
+    translated,
+)
 from duly.stores.sqlite.values import SqliteStatements, from_micros
 from duly.stores.sqlite.waker import SqliteWaker
 from duly.stores.statements import Autocommit
@@ -36,9 +46,7 @@ CREATE TABLE IF NOT EXISTS migrations (
 ) STRICT;
 """
 
-_TRANSIENT = (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError, apsw.NoMemError)
 _WAKING = frozenset("add put plant change reshape release let_go replan release_parked replay_found".split())
-_AT_ONCE = "start"  # need not be on disk: what it starts is reserved there, and the next commit brings both
 
 _open_transaction: ContextVar["SqliteTransaction | None"] = ContextVar("duly_sqlite_transaction", default=None)
 
@@ -101,7 +109,7 @@ class SqliteStore(SqliteStatements, Autocommit):
             connection = apsw.Connection(self.path)
             connection.set_busy_timeout(self.timeout // timedelta(milliseconds=1))
             connection.create_scalar_function("iso", _iso, 1, deterministic=True)
-            _persist(connection, self.timeout)
+            persist(connection, self.timeout)
         except (apsw.NotADBError, apsw.CorruptError) as error:
             raise StoreError(f"{self.path} is not a Duly database: {error}. Name another file.") from error
         except (apsw.CantOpenError, OSError) as error:
@@ -126,7 +134,7 @@ class SqliteStore(SqliteStatements, Autocommit):
             return await self._on_reader(execute, self._reader, query, parameters)
         self._refuse_own_deadlock()
         async with self._writing:
-            rows = await self._on_writer(_in_transaction, connection, query, parameters)
+            rows = await self._on_writer(in_transaction, connection, query, parameters)
         if query.name in _WAKING:
             self.wake()
         return rows
@@ -137,7 +145,7 @@ class SqliteStore(SqliteStatements, Autocommit):
         await self._writing.acquire()
         transaction = SqliteTransaction(self)
         try:
-            await self._on_writer(_execute_plain, self.writer, "BEGIN IMMEDIATE")
+            await self._on_writer(execute_plain, self.writer, "BEGIN IMMEDIATE")
         except BaseException:
             transaction.abandon()  # the thread may begin it all the same, later: what it does next is to end it
             raise
@@ -146,12 +154,12 @@ class SqliteStore(SqliteStatements, Autocommit):
             yield transaction
         except BaseException:
             if not transaction.ended:
-                await asyncio.shield(self._on_writer(_rollback, self.writer))
+                await asyncio.shield(self._on_writer(rollback, self.writer))
             raise
         else:
             if transaction.ended:
                 raise Misuse("this transaction was rolled back while it was in use: its deadline had passed")
-            await asyncio.shield(self._on_writer(_commit, self.writer))
+            await asyncio.shield(self._on_writer(commit, self.writer))
         finally:
             if not transaction.ended:
                 transaction.ended = True
@@ -163,7 +171,7 @@ class SqliteStore(SqliteStatements, Autocommit):
 
     def roll_back_soon(self) -> None:
         """Whatever the writing thread is asked to do after this is not in the same transaction any more."""
-        self._hop(self._writer_thread, _rollback, self.writer).add_done_callback(_nobody_waits)
+        self._hop(self._writer_thread, rollback, self.writer).add_done_callback(_nobody_waits)
         self._writing.release()
 
     def lend(self) -> AbstractAsyncContextManager["SqliteTransaction"]:
@@ -204,7 +212,7 @@ class SqliteStore(SqliteStatements, Autocommit):
 
     def _hop(self, thread: ThreadPoolExecutor, call: Callable[..., T], *args: Any) -> "asyncio.Future[T]":
         def guarded() -> T:
-            with _translated(self.path):
+            with translated(self.path):
                 return call(*args)
 
         return asyncio.get_running_loop().run_in_executor(thread, guarded)
@@ -255,7 +263,7 @@ class SqliteStore(SqliteStatements, Autocommit):
                     )
                 self.writer.execute("COMMIT")
             finally:
-                _rollback(self.writer)
+                rollback(self.writer)
         return self._applied()
 
     async def migrate(self) -> list[str]:
@@ -291,25 +299,25 @@ class SqliteTransaction(SqliteStatements):
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
         """What is done within is undone by itself if it fails."""
-        await self._call(_execute_plain, "SAVEPOINT duly")
+        await self._call(execute_plain, "SAVEPOINT duly")
         try:
             yield
         except BaseException:
             if not self.ended:
-                await asyncio.shield(self._call(_back_to_savepoint))
+                await asyncio.shield(self._call(back_to_savepoint))
             raise
         else:
-            await self._call(_execute_plain, "RELEASE duly")
+            await self._call(execute_plain, "RELEASE duly")
 
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
         self.wakes |= query.name in _WAKING
         return await self._call(execute, query, parameters)
 
     async def execute(self, sql: str, *args: Any) -> None:
-        await self._call(_execute_plain, sql, args)
+        await self._call(execute_plain, sql, args)
 
     async def fetch(self, sql: str, *args: Any) -> list[Any]:
-        return await self._call(_execute_plain, sql, args)
+        return await self._call(execute_plain, sql, args)
 
     async def fetchrow(self, sql: str, *args: Any) -> Any:
         rows = await self.fetch(sql, *args)
@@ -336,77 +344,3 @@ def _nobody_waits(future: "asyncio.Future[None]") -> None:
 
 def _iso(*values: Any) -> str:
     return instant_name(from_micros(values[0]))
-
-
-def _persist(connection: apsw.Connection, timeout: timedelta) -> None:
-    """FULL: what was acknowledged survives a power cut. NORMAL would lose it."""
-    connection.execute("PRAGMA synchronous = FULL; PRAGMA cache_size = -16000")
-    deadline = time.monotonic() + timeout.total_seconds()
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
-        except apsw.BusyError:  # the switch to WAL does not wait by itself when several start at once
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-
-
-def execute(connection: apsw.Connection, query: Query, parameters: dict[str, Any]) -> list[Any]:
-    if (each := parameters.pop("each", None)) is not None:
-        return [row for one in each for row in connection.execute(query.sql, parameters | one)]
-    return list(connection.execute(query.sql, parameters))
-
-
-def _execute_plain(connection: apsw.Connection, sql: str, args: Sequence[Any] = ()) -> list[Any]:
-    return list(connection.execute(sql, args))
-
-
-def _in_transaction(connection: apsw.Connection, query: Query, parameters: dict[str, Any]) -> list[Any]:
-    try:
-        if query.name == _AT_ONCE:
-            connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("BEGIN IMMEDIATE")
-        rows = execute(connection, query, parameters)
-        connection.execute("COMMIT")
-    except BaseException:
-        _rollback(connection)
-        raise
-    finally:
-        if query.name == _AT_ONCE:
-            connection.execute("PRAGMA synchronous = FULL")
-    return rows
-
-
-def _commit(connection: apsw.Connection) -> None:
-    try:
-        connection.execute("COMMIT")
-    except BaseException:
-        _rollback(connection)
-        raise
-
-
-def _back_to_savepoint(connection: apsw.Connection) -> None:
-    if connection.in_transaction:  # else there is nothing left to undo, and nothing to commit
-        connection.execute("ROLLBACK TO duly; RELEASE duly")
-
-
-def _rollback(connection: apsw.Connection) -> None:
-    if connection.in_transaction:  # some errors have rolled back already
-        connection.execute("ROLLBACK")
-
-
-@contextmanager
-def _translated(path: str) -> Any:
-    try:
-        yield
-    except _TRANSIENT as error:
-        raise StoreUnavailable(f"{path}: {error}") from error
-    except (apsw.CorruptError, apsw.NotADBError) as error:
-        raise StoreError(
-            f"{path} is damaged: {error}. Restore a backup, or let sqlite3's .recover save what it can."
-        ) from error
-    except apsw.ReadOnlyError as error:
-        raise StoreError(
-            f"{path} cannot be written: {error}. Check the permissions of the file and its folder."
-        ) from error

@@ -1,0 +1,89 @@
+"""Runs statements on apsw's connections, and says in Duly's words what goes wrong."""
+
+import time
+from collections.abc import Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import apsw
+
+from duly.errors import StoreError, StoreUnavailable
+from duly.stores.queries import Query
+
+TRANSIENT = (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError, apsw.NoMemError)
+AT_ONCE = "start"  # need not be on disk: what it starts is reserved there, and the next commit brings both
+
+
+def persist(connection: apsw.Connection, timeout: timedelta) -> None:
+    """FULL: what was acknowledged survives a power cut. NORMAL would lose it."""
+    connection.execute("PRAGMA synchronous = FULL; PRAGMA cache_size = -16000")
+    deadline = time.monotonic() + timeout.total_seconds()
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except apsw.BusyError:  # the switch to WAL does not wait by itself when several start at once
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def execute(connection: apsw.Connection, query: Query, parameters: dict[str, Any]) -> list[Any]:
+    if (each := parameters.pop("each", None)) is not None:
+        return [row for one in each for row in connection.execute(query.sql, parameters | one)]
+    return list(connection.execute(query.sql, parameters))
+
+
+def execute_plain(connection: apsw.Connection, sql: str, args: Sequence[Any] = ()) -> list[Any]:
+    return list(connection.execute(sql, args))
+
+
+def in_transaction(connection: apsw.Connection, query: Query, parameters: dict[str, Any]) -> list[Any]:
+    try:
+        if query.name == AT_ONCE:
+            connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("BEGIN IMMEDIATE")
+        rows = execute(connection, query, parameters)
+        connection.execute("COMMIT")
+    except BaseException:
+        rollback(connection)
+        raise
+    finally:
+        if query.name == AT_ONCE:
+            connection.execute("PRAGMA synchronous = FULL")
+    return rows
+
+
+def commit(connection: apsw.Connection) -> None:
+    try:
+        connection.execute("COMMIT")
+    except BaseException:
+        rollback(connection)
+        raise
+
+
+def back_to_savepoint(connection: apsw.Connection) -> None:
+    if connection.in_transaction:  # else there is nothing left to undo, and nothing to commit
+        connection.execute("ROLLBACK TO duly; RELEASE duly")
+
+
+def rollback(connection: apsw.Connection) -> None:
+    if connection.in_transaction:  # some errors have rolled back already
+        connection.execute("ROLLBACK")
+
+
+@contextmanager
+def translated(path: str) -> Any:
+    try:
+        yield
+    except TRANSIENT as error:
+        raise StoreUnavailable(f"{path}: {error}") from error
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise StoreError(
+            f"{path} is damaged: {error}. Restore a backup, or let sqlite3's .recover save what it can."
+        ) from error
+    except apsw.ReadOnlyError as error:
+        raise StoreError(
+            f"{path} cannot be written: {error}. Check the permissions of the file and its folder."
+        ) from error
