@@ -74,6 +74,11 @@ class StoreUnavailable(StoreError):
     """The store cannot be reached or cannot write just now; trying again later may help."""
 
 
+class NotWritable(StoreUnavailable):
+    """The store can be read but not written just now: its disk is full, or somebody else has it locked. Nothing of what
+    was asked has been stored."""
+
+
 class ServerUnavailable(StoreUnavailable):
     """A server did not answer in time, or could not do it just now; trying again later may help."""
 

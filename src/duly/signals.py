@@ -176,6 +176,7 @@ class DestinationOpened(msgspec.Struct, frozen=True):
 
 class StoreDown(msgspec.Struct, frozen=True):
     error: str
+    readable: bool = False  # it only cannot be written: its disk is full, or somebody else has it locked
 
 
 class StoreUp(msgspec.Struct, frozen=True):

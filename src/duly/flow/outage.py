@@ -1,11 +1,16 @@
-"""Rides out a store that cannot be reached: said once when it begins, once when it ends, with backoff between."""
+"""Rides out a store that cannot be reached or written: said once when it begins, once when it ends, with backoff
+between."""
 
 import time
 from datetime import timedelta
 
+from duly.errors import NotWritable, StoreError, StoreUnavailable
+from duly.ports import Store
 from duly.signals import Signals, StoreDown, StoreUp
 
-SHORTEST, LONGEST = 0.1, 5.0
+SHORTEST = 0.1  # seconds between tries
+LONGEST = 5.0
+ON_THEIR_WAY = SHORTEST / 2  # seconds: what was under way when all else failed may still succeed
 
 
 class Outage:
@@ -14,18 +19,43 @@ class Outage:
         self._since: float | None = None
         self._last = 0.0
         self._wait = SHORTEST
+        self._writing_failed = False
+        self._believed_after = ON_THEIR_WAY  # seconds since the last failure
 
     def failed(self, error: Exception) -> float:
         """How many seconds to wait before the next try."""
+        wait, self._wait = self._wait, min(self._wait * 2, LONGEST)
+        if isinstance(error, NotWritable):
+            # On a full disk a small write may find room where a large one does not: the one that failed comes again
+            # after its wait, and if it fails again, nothing is over.
+            self._writing_failed, self._believed_after = True, wait
         if self._since is None:
             self._since = time.monotonic()
-            self._signals.emit(StoreDown(str(error)))
+            tried = "; writing is tried again every few seconds" if self._writing_failed else ""
+            self._signals.emit(StoreDown(f"{error}{tried}", readable=self._writing_failed))
         self._last = time.monotonic()
-        wait, self._wait = self._wait, min(self._wait * 2, LONGEST)
         return wait
 
+    async def read(self, store: Store) -> None:
+        """Something was read. On a full disk that works all the time: where writing has failed, that is tried."""
+        if self._writing_failed:
+            if not self._believes:
+                return
+            try:
+                await store.try_writing()
+            except StoreUnavailable:
+                raise
+            except StoreError:  # it takes a right that this user does not have: then nothing better is known
+                pass
+        self.over()
+
     def over(self) -> None:
-        """Something worked. What was still on its way when all else failed does not end an outage."""
-        if self._since is not None and time.monotonic() - self._last > SHORTEST / 2:
+        """Something worked that tells of the whole store."""
+        if self._since is not None and self._believes:
             self._signals.emit(StoreUp(timedelta(seconds=time.monotonic() - self._since)))
             self._since, self._wait = None, SHORTEST
+            self._writing_failed, self._believed_after = False, ON_THEIR_WAY
+
+    @property
+    def _believes(self) -> bool:
+        return time.monotonic() - self._last > self._believed_after

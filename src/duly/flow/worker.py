@@ -213,7 +213,7 @@ class Worker:
                 await asyncio.sleep(0)
                 return
             horizon = await self._look()
-            self._outage.over()
+            await self._outage.read(self._store)
             if no_heads and self._heads_at <= self._looked:
                 return  # a head that nobody knew of
             if horizon.alone is not None and horizon.alone <= NOW:

@@ -145,7 +145,9 @@ _TELL: dict[type, Callable[[Any], None]] = {
     ChannelDown: lambda s: _tell(logging.ERROR, "channel.down", channel=s.channel, reason=s.reason),
     ChannelUp: lambda s: _tell(logging.WARNING, "channel.up", channel=s.channel, after=_seconds(s.after)),
     ChannelNotServed: lambda s: _tell(logging.WARNING, "channel.not_served", channel=s.channel, advice=s.advice),
-    StoreDown: lambda s: _tell(logging.ERROR, "store.unreachable", error=s.error),
+    StoreDown: lambda s: _tell(
+        logging.ERROR, "store.not_writable" if s.readable else "store.unreachable", error=s.error
+    ),
     StoreUp: lambda s: _tell(logging.WARNING, "store.back", after=_seconds(s.after)),
     PassEnded: _pass_ended,
     WorkerStarted: lambda s: _tell(logging.INFO, "worker.started", worker=s.worker, lanes=list(s.lanes)),

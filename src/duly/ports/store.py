@@ -193,6 +193,9 @@ class Store(Statements, Protocol):
 
     async def close(self) -> None: ...
 
+    async def try_writing(self) -> None:
+        """Write something that leaves nothing behind, for those who must know whether that works again."""
+
     def begin(self) -> AbstractAsyncContextManager[Transaction]:
         """A transaction of the engine's own, which is over in a moment."""
 

@@ -92,6 +92,9 @@ class Statements(
         [row] = await self.ask("now")
         return EPOCH + timedelta(microseconds=row[0])
 
+    async def try_writing(self) -> None:
+        await self.ask("try_writing")
+
     async def add(self, events: Sequence[NewEvent]) -> list[str]:
         await self.run(*self.add_statement(events))
         return [event.id for event in events]

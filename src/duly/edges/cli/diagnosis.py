@@ -14,7 +14,7 @@ from duly.edges.cli.invocation import Invocation, require_file
 from duly.edges.cli.output import brief, counted, utc, without_password
 from duly.edges.cli.serving import SENT, handlers_of
 from duly.edges.cli.target_diagnosis import engines, targets, webhooks
-from duly.errors import DulyError, Misuse, StoreUnavailable
+from duly.errors import DulyError, Misuse, NotWritable, StoreUnavailable
 from duly.flow.admin import MOST
 from duly.stores.migrations import migrations, pending
 from duly.stores.sqlite.store import SqliteStore
@@ -35,6 +35,8 @@ async def examine(invocation: Invocation) -> list[Finding]:
     try:
         require_file(looked_at)
         await looked_at.store.connect()
+    except NotWritable as error:
+        return [*findings, Finding(FAIL, "database", str(error))]
     except StoreUnavailable as error:
         advice = "check that the database runs, and that --db or DULY_DATABASE_URL names it"
         return [*findings, Finding(FAIL, "database", str(error), advice)]

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from duly.core.model import Status
-from duly.errors import DulyError, Invalid, StoreUnavailable
+from duly.errors import DulyError, Invalid, NotWritable, StoreUnavailable
 
 WIDE_ENOUGH_FOR_PIPES = 200
 
@@ -46,7 +46,7 @@ def print_json(value: Any) -> None:
 def tell_error(error: DulyError, *, json: bool) -> None:
     """One line on standard error."""
     message = str(error)
-    if isinstance(error, StoreUnavailable):
+    if isinstance(error, StoreUnavailable) and not isinstance(error, NotWritable):
         message += ": check that the database runs, and that --db or DULY_DATABASE_URL names it"
     if not json:
         print(f"duly: {readable(message)}", file=sys.stderr)

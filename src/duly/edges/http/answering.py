@@ -33,7 +33,17 @@ from duly.edges.http.problems import (
 from duly.edges.http.queries import read_query
 from duly.edges.http.tags import if_match_problems, unheeded
 from duly.edges.http.tenancy import tenancy
-from duly.errors import Conflict, DulyError, Invalid, Misuse, Problem, StoreError, StoreUnavailable, Unsealed
+from duly.errors import (
+    Conflict,
+    DulyError,
+    Invalid,
+    Misuse,
+    NotWritable,
+    Problem,
+    StoreError,
+    StoreUnavailable,
+    Unsealed,
+)
 from duly.observers.logs import Line
 from duly.shares import Shares
 from duly.wiring import Duly
@@ -52,6 +62,7 @@ _encode = msgspec.json.Encoder().encode
 class Answering:
     def __init__(self, duly: Duly, admission: Admission) -> None:
         self.duly, self._admission = duly, admission
+        self.not_writable = False  # a write has failed, and nobody has found yet that it works again
         self._prepared = False
         self._preparing = asyncio.Lock()
         self._swept = 0.0
@@ -73,6 +84,7 @@ class Answering:
             asked = await _read(operation, request, body)
             return await self._carry_out(operation, request, caller, asked)
         except StoreError as error:
+            self.not_writable |= isinstance(error, NotWritable)
             log.error(Line("request.failed", {"request": request_id(request), "error": str(error)}))
             return problem_of(error)
         except Misuse as error:
@@ -94,7 +106,7 @@ class Answering:
                     answer = await (operation.run(ask) if key is None else _once(key, operation, ask, asked.body))
                 done = operation.writes
         except StoreUnavailable as error:
-            if done:  # all but the commit
+            if done and not isinstance(error, NotWritable):  # all but the commit
                 log.error(Line("request.uncertain", {"request": request_id(request), "error": str(error)}))
                 raise Uncertain from error
             raise

@@ -15,8 +15,9 @@ from duly.edges.http.docs_page import POLICY, docs_page
 from duly.edges.http.operations import Answers, Open, Operations
 from duly.edges.http.problems import RETRY_AFTER, problem
 from duly.edges.http.shapes import answered, choice, ref
-from duly.errors import DulyError
+from duly.errors import DulyError, StoreUnavailable
 from duly.observers.metrics import Metrics
+from duly.signals import StoreDown
 
 operations = Operations("system")
 
@@ -53,7 +54,8 @@ OPEN = (
     Open(
         "/readyz",
         "is_ready",
-        "Tell whether requests can be answered. That needs the database, which is asked once in a second at most.",
+        "Tell whether requests can be answered. That needs a database that can be read and written, which is asked "
+        "once in a second at most.",
         {200: Answers("They can", *_state("ready"))},
         refuses=(503,),
     ),
@@ -68,12 +70,15 @@ OPEN = (
 
 
 class Ready:
-    """Whether requests can be answered. The database is asked once in a second at most, whoever wants to know."""
+    """Whether requests can be answered. The database is asked once in a second at most, whoever wants to know. It is
+    only read, until a request or the worker of this process could not write: then it is written as well."""
 
     def __init__(self, answering: Answering) -> None:
         self._answering = answering
         self._asking = asyncio.Lock()
         self._answers, self._asked = False, -KNOWN_FOR
+        self._writing: asyncio.Task[None] | None = None
+        answering.duly.observe(self._hear, StoreDown)
 
     async def now(self) -> bool:
         try:
@@ -91,7 +96,21 @@ class Ready:
             await self._answering.duly.store.now()
         except DulyError:
             return False
-        return True
+        return not self._answering.not_writable or await self._writes_again()
+
+    async def _writes_again(self) -> bool:
+        """One try at a time: where another process has the lock, it may wait for longer than anybody who asks."""
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._answering.duly.store.try_writing())
+        await asyncio.wait({self._writing}, timeout=KNOWN_FOR)
+        if not self._writing.done():
+            return False
+        ended, self._writing = self._writing, None
+        self._answering.not_writable = isinstance(ended.exception(), StoreUnavailable)
+        return not self._answering.not_writable
+
+    def _hear(self, signal: StoreDown) -> None:
+        self._answering.not_writable |= signal.readable
 
 
 def add_routes(api: FastAPI, answering: Answering, metrics: Metrics) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import asyncpg
 
-from duly.errors import Conflict, Misuse, SchemaMismatch, StoreError, StoreUnavailable
+from duly.errors import Conflict, Misuse, NotWritable, SchemaMismatch, StoreError, StoreUnavailable
 from duly.stores.queries import Query, load
 
 TRANSIENT = (
@@ -18,9 +18,8 @@ TRANSIENT = (
     asyncpg.InternalClientError,  # the driver lost its place when the connection broke
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,  # shutdown, crash of a neighbour, starting up
-    asyncpg.InsufficientResourcesError,  # disk full, too many connections
+    asyncpg.InsufficientResourcesError,  # too many connections
     asyncpg.TransactionRollbackError,  # deadlock, serialisation
-    asyncpg.ReadOnlySQLTransactionError,  # a standby, during fail-over
     asyncpg.LockNotAvailableError,
     asyncpg.ObjectNotInPrerequisiteStateError,  # a database that takes no connections for a while
 )
@@ -191,6 +190,10 @@ def translation_of(error: Exception) -> StoreError | Conflict | None:
             return StoreError(f"{error}: grant it to the user in the database URL, or name another user")
         case asyncpg.UniqueViolationError():
             return Conflict(f"{error}: somebody else has just stored the same; try again")
+        case asyncpg.DiskFullError():
+            return NotWritable(f"PostgreSQL: {error.args[0]}: free some space on the server's disk")
+        case asyncpg.ReadOnlySQLTransactionError():
+            return NotWritable(f"PostgreSQL: {error}: this server is a standby, or is set to read only")
         case asyncpg.QueryCanceledError():
             return StoreUnavailable(
                 f"PostgreSQL: {error}: it is too busy, or another transaction holds a lock; try again"

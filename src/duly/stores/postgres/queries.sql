@@ -49,6 +49,10 @@ LEFT JOIN LATERAL (
 -- In microseconds: whatever a caller's connection makes of instants, it leaves a number alone.
 SELECT (extract(epoch FROM {now}) * 1000000)::bigint
 
+-- name: try_writing
+-- A file that is gone with the transaction: a new one needs space, while a row may find some in a page that is there.
+CREATE TEMPORARY TABLE duly_try_writing ON COMMIT DROP AS SELECT 1
+
 -- name: add
 -- Sleeping workers are told of what becomes ready before their next poll, once for each lane.
 WITH given AS MATERIALIZED (

@@ -1,17 +1,20 @@
 """Runs statements on apsw's connections, and says in Duly's words what goes wrong."""
 
+import errno
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
 import apsw
 
-from duly.errors import StoreError, StoreUnavailable
+from duly.errors import NotWritable, StoreError, StoreUnavailable
 from duly.stores.queries import Query
 
-TRANSIENT = (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError, apsw.NoMemError)
+TRANSIENT = (apsw.BusyError, apsw.LockedError, apsw.IOError, apsw.NoMemError)
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # on the disk, of a quota, of ulimit -f
+SYNCING = (apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC)
 AT_ONCE = "start"  # need not be on disk: what it starts is reserved there, and the next commit brings both
 
 
@@ -74,9 +77,10 @@ def rollback(connection: apsw.Connection) -> None:
 
 
 @contextmanager
-def translated(path: str) -> Any:
+def translated(path: str, connection: apsw.Connection | None) -> Iterator[None]:
     try:
-        yield
+        with full_disk_told(path, connection):
+            yield
     except TRANSIENT as error:
         raise StoreUnavailable(f"{path}: {error}") from error
     except (apsw.CorruptError, apsw.NotADBError) as error:
@@ -87,3 +91,16 @@ def translated(path: str) -> Any:
         raise StoreError(
             f"{path} cannot be written: {error}. Check the permissions of the file and its folder."
         ) from error
+
+
+@contextmanager
+def full_disk_told(path: str, connection: apsw.Connection | None) -> Iterator[None]:
+    """What fails for want of space fails as NotWritable. Where syncing fails, what was to be stored may be there."""
+    try:
+        yield
+    except (apsw.FullError, apsw.IOError) as error:
+        out_of_space = connection is not None and connection.system_errno in NO_SPACE
+        syncing = getattr(error, "extendedresult", 0) in SYNCING
+        if isinstance(error, apsw.FullError) or (out_of_space and not syncing):
+            raise NotWritable(f"the disk of {path} is full: free some space") from error
+        raise

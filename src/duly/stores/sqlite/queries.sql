@@ -25,6 +25,11 @@ FROM schedules AS s LEFT JOIN events AS head ON head.series = 'schedule:' || s.i
 -- name: now (read)
 SELECT :now
 
+-- name: try_writing
+-- A page that is written as it was: nothing is left behind. An UPDATE to the same value would write nothing.
+INSERT INTO migrations (version, name, applied) VALUES (0, 'is gone in the same transaction', :now);
+DELETE FROM migrations WHERE version = 0
+
 -- name: add
 -- (jsonb_each: a row of json_each is text, which each `->>` would have to read again.)
 INSERT INTO events (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, destination, created)

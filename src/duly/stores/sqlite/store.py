@@ -27,6 +27,7 @@ from duly.stores.sqlite.driver import (
     commit,
     execute,
     execute_plain,
+    full_disk_told,
     in_transaction,
     persist,
     rollback,
@@ -109,7 +110,8 @@ class SqliteStore(SqliteStatements, Autocommit):
             connection = apsw.Connection(self.path)
             connection.set_busy_timeout(self.timeout // timedelta(milliseconds=1))
             connection.create_scalar_function("iso", _iso, 1, deterministic=True)
-            persist(connection, self.timeout)
+            with full_disk_told(self.path, connection):
+                persist(connection, self.timeout)
         except (apsw.NotADBError, apsw.CorruptError) as error:
             raise StoreError(f"{self.path} is not a Duly database: {error}. Name another file.") from error
         except (apsw.CantOpenError, OSError) as error:
@@ -212,7 +214,7 @@ class SqliteStore(SqliteStatements, Autocommit):
 
     def _hop(self, thread: ThreadPoolExecutor, call: Callable[..., T], *args: Any) -> "asyncio.Future[T]":
         def guarded() -> T:
-            with translated(self.path):
+            with translated(self.path, self._connection if thread is self._writer_thread else self._reader):
                 return call(*args)
 
         return asyncio.get_running_loop().run_in_executor(thread, guarded)
