@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from duly.stores.postgres.store import PostgresStore
     from duly.sync import Sync
 
+CLOSING_LIMIT_S = 1.0
+"""Seconds in which channels say goodbye to their servers."""
+
 WEB_DEADLINE = timedelta(minutes=6)
 """Longer than any target's own, which comes first."""
 
@@ -179,10 +182,19 @@ class Duly:
     async def __aexit__(self, *_: object) -> None:
         self._opened -= 1
         if self._opened == 0:
-            for channel in self._channels.values():
-                if (close := getattr(channel, "close", None)) is not None:
-                    await close()
+            await self._close_channels()
             await self.store.close()
+
+    async def _close_channels(self) -> None:
+        """All at once, and for a moment: a broker that does not answer must not keep the process."""
+        closes = [close() for channel in self._channels.values() if (close := getattr(channel, "close", None))]
+        closing = [asyncio.ensure_future(close) for close in closes]
+        _, left = await asyncio.wait(closing, timeout=CLOSING_LIMIT_S) if closing else ((), ())
+        for task in left:
+            task.cancel()
+        for done in await asyncio.gather(*closing, return_exceptions=True):
+            if isinstance(done, Exception):
+                raise done
 
     async def run(self, *, signals: bool = True, name: str | None = None, lanes: Collection[str] | None = None) -> None:
         """Work until stopped: by ``stop()``, or by SIGTERM or SIGINT unless *signals* is False. A database that
@@ -207,17 +219,25 @@ class Duly:
         """False when the worker was stopped before the store could be reached."""
         outage = Outage(self._signals)
         while True:
+            opening = asyncio.create_task(self._open_with(declared))
             try:
-                async with self:
-                    if declared:
-                        await self._put_declared()
-                    await self.__aenter__()
+                if await worker.stopped_before(opening):
+                    return False
+                opening.result()
             except StoreUnavailable as error:
                 if await worker.pause(outage.failed(error)):
                     return False
             else:
                 outage.over()
                 return True
+            finally:
+                opening.cancel()
+
+    async def _open_with(self, declared: bool) -> None:
+        async with self:
+            if declared:
+                await self._put_declared()
+            await self.__aenter__()
 
     @contextlib.contextmanager
     def _stopped_by_signals(self, loop: asyncio.AbstractEventLoop | None) -> Iterator[None]:

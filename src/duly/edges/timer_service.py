@@ -38,10 +38,14 @@ WAIT = 5.0
 SHORTEST, LONGEST = 0.05, 5.0
 """Seconds between tries to take commands in."""
 
-LAST_ROUND = 10.0
-"""Seconds that a service which is told to stop has for storing what it has taken, beside its worker's grace."""
+LAST_ROUND = 2.0
+"""Seconds that a service which is told to stop has for storing what it has taken, when its worker has ended. What is
+not stored by then is not acknowledged, and comes again."""
 
-ENDED_WITHIN = 5.0
+WORKER_ENDS_WITHIN = 5.0
+"""Seconds after its grace in which a worker ends, whatever its database does."""
+
+ENDED_WITHIN = 1.0
 """Seconds that what is cancelled has for ending: a library may keep to itself that it is."""
 
 MOST_AT_ONCE = 1000
@@ -167,7 +171,7 @@ class TimerService:
         try:
             await asyncio.wait([firing, taking, stopping], return_when=asyncio.FIRST_COMPLETED)
             self.stop()  # taking in only ends before that by what is critical
-            await asyncio.wait([firing], timeout=self.duly.settings.shutdown_grace.total_seconds() + LAST_ROUND)
+            await asyncio.wait([firing], timeout=self.duly.settings.shutdown_grace.total_seconds() + WORKER_ENDS_WITHIN)
             await self._finish(taking)
         finally:
             stopping.cancel()

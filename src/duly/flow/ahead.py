@@ -120,7 +120,7 @@ class Ahead:
             if heads := [one for one in self._starting if one.head]:
                 self._poise(heads, await self._start_heads(heads))
         except StoreUnavailable as error:  # whatever was not started will be anybody's
-            self._outage.failed(error)
+            self._outage.failed(error, now)
         finally:
             self._starting = []
 

@@ -1,18 +1,26 @@
-"""Keeps what a worker has in hand its own: leases are renewed as long as it lives, and what was lost is let go."""
+"""Keeps what a worker has in hand its own: leases are renewed as long as it lives, and what was lost is let go.
+
+A worker that is cut off from the store, frozen or asleep cannot renew, and does not hear that another one has taken
+what it holds. So it looks at a clock of its own: what is not started when its lease has ended is not started here.
+"""
 
 import asyncio
-from datetime import timedelta
+import math
+import time
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 
 from duly.core.model import Claim, Event
 from duly.errors import StoreUnavailable
 from duly.flow.outage import Outage
 from duly.flow.pool import Pool
 from duly.flow.settle import Settler
+from duly.flow.steady import steady
 from duly.ports import Store
 from duly.signals import Lost, Signals
 
 BEATS = 3
-"""So many times is a lease renewed before it would end."""
+"""How often a lease is renewed before it would end."""
 
 
 class Leases:
@@ -21,23 +29,48 @@ class Leases:
     ) -> None:
         self._store, self._lease, self._pool, self._settler = store, lease, pool, settler
         self._outage, self._signals = outage, signals
+        # When leases end, by the steady clock. Those of one claim end together, and its instant names it.
+        self._ends: dict[datetime | None, float] = {}
+        self._soonest = math.inf  # of these
 
     def under_way(self) -> list[Event]:
         """What is claimed and not settled yet."""
         return [*self._pool.events(), *self._settler.events()]
 
+    def claimed(self, events: Iterable[Event], sent: float) -> None:
+        """These were claimed by a question that was sent then, by the steady clock: their leases began after that."""
+        end = sent + self._lease.total_seconds()
+        for claim in {event.claimed for event in events}:
+            self._ends[claim] = end
+        self._soonest = min(self._soonest, end)
+
+    def has_ended(self, event: Event) -> bool:
+        """Whether the lease of an event may have ended, as far as this worker can know."""
+        now = steady()
+        return now >= self._soonest and now >= self._ends.get(event.claimed, math.inf)
+
     async def beat(self) -> None:
+        between = self._lease.total_seconds() / BEATS
+        wait = between
         while True:
-            await asyncio.sleep(self._lease.total_seconds() / BEATS)
+            await asyncio.sleep(wait)
+            wait = between
             held = {event.id: event for event in self.under_way()}
+            claims = {event.claimed for event in held.values()}
+            self._ends = {claim: end for claim, end in self._ends.items() if claim in claims}
+            self._soonest = min(self._ends.values(), default=math.inf)
             if not held:
                 continue
+            sent, asked = steady(), time.monotonic()
             try:
                 kept = await self._store.renew([Claim(event.id, event.version) for event in held.values()], self._lease)
             except StoreUnavailable as error:
-                self._outage.failed(error)
+                wait = min(between, self._outage.failed(error, asked))
             else:
+                self._outage.over()
                 self._drop(set(held) - kept)
+                self.claimed((held[id] for id in kept), sent)
+                self._soonest = min(self._ends.values(), default=math.inf)
 
     def _drop(self, lost: set[str]) -> None:
         """What is not started and no longer ours is somebody else's to start."""

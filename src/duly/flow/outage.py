@@ -1,6 +1,7 @@
 """Rides out a store that cannot be reached or written: said once when it begins, once when it ends, with backoff
 between."""
 
+import math
 import time
 from datetime import timedelta
 
@@ -18,12 +19,21 @@ class Outage:
         self._signals = signals
         self._since: float | None = None
         self._last = 0.0
+        self._ended = 0.0  # when the last one was over, by time.monotonic
         self._wait = SHORTEST
         self._writing_failed = False
         self._believed_after = ON_THEIR_WAY  # seconds since the last failure
 
-    def failed(self, error: Exception) -> float:
-        """How many seconds to wait before the next try."""
+    @property
+    def lasts(self) -> bool:
+        """Whether the store is known to be away."""
+        return self._since is not None
+
+    def failed(self, error: Exception, asked: float = math.inf) -> float:
+        """How many seconds to wait before the next try. *asked*: when that was begun which has failed, by
+        time.monotonic. What was under way before the last outage ended belongs to that one."""
+        if self._since is None and asked < self._ended:
+            return SHORTEST
         wait, self._wait = self._wait, min(self._wait * 2, LONGEST)
         if isinstance(error, NotWritable):
             # On a full disk a small write may find room where a large one does not: the one that failed comes again
@@ -53,7 +63,7 @@ class Outage:
         """Something worked that tells of the whole store."""
         if self._since is not None and self._believes:
             self._signals.emit(StoreUp(timedelta(seconds=time.monotonic() - self._since)))
-            self._since, self._wait = None, SHORTEST
+            self._since, self._wait, self._ended = None, SHORTEST, time.monotonic()
             self._writing_failed, self._believed_after = False, ON_THEIR_WAY
 
     @property

@@ -8,6 +8,7 @@ from contextvars import Context, copy_context
 from typing import Any
 
 from duly.core.model import Event, Failed, Outcome
+from duly.flow.outage import Outage
 from duly.flow.turns import Start, Turns
 from duly.ports import Route
 from duly.signals import HandlerAbandoned, Signals
@@ -39,9 +40,10 @@ class Pool:
         turns: Turns,
         attempt: Attempt,
         finish: Finish,
+        outage: Outage,
         signals: Signals,
     ) -> None:
-        self._routes, self.turns = routes, turns
+        self._routes, self.turns, self._outage = routes, turns, outage
         self._attempt, self._finish, self._signals = attempt, finish, signals
         self._loop = asyncio.get_running_loop()
         self._base = copy_context()
@@ -107,6 +109,8 @@ class Pool:
             self._signals.emit(HandlerAbandoned(running.event, running.route.deadline))
 
     def _spawn(self) -> None:
+        if self._outage.lasts:  # how anything ends could not be recorded, and it would be repeated
+            return
         if not self._starting and self._runners < self.turns.most and self.turns.may_start:
             self._starting = True
             self._runners += 1
@@ -142,6 +146,9 @@ class Pool:
             elif self._loop.time() > turn:
                 await asyncio.sleep(0)
                 turn = self._loop.time() + TURN
+            if self._outage.lasts:
+                self.turns.ended(start, outcome)
+                break
             start = self.turns.then(start, outcome)
         self._runners -= 1
 

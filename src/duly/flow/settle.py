@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
@@ -118,10 +119,11 @@ class Settler:
 
     async def _settle(self, batch: list[Settlement]) -> None:
         while True:
+            asked = time.monotonic()
             try:
                 self._passes.count(await settle(self._store, batch, self._worker, self._passes.signals))
             except StoreUnavailable as error:
-                await asyncio.sleep(self._outage.failed(error))
+                await asyncio.sleep(self._outage.failed(error, asked))
             except Exception:
                 if len(batch) == 1:  # its lease will expire, and the interruption is counted
                     log.exception("settle.failed event=%s", batch[0].event.id)

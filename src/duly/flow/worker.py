@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from duly.core.fairness import Key
-from duly.core.model import Event, Outcome
+from duly.core.model import Event, Outcome, Unreachable
 from duly.errors import StoreUnavailable
 from duly.flow.ahead import Ahead
 from duly.flow.claim import Claims, claim_alone
@@ -35,6 +35,7 @@ from duly.flow.reach import Reach, prepare
 from duly.flow.rest import FOREVER, LIMITED, NOW, Rest
 from duly.flow.room import Room
 from duly.flow.settle import Settler, give_back
+from duly.flow.steady import steady
 from duly.flow.turns import Turns
 from duly.ports import Horizon, Reachable, Route, Store, Transaction, Waker
 from duly.signals import PassEnded, Signals, WorkerStarted, WorkerStopped
@@ -51,6 +52,16 @@ QUIET = timedelta(milliseconds=50)
 
 ALONE_FOR = 5.0
 """Seconds for which an interrupted event has the process to itself. What has not ended it by then is let be joined."""
+
+LAST_CYCLE_S = 1.0
+"""Seconds that a stopping worker gives to the cycle that is under way, such as to a claim that waits for its answer."""
+
+LAST_WORDS_S = 3.0
+"""Seconds after the grace in which a stopping worker tells the store what became of its events. A store that does not
+answer by then finds out when their leases end."""
+
+AT_LEAST_S = 0.1
+"""Seconds that each of the last steps has, however late it is."""
 
 SWEEP = 0.25
 """Seconds between looks at deadlines, and at whether a pass has ended."""
@@ -92,6 +103,7 @@ class Worker:
         self._passes = Passes(self.name, signals)
         self._asleep = False  # until there is something to claim
         self._stopping = asyncio.Event()
+        self._gone_by = math.inf  # when a worker that stops has ended, by time.monotonic, whatever the store does
         self._roomier = asyncio.Event()
         self._heads_at = 0.0  # when a head may be ready
         self._decided = False  # whether the last claim found heads that do not fire
@@ -113,12 +125,28 @@ class Worker:
         async with self._store.listen(list(self._routes)) as self._waker, self._at_work():
             self._signals.emit(WorkerStarted(self.name, list(self._routes)))
             try:
-                while not self._stopping.is_set():
-                    await self._cycle()
+                await self._until_stopped()
             except asyncio.CancelledError:
                 await self._drain(grace=timedelta())
                 raise
             await self._drain(self._options.grace)
+
+    async def _until_stopped(self) -> None:
+        """One cycle after another. The last one gets a moment to end by itself: what a claim has taken and nobody was
+        told of would wait for the end of its lease."""
+        cycling = asyncio.create_task(self._cycles())
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait({cycling, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({cycling}, timeout=LAST_CYCLE_S)
+        finally:
+            await end_tasks(cycling, stopping)
+        if not cycling.cancelled():
+            cycling.result()
+
+    async def _cycles(self) -> None:
+        while not self._stopping.is_set():
+            await self._cycle()
 
     async def tick(self) -> PassEnded:
         """One pass over what is due, to the end of it. What may not start yet because of a rate is left for the next
@@ -142,6 +170,8 @@ class Worker:
         return self._passes.end(time.monotonic())
 
     def stop(self) -> None:
+        if not self._stopping.is_set():
+            self._gone_by = time.monotonic() + self._options.grace.total_seconds() + LAST_WORDS_S
         self._stopping.set()
         self._roomier.set()
         if self._waker is not None:
@@ -155,7 +185,7 @@ class Worker:
         turns = Turns(self._limits or self._destinations, self._options.concurrency)
         self._claims = Claims(self._store, Claimant(self.name, self._options.lease), turns, self._signals)
         self._settler = Settler(self._store, self.name, self._passes, self._outage, self._wake)
-        self._pool = Pool(self._routes, turns, self._attempt, self._finished, self._signals)
+        self._pool = Pool(self._routes, turns, self._attempt, self._finished, self._outage, self._signals)
         self._leases = Leases(self._store, self._options.lease, self._pool, self._settler, self._outage, self._signals)
         self._destinations.changed = self._pool.poke
         self._soon = Ahead(self._store, self.name, self._options.lease, self._start, self._signals, self._outage)
@@ -179,12 +209,11 @@ class Worker:
             yield
         finally:
             reach.end()
-            for helper in helpers:
-                helper.cancel()
-            await asyncio.gather(*helpers, return_exceptions=True)
+            await end_tasks(*helpers)
             await self._claims.stop()
-            with contextlib.suppress(StoreUnavailable):  # what is down will be found down again
-                await self._destinations.write_down()
+            with contextlib.suppress(StoreUnavailable, TimeoutError):  # what is down will be found down again
+                async with asyncio.timeout(self._left):
+                    await self._destinations.write_down()
         if self._broken is not None:
             raise self._broken
 
@@ -200,6 +229,7 @@ class Worker:
             self.stop()
 
     async def _cycle(self) -> None:
+        asked = time.monotonic()
         self._asleep = False
         self._pool.poke()
         try:
@@ -227,7 +257,7 @@ class Worker:
             else:
                 await asyncio.sleep(0)  # whatever it is that keeps this going: others have their turn
         except StoreUnavailable as error:
-            await self.pause(self._outage.failed(error))
+            await self.pause(self._outage.failed(error, asked))
 
     async def _look(self) -> Horizon:
         lanes = self._lanes.open
@@ -275,6 +305,7 @@ class Worker:
         free = min(self._options.batch_size, self._room.free)
         if not self._lanes.open or free < 1:
             return []
+        sent = steady()
         room = self._lanes.room(free, self._claims.limited, self._leases.under_way)
         if not room:
             self._in_vain += 1
@@ -285,13 +316,13 @@ class Worker:
         half = {lane: (free + 1) // 2 for lane, free in room.items()}
         left = self._pool.turns.startable > 0
         heads = await self._claim_heads(half) if self._may_have_heads else []
-        await self._learn_and_start(heads)
+        await self._learn_and_start(heads, sent)
         taken = Counter(event.lane for event in heads)
         full = {lane for lane, count in taken.items() if count >= half[lane]}
         rest = {lane: free - taken[lane] for lane, free in room.items() if free > taken[lane]}
         events = list(heads)
         async for more in self._claims.take(rest):
-            await self._learn_and_start(more)
+            await self._learn_and_start(more, sent)
             events = events + more
         self._lanes.claimed(events, room, full)
         self._held_up = self._claims.waiting()
@@ -312,10 +343,11 @@ class Worker:
         return succeeded.fired
 
     async def _one_alone(self) -> bool:
+        sent = steady()
         event = await claim_alone(self._store, self.name, self._lanes.open, self._options.lease, self._passes)
         if event is None:
             return False
-        self._start([event])
+        self._start([event], sent)
         await self._finish_all(within=ALONE_FOR)
         return True
 
@@ -339,7 +371,8 @@ class Worker:
     async def _claim_for_the_quiet(self) -> None:
         """Every place is taken, but for those that are kept."""
         if (kept := self._pool.turns.kept) and not self._stopping.is_set():
-            await self._learn_and_start(await self._claims.take_for_the_quiet(self._lanes.trusted, kept))
+            sent = steady()
+            await self._learn_and_start(await self._claims.take_for_the_quiet(self._lanes.trusted, kept), sent)
 
     def _finished(self, event: Event, outcome: Outcome | None) -> None:
         if outcome is not None:
@@ -360,16 +393,24 @@ class Worker:
 
     # -- one attempt
 
-    async def _learn_and_start(self, events: list[Event]) -> None:
-        await self._destinations.learn(events)
-        self._start(events)
+    async def _learn_and_start(self, events: list[Event], sent: float) -> None:
+        try:
+            await self._destinations.learn(events)
+        except asyncio.CancelledError:
+            self._pool.turns.extend(events)  # or nobody would give them back
+            raise
+        self._start(events, sent)
 
-    def _start(self, events: list[Event]) -> None:
+    def _start(self, events: list[Event], sent: float | None = None) -> None:
+        """*sent*: when they were asked for, by the steady clock; their leases began after that."""
         if events:
+            self._leases.claimed(events, steady() if sent is None else sent)
             self._passes.begin()
             self._pool.start(events)
 
     def _attempt(self, event: Event, route: Route) -> Coroutine[Any, Any, Outcome | None]:
+        if self._leases.has_ended(event):
+            return too_late(event)
         if route.transactional:
             return deliver_and_settle(event, route, self._store, self.name, self._passes, self._lent)
         return deliver(event, route, self._destinations)
@@ -406,6 +447,18 @@ class Worker:
                 await self._stopping.wait()
         return self._stopping.is_set()
 
+    async def stopped_before(self, task: "asyncio.Task[Any]") -> bool:
+        """Wait for a task, or until stopped; whether it was stopped before that. Then the task is ended."""
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+        if task.done():
+            return False
+        await end_tasks(task)
+        return True
+
     async def _look_after(self) -> None:
         while True:
             await asyncio.sleep(self._options.poll_interval.total_seconds())
@@ -414,30 +467,53 @@ class Worker:
                 await self._try_parked()
 
     async def _try_parked(self) -> None:
+        sent = steady()
         probes = await look_after_parked(self._store, self._lanes.trusted, self.name, self._options.lease)
         if probes:
             self._destinations.trying(probes)
-            self._start(probes)
+            self._start(probes, sent)
 
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(SWEEP)
             self._pool.expire()
+            self._pool.poke()  # such as what could not start while the store was away
             if self._waker is not None:  # a tick is one pass, however long
                 self._passes.look(idle=self._asleep and self._quiet())
 
+    @property
+    def _left(self) -> float:
+        """Seconds until a worker that stops is to have ended; else as many as it has for that."""
+        return min(max(self._gone_by - time.monotonic(), AT_LEAST_S), LAST_WORDS_S)
+
     async def _drain(self, grace: timedelta) -> None:
-        unstarted = await self._soon.stop() + self._pool.take_waiting()
+        """Finish what is under way within the grace, which counts from the call of ``stop``, and give back the rest."""
+        until = min(self._gone_by - LAST_WORDS_S, time.monotonic() + grace.total_seconds())
+        unstarted = self._pool.take_waiting()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_CYCLE_S):
+                unstarted += await self._soon.stop()
         for event in unstarted:
             self._settler.add_settlement(give_back(event, "the worker stopped before starting it"))
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace.total_seconds()):
-                await self._finish_all(even_if_stopping=True)
+        await self._finish_all(even_if_stopping=True, within=until - time.monotonic())
         for event in self._pool.cancel():
             self._settler.add_settlement(give_back(event, "the worker stopped before it ended"))
             unstarted.append(event)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(self._left):
                 await self._settler.idle()
         self._passes.look(idle=True)
         self._signals.emit(WorkerStopped(self.name, len(unstarted)))
+
+
+async def end_tasks(*tasks: "asyncio.Task[Any]") -> None:
+    """Cancel them, and wait until they have ended: for a moment, should one of them not want to."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=LAST_CYCLE_S)
+
+
+async def too_late(event: Event) -> Outcome:
+    """What becomes of an event that waited here for longer than its lease: it may be another worker's by now."""
+    return Unreachable("its lease ended before it could be started", timedelta())

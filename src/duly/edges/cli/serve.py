@@ -12,6 +12,7 @@ from cyclopts import App, Parameter
 
 from duly.config import Settings, read_settings
 from duly.core.addresses import is_loopback
+from duly.edges.cli.ending import run_to_its_end
 from duly.edges.cli.invocation import Hidden
 from duly.edges.cli.output import note
 from duly.edges.cli.worker import AS_IT_IS, Manner, in_this_manner, tell_what_is_served
@@ -47,7 +48,7 @@ def serve(
     duly.settings = _listening(duly, host, port)
     if worker:
         tell_what_is_served(duly)
-    asyncio.run(_serve(duly, worker=worker))
+    run_to_its_end(_serve(duly, worker=worker))
 
 
 def _listening(duly: Duly, host: str | None, port: int | None) -> Settings:

@@ -1,12 +1,12 @@
 """``duly timer-service``: timers over a broker."""
 
-import asyncio
 import logging
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from duly.config import read_settings
+from duly.edges.cli.ending import run_to_its_end
 from duly.edges.cli.invocation import Hidden
 from duly.edges.timer_service import TimerService, read_timer_settings
 from duly.observers.logs import configure_logging
@@ -30,4 +30,4 @@ def timer_service(
     invocation.check_db()
     settings = read_timer_settings(invocation.db)
     configure_logging(read_settings().log_format, logging.DEBUG if verbose else logging.INFO)
-    asyncio.run(TimerService(settings).run())
+    run_to_its_end(TimerService(settings).run())

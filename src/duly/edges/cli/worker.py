@@ -13,6 +13,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from duly.config import read_settings
+from duly.edges.cli.ending import run_to_its_end
 from duly.edges.cli.invocation import Hidden, Invocation
 from duly.edges.cli.output import brief, note, print_json, screen
 from duly.edges.cli.processes import Processes, drain_without_parent
@@ -64,7 +65,7 @@ def worker(
         return
     if parent is not None:
         drain_without_parent(parent)
-    asyncio.run(duly.run())
+    run_to_its_end(duly.run())
 
 
 def tick(*, manner: Manner = AS_IT_IS, invocation: Hidden) -> None:

@@ -17,7 +17,7 @@ import apsw
 
 from duly.core.checks import name_problems
 from duly.core.recurrence import instant_name
-from duly.errors import Invalid, Misuse, StoreError
+from duly.errors import Invalid, Misuse, StoreError, StoreUnavailable
 from duly.ports import Clock, Store
 from duly.stores.migrations import migrations, pending, require_current
 from duly.stores.queries import Query

@@ -1,0 +1,32 @@
+"""Ends a long-running process for certain: a thread that hangs does not keep it."""
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+LEAVE_WITHIN_S = 1.0
+"""Seconds for the event loop and the interpreter to clean up after the work has ended."""
+
+
+def run_to_its_end(main: Coroutine[Any, Any, None]) -> None:
+    """As ``asyncio.run``, which waits for each thread that a handler or a look-up of a host's name left behind."""
+    leaving = threading.Timer(LEAVE_WITHIN_S, _leave)
+    leaving.daemon = True
+
+    async def then_leave() -> None:
+        await main  # what it raises is told by the command
+        leaving.start()
+
+    asyncio.run(then_leave())
+    leaving.cancel()
+
+
+def _leave() -> None:
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
