@@ -86,18 +86,22 @@ async def test_a_worker_that_is_cut_off_says_so_once_and_goes_on_when_it_can(
 async def test_a_worker_that_is_cut_off_starts_nothing_after_its_lease_has_ended(
     duly: Duly, other: Namespace, tmp_path: Path
 ) -> None:
-    """Concurrency 4, 60 claimed: all but two were delivered twice when it went on with what it had."""
-    many = 60
+    """Quick events make it claim ahead, and then come slow ones: most of these are claimed and not started."""
+    quick, slow, lease = 400, 24, 2.0
+    many, settings = quick + slow, BRIEF | {"DULY_LEASE": f"{lease:g}s"}
     worker = ("worker", "--app", "shop:duly", "--concurrency", "4", "--db")
-    with apart(tmp_path, *worker, url_of(duly, other), within=other.enter, **BRIEF) as far:
+    with apart(tmp_path, *worker, url_of(duly, other), within=other.enter, **settings) as far:
         await until(lambda: far.said("worker.started"), "it has started")
-        ids = await duly.add_many(Timer(NOW, "task", {"seconds": 0.3}) for _ in range(many))
-        await until(lambda: len(far.told("end")) >= 8, "it is in the middle of the work")
+        seconds = [0.0] * quick + [0.6] * slow
+        ids = await duly.add_many(Timer(NOW, "task", {"seconds": each}) for each in seconds)
+        await until(lambda: len(far.told("end")) >= quick + 2, "it is in the middle of the slow ones")
+        claimed = await duly.events.find(InStatus(Status.PROCESSING), limit=1000)
+        assert len(claimed) > 12, "or this would prove nothing"
         async with cut(other):
             cut_at = now()
-            with apart(tmp_path, *worker, duly.settings.database_url, **BRIEF) as near:
+            with apart(tmp_path, *worker, duly.settings.database_url, **settings) as near:
                 await until(lambda: all_done(duly, many), "the other worker does the rest", patience=90)
-        begun_late = [entry for entry in far.told("begin") if entry["at"] > cut_at + LEASE_S]
+        begun_late = [entry for entry in far.told("begin") if entry["at"] > cut_at + lease]
         assert not begun_late, "after its lease had ended"
         begun = Counter(entry["id"] for each in (far, near) for entry in each.told("begin"))
         twice = {id for id, times in begun.items() if times > 1}
