@@ -6,6 +6,7 @@ import pytest
 from duly.core.model import Schedule, Status
 from duly.core.recurrence import Occurrence
 from duly.core.rules import every
+from duly.core.specs import Everything
 from duly.core.succession import reshaped
 from duly.ports import Fired
 from duly.testing import ManualClock
@@ -161,3 +162,23 @@ async def test_heads_and_timers_are_claimed_apart(store: Any) -> None:
     await store.add([timer])
     assert [event.id for event in await store.claim("w1", {LANE: 5}, LEASE)] == [timer.id]
     assert [event.id for event in (await store.due_heads({LANE: 5})).heads] == [head.id]
+
+
+async def test_a_series_with_more_than_a_batch_is_held_reheld_gated_and_cancelled_whole(
+    store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duly.stores.schedule_statements.BATCH", 3)
+    schedule = make_schedule()
+    async with store.begin() as tx:
+        await tx.plant([make_head(schedule, due=START + n * HOUR, head=False) for n in range(8)])
+        assert await tx.hold_series(schedule.series, "paused", "ada") == 8
+        await tx.rehold(schedule.series, "paused", "waits for its turn")
+        await tx.gate(schedule.series, True)
+    found = await store.find(Everything(), limit=20)
+    assert [(event.held, event.gated) for event in found] == [("waits for its turn", True)] * 8
+    async with store.begin() as tx:
+        await tx.gate(schedule.series, False)
+        assert await tx.cancel_series(schedule.series, "ada", "its schedule was deleted") == 8
+    assert {(event.status, event.held, event.gated) for event in await store.find(Everything(), limit=20)} == {
+        (Status.CANCELLED, None, False)
+    }

@@ -155,12 +155,14 @@ class Targets:
         return await self._store.list_targets(tenant, after=after, limit=limit)
 
     async def delete(self, name: str, *, tenant: str = "default", by: str = "api") -> Target:
-        """Events that still name it become dead letters when they are due."""
+        """Events that still name it become dead letters when they are due. What waited for it is released first, in
+        transactions of their own: one that ends in the middle leaves a target that can be deleted again."""
+        async with self._store.begin() as tx:
+            await self._found(tx, name, tenant)
+            await tx.unpark(tenant, name)
+        await open_again(self._store, tenant, name, storable(by))
         async with self._store.begin() as tx:
             found = await self._found(tx, name, tenant)
-            await tx.unpark(tenant, name)
-            while await tx.release_parked(tenant, name, name, MOST_LISTED, storable(by)):
-                continue
             await tx.note([(found.id, "deleted", None)], storable(by))
             await tx.delete_target(tenant, name)
         self._forget(tenant, name)

@@ -566,11 +566,15 @@ SELECT id::text, (SELECT count(pg_notify('duly', lane)::text)
                   FROM (SELECT DISTINCT lane FROM e WHERE ready <= {now} + :soon::bigint * {us}) AS soon) FROM e
 
 -- name: hold_series
--- All that has not begun.
+-- All that has not begun, a batch at a time: a statement has a time limit.
 WITH e AS (
     UPDATE duly.events AS e SET ready = NULL, held = :held::text
-    WHERE series = :series AND status = 'PENDING' AND attempts = 0 AND unsettled = 0
-      AND (held IS NULL OR held LIKE :reason OR held LIKE :parked)
+    WHERE id = ANY (ARRAY(
+        SELECT id FROM duly.events
+        WHERE series = :series AND status = 'PENDING' AND attempts = 0 AND unsettled = 0
+          AND (held IS NULL OR held LIKE :reason OR held LIKE :parked)
+        LIMIT :many
+    ))
     RETURNING e.id, e.version
 ), audit AS (
     INSERT INTO duly.journal (subject, at, act, worker, version, detail)
@@ -579,19 +583,32 @@ WITH e AS (
 SELECT id::text FROM e
 
 -- name: rehold
--- Held for another reason.
-UPDATE duly.events SET held = :anew WHERE series = :series AND held = :held AND NOT head RETURNING id::text
+-- Held for another reason, a batch at a time.
+UPDATE duly.events SET held = :anew
+WHERE id = ANY (ARRAY(
+    SELECT id FROM duly.events WHERE series = :series AND held = :held AND NOT head LIMIT :many
+))
+RETURNING id::text
 
 -- name: gate
--- Those under way, when their schedule begins to limit how many may be.
-UPDATE duly.events SET gated = :gated WHERE series = :series AND NOT head AND (ready IS NOT NULL OR held IS NOT NULL)
+-- Those under way, when their schedule begins to limit how many may be, a batch at a time.
+UPDATE duly.events SET gated = :gated
+WHERE id = ANY (ARRAY(
+    SELECT id FROM duly.events
+    WHERE series = :series AND NOT head AND (ready IS NOT NULL OR held IS NOT NULL) AND gated <> :gated
+    LIMIT :many
+))
 RETURNING id::text
 
 -- name: cancel_series
--- All that has not begun.
+-- All that has not begun, a batch at a time.
 WITH e AS (
     UPDATE duly.events AS e SET status = 'CANCELLED', head = false, ready = NULL, held = NULL
-    WHERE series = :series AND status = 'PENDING' AND attempts = 0 AND unsettled = 0
+    WHERE id = ANY (ARRAY(
+        SELECT id FROM duly.events
+        WHERE series = :series AND status = 'PENDING' AND attempts = 0 AND unsettled = 0
+        LIMIT :many
+    ))
     RETURNING e.id, e.version
 ), audit AS (
     INSERT INTO duly.journal (subject, at, act, worker, version, detail)

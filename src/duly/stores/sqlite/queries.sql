@@ -391,7 +391,7 @@ WHERE id IN (SELECT id FROM events WHERE series = :series AND held IS NOT NULL A
 RETURNING id
 
 -- name: hold_series
--- All that has not begun.
+-- All that has not begun, at once: unlike on PostgreSQL, no statement has a time limit here.
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT id, :now, 'held', :by, version, :held FROM events
 WHERE series = :series AND status = 'PENDING' AND attempts = 0 AND unsettled = 0
@@ -407,7 +407,8 @@ UPDATE events SET held = :anew WHERE series = :series AND held = :held AND NOT h
 
 -- name: gate
 -- Those under way, when their schedule begins to limit how many may be.
-UPDATE events SET gated = :gated WHERE series = :series AND NOT head AND (ready IS NOT NULL OR held IS NOT NULL)
+UPDATE events SET gated = :gated
+WHERE series = :series AND NOT head AND (ready IS NOT NULL OR held IS NOT NULL) AND gated <> :gated
 RETURNING id
 
 -- name: cancel_series
