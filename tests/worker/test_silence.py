@@ -13,11 +13,11 @@ import pytest
 
 from duly import Duly, InStatus, Status, Timer
 from duly.errors import StoreUnavailable
-from duly.signals import StoreDown, StoreUp
+from duly.signals import Completed, Lost, StoreDown, StoreUp
 from duly.stores.postgres.store import PostgresStore
 from tests.make import make_new
 from tests.servers import Postgres
-from tests.worker.test_outages import Effects, assert_said, completed
+from tests.worker.test_outages import Effects, assert_said
 from tests.worker.watching import Logged, Told, until, working
 
 NOW = timedelta()
@@ -215,11 +215,8 @@ async def test_a_worker_rides_out_a_server_that_is_silent_and_says_so_once(datab
                     with pytest.raises(StoreUnavailable):
                         await duly.after(NOW, "task")
                 await until(lambda: told.of(StoreUp), "the end of the silence is noticed")
-
-                async def all_are_done() -> bool:
-                    return await completed(duly) == 300
-
-                await until(all_are_done, "all are done")
+                await until(lambda: len(told.of(Completed)) == 300, "all are done, and told of")
                 await nothing_is_left_behind(server.url)
         assert_said(told, logged)
     assert sorted(effects.ids) == sorted(ids), "none twice"
+    assert not told.of(Lost), "what the server recorded although it did not answer is not lost"

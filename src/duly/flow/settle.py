@@ -22,9 +22,14 @@ MOST = 1000
 NOW = timedelta()
 
 
-async def settle(store: Store, settlements: Sequence[Settlement], worker: str, signals: Signals) -> Tally:
-    """Commit the verdicts, then tell. A claim that was lost meanwhile drops its verdict, and is not in the tally."""
+async def settle(
+    store: Store, settlements: Sequence[Settlement], worker: str, signals: Signals, *, again: bool = False
+) -> Tally:
+    """Commit the verdicts, then tell. A claim that was lost meanwhile drops its verdict, and is not in the tally.
+    *again*: an earlier try failed, and may have been committed all the same."""
     settled = await _settled(store, settlements, worker)
+    if again and len(settled) < len(settlements):
+        settled |= await _settled_before(store, [one for one in settlements if one.event.id not in settled])
     kept = settlements if len(settled) == len(settlements) else [one for one in settlements if one.event.id in settled]
     tally = tally_of(kept, signals.late_after)
     if tally.processed == len(settlements) and not tally.late and not signals.wanted(Completed):
@@ -55,6 +60,16 @@ async def _settled(store: Store, settlements: Sequence[Settlement], worker: str)
         settled = await tx.settle(settlements, worker)
         await let_go_after(tx, [one.event for one in settlements if one.event.id in settled and has_ended(one)])
     return settled
+
+
+async def _settled_before(store: Store, settlements: Sequence[Settlement]) -> set[str]:
+    """Of these, what is as its verdict says, without having been claimed again."""
+    found = [(one, await store.get(one.event.id)) for one in settlements]
+    return {
+        one.event.id
+        for one, event in found
+        if event is not None and (event.version, event.status) == (one.event.version, one.verdict.status)
+    }
 
 
 def has_ended(settlement: Settlement) -> bool:
@@ -118,11 +133,13 @@ class Settler:
                 self._idle.set()
 
     async def _settle(self, batch: list[Settlement]) -> None:
+        again, signals = False, self._passes.signals
         while True:
             asked = time.monotonic()
             try:
-                self._passes.count(await settle(self._store, batch, self._worker, self._passes.signals))
+                self._passes.count(await settle(self._store, batch, self._worker, signals, again=again))
             except StoreUnavailable as error:
+                again = True
                 await asyncio.sleep(self._outage.failed(error, asked))
             except Exception:
                 if len(batch) == 1:  # its lease will expire, and the interruption is counted
