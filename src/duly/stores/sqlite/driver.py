@@ -1,35 +1,33 @@
 """Runs statements on apsw's connections, and says in Duly's words what goes wrong."""
 
 import errno
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import apsw
 
 from duly.errors import NotWritable, StoreError, StoreUnavailable
 from duly.stores.queries import Query
+from duly.stores.sqlite.locks import Patience, who_holds
 
-TRANSIENT = (apsw.BusyError, apsw.LockedError, apsw.IOError, apsw.NoMemError)
+TRANSIENT = (apsw.LockedError, apsw.IOError, apsw.NoMemError)
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # on the disk, of a quota, of ulimit -f
 SYNCING = (apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC)
 AT_ONCE = "start"  # need not be on disk: what it starts is reserved there, and the next commit brings both
 
 
-def persist(connection: apsw.Connection, timeout: timedelta) -> None:
+def persist(connection: apsw.Connection, wait: Callable[[int], bool]) -> None:
     """FULL: what was acknowledged survives a power cut. NORMAL would lose it."""
     connection.execute("PRAGMA synchronous = FULL; PRAGMA cache_size = -16000")
-    deadline = time.monotonic() + timeout.total_seconds()
-    while True:
+    for tried in count():
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             return
         except apsw.BusyError:  # the switch to WAL does not wait by itself when several start at once
-            if time.monotonic() > deadline:
+            if not wait(tried):
                 raise
-            time.sleep(0.01)
 
 
 def execute(connection: apsw.Connection, query: Query, parameters: dict[str, Any]) -> list[Any]:
@@ -77,10 +75,15 @@ def rollback(connection: apsw.Connection) -> None:
 
 
 @contextmanager
-def translated(path: str, connection: apsw.Connection | None) -> Iterator[None]:
+def translated(path: str, connection: apsw.Connection | None, patience: Patience) -> Iterator[None]:
     try:
         with full_disk_told(path, connection):
             yield
+    except apsw.BusyError as error:
+        raise NotWritable(
+            f"{who_holds(path)} has held the write lock on {path} for {round(patience.waited, 2):g} s: "
+            "let it end its transaction or, if it hangs, end it"
+        ) from error
     except TRANSIENT as error:
         raise StoreUnavailable(f"{path}: {error}") from error
     except (apsw.CorruptError, apsw.NotADBError) as error:

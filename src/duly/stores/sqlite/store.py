@@ -33,6 +33,7 @@ from duly.stores.sqlite.driver import (
     rollback,
     translated,
 )
+from duly.stores.sqlite.locks import Patience
 from duly.stores.sqlite.values import SqliteStatements, from_micros
 from duly.stores.sqlite.waker import SqliteWaker
 from duly.stores.statements import Autocommit
@@ -46,6 +47,9 @@ CREATE TABLE IF NOT EXISTS migrations (
     applied integer NOT NULL
 ) STRICT;
 """
+
+CLOSING_LIMIT_S = 1.0
+"""Seconds for which a store that is being closed still waits for a lock."""
 
 _WAKING = frozenset("add put plant change reshape release let_go replan release_parked replay_found".split())
 
@@ -67,6 +71,7 @@ class SqliteStore(SqliteStatements, Autocommit):
         self.clock = clock
         self.soon = soon
         self.timeout = timeout  # how long to wait for a lock that another process has
+        self._patience = Patience(timeout)
         self._connection: apsw.Connection | None = None
         self._reader: apsw.Connection | None = None
         self._writing = asyncio.Lock()
@@ -76,6 +81,7 @@ class SqliteStore(SqliteStatements, Autocommit):
     async def connect(self) -> None:
         """Reach the file, whatever its tables are; ``open`` also requires them."""
         self._writing = asyncio.Lock()
+        self._patience = Patience(self.timeout)
         self._writer_thread = ThreadPoolExecutor(1, "duly-sqlite-write")
         self._reader_thread = ThreadPoolExecutor(1, "duly-sqlite-read")
         try:
@@ -94,7 +100,13 @@ class SqliteStore(SqliteStatements, Autocommit):
             await self.close()
             raise
 
+    def stop_waiting(self, within: float = 0.0) -> None:
+        """Wait no longer than so many seconds for a lock that another process has, until this store is opened again.
+        What fails for that has stored nothing. Any thread may call it."""
+        self._patience.end(within)
+
     async def close(self) -> None:
+        self.stop_waiting(CLOSING_LIMIT_S)
         if self._reader is not None:
             await self._on_reader(self._reader.close)
         if self._connection is not None:
@@ -108,10 +120,11 @@ class SqliteStore(SqliteStatements, Autocommit):
             if self.path != ":memory:":
                 Path(self.path).parent.mkdir(parents=True, exist_ok=True)
             connection = apsw.Connection(self.path)
-            connection.set_busy_timeout(self.timeout // timedelta(milliseconds=1))
+            wait = self._patience.handler()
+            connection.set_busy_handler(wait)
             connection.create_scalar_function("iso", _iso, 1, deterministic=True)
             with full_disk_told(self.path, connection):
-                persist(connection, self.timeout)
+                persist(connection, wait)
         except (apsw.NotADBError, apsw.CorruptError) as error:
             raise StoreError(f"{self.path} is not a Duly database: {error}. Name another file.") from error
         except (apsw.CantOpenError, OSError) as error:
@@ -214,7 +227,8 @@ class SqliteStore(SqliteStatements, Autocommit):
 
     def _hop(self, thread: ThreadPoolExecutor, call: Callable[..., T], *args: Any) -> "asyncio.Future[T]":
         def guarded() -> T:
-            with translated(self.path, self._connection if thread is self._writer_thread else self._reader):
+            connection = self._connection if thread is self._writer_thread else self._reader
+            with translated(self.path, connection, self._patience):
                 return call(*args)
 
         return asyncio.get_running_loop().run_in_executor(thread, guarded)

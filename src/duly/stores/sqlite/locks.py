@@ -1,0 +1,82 @@
+"""Waits for a lock that another process has on the file, and tells which process that is."""
+
+import math
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+
+DELAYS = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025, 0.025, 0.025, 0.05, 0.05, 0.1)
+"""Seconds between tries, as SQLite's own busy timeout has them."""
+
+WRITE_LOCK = 120
+"""The byte of the -shm file that a writer has locked (https://www.sqlite.org/walformat.html#locks)."""
+
+
+class Patience:
+    """How long a store's connections wait for a lock: *timeout* each time, and not past the moment at which the store
+    gives up."""
+
+    def __init__(self, timeout: timedelta) -> None:
+        self._timeout = timeout.total_seconds()
+        self._ends = math.inf
+        self.waited = 0.0  # seconds, by the connection that has waited in vain last
+
+    def end(self, within: float) -> None:
+        """Within so many seconds, for those who wait already and those who will."""
+        self._ends = min(self._ends, time.monotonic() + within)
+
+    def handler(self) -> Callable[[int], bool]:
+        """A busy handler for one connection: waits before the next try, or says that there is none."""
+        began = 0.0
+
+        def wait(tried: int) -> bool:
+            nonlocal began
+            now = time.monotonic()
+            if tried == 0:
+                began = now
+            delay = DELAYS[min(tried, len(DELAYS) - 1)]
+            left = min(began + self._timeout, self._ends) - now
+            if left <= 0:
+                self.waited = now - began
+                return False
+            time.sleep(min(delay, left))
+            return True
+
+        return wait
+
+
+def who_holds(path: str) -> str:
+    """Who has locked the file for writing, as far as this system tells."""
+    pid = _holder(path)
+    if pid is None:
+        return "another process"
+    if pid == os.getpid():
+        return "another connection of this process"
+    with suppress(OSError):
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+        if state in "Tt":
+            return f"process {pid}, which is stopped (`kill -CONT {pid}` lets it go on),"
+    return f"process {pid}"
+
+
+def _holder(path: str) -> int | None:
+    """From Linux's list of locks. To ask about the file itself, one would open it, and closing it would drop the locks
+    of this process."""
+    with suppress(OSError, ValueError):
+        locked = Path(f"{path}-shm").stat()
+        for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+            # 1: POSIX  ADVISORY  WRITE 4711 00:2a:1234 120 120
+            words = line.split()
+            if words[1] == "->" or words[3] != "WRITE" or int(words[5].rpartition(":")[2]) != locked.st_ino:
+                continue
+            if int(words[6]) <= WRITE_LOCK <= (math.inf if words[7] == "EOF" else int(words[7])):
+                return int(words[4]) if _has_open(int(words[4]), locked) else None
+    return None
+
+
+def _has_open(pid: int, file: os.stat_result) -> bool:
+    """The list names files by numbers that are unique only within one file system."""
+    return any(os.path.samestat(descriptor.stat(), file) for descriptor in Path(f"/proc/{pid}/fd").iterdir())
