@@ -6,13 +6,15 @@ from collections.abc import Callable
 from datetime import timedelta
 from email.utils import formatdate
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 from cloudevents.core.bindings.http import HTTPMessage, from_structured_event
 from cloudevents.core.formats.json import JSONFormat
 
-from duly import Duly, Invalid, Retry, Status, every, http, webhook
+from duly import Duly, Event, Failed, Invalid, Retry, Status, every, http, webhook
+from duly.core.model import Outcome
 from duly.testing import ManualClock
 from tests.api.sending import KEY, OLD_KEY, OPTIONS, acts, body, many_due, one_due, verified
 from tests.conftest import OpenDuly
@@ -575,3 +577,18 @@ async def test_an_answer_that_is_no_http_is_not_logged_either(
     assert failed.last_error.startswith("its answer is not HTTP (127.0.0.1:")
     assert "event.retried" in caplog.text
     assert "hunter2" not in caplog.text
+
+
+async def test_what_a_tenant_sees_of_an_error_names_no_file_of_this_machine(
+    duly: OpenDuly, clock: ManualClock, tmp_path: Path
+) -> None:
+    class Broken:
+        async def deliver(self, event: Event) -> Outcome:
+            return Failed((tmp_path / "missing.pem").read_text())
+
+    app = await duly(channels={"webhook": Broken()}, **OPTIONS)
+    event = await one_due(app, clock, webhook("http://127.0.0.1/in"))
+    await app.tick()
+    found = await app.events.get(event.id)
+    assert found.attempts == 1
+    assert found.last_error == "Broken raised FileNotFoundError: No such file or directory"

@@ -1,6 +1,6 @@
 import pytest
 
-from duly.core.failure import LONGEST, describe, storable
+from duly.core.failure import LONGEST, describe, describe_without_paths, storable
 
 
 class Mute(Exception):
@@ -29,6 +29,23 @@ class Odd(Exception):
 )
 def test_an_error_is_one_line_that_every_store_can_keep(error: BaseException, text: str) -> None:
     assert describe(error) == text
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (FileNotFoundError(2, "No such file", "/etc/duly/ca.pem"), "FileNotFoundError: No such file"),
+        (ImportError("no name 'x' (/opt/app/redis/__init__.py)"), "ImportError: no name 'x' (…)"),
+        (OSError("connecting to unix:/run/redis/redis.sock"), "OSError: connecting to unix:…"),
+        (OSError("connecting to unix:///run/redis.sock."), "OSError: connecting to unix://…"),
+        (ConnectionError("not nats://b.example:4222/a/b"), "ConnectionError: not nats://b.example:4222/a/b"),
+        (ConnectionError("no vhost '/'"), "ConnectionError: no vhost '/'"),
+        (ConnectionRefusedError(111, "Connection refused"), "ConnectionRefusedError: [Errno 111] Connection refused"),
+        (Mute(), "Mute: (its message cannot be shown)"),
+    ],
+)
+def test_an_error_is_told_without_paths_of_this_machine(error: BaseException, text: str) -> None:
+    assert describe_without_paths(error) == text
 
 
 def test_an_endless_error_ends() -> None:

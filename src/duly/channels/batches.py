@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from duly.channels.brokers import Down, NotNow
-from duly.core.failure import describe
+from duly.core.exhaustion import exhausted
+from duly.core.failure import describe_without_paths
 
 T = TypeVar("T")
 
@@ -68,7 +69,9 @@ class Batches(Generic[T]):
         except Down as error:
             return [error] * len(batch)
         except Exception as error:  # a library's bug: who has sent these knows what to tell of it
-            return [NotNow(f"not sent: {describe(error)}")] * len(batch)
+            if (lack := exhausted(error)) is not None:
+                return [Down(lack)] * len(batch)
+            return [NotNow(f"not sent: {describe_without_paths(error)}")] * len(batch)
         if len(answers) != len(batch):
             return [NotNow(f"{len(batch)} were sent together, and {len(answers)} answers came")] * len(batch)
         return answers

@@ -14,7 +14,8 @@ from typing import Any, Protocol
 import msgspec
 
 from duly.config import without_login
-from duly.core.failure import describe, first_line
+from duly.core.exhaustion import exhausted, unreachable
+from duly.core.failure import describe_without_paths, first_line
 from duly.core.model import Delivered, Event, Failed, Outcome, Rejected, Unreachable
 from duly.errors import DulyError
 
@@ -251,7 +252,10 @@ def _told(error: Exception) -> str:
     """Why, in one line, and without the password that a URL may have."""
     if isinstance(error, TimeoutError) and not str(error):
         return "it does not answer in time"
-    return without_login(first_line(str(error) if isinstance(error, DulyError | Down) else describe(error)))
+    if (lack := exhausted(error)) is not None:
+        return lack
+    said = str(error) if isinstance(error, DulyError | Down) else describe_without_paths(error)
+    return without_login(first_line(said))
 
 
 class Brokered:
@@ -288,7 +292,7 @@ class Brokered:
         except Refused as error:
             return Rejected(str(error))
         except NotNow as error:
-            return Failed(str(error))
+            return unreachable(error) or Failed(str(error))
         self._link.worked()
         return DELIVERED
 

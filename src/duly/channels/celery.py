@@ -14,7 +14,7 @@ from kombu.exceptions import OperationalError
 from duly.channels.batches import Batches
 from duly.channels.brokers import Down, Message, NotNow, Refused, Unwilling
 from duly.channels.threads import Threads
-from duly.core.failure import describe
+from duly.core.failure import describe_without_paths
 from duly.errors import Misuse
 
 for library in ("amqp", "kombu", "celery"):  # what matters comes back from the calls
@@ -145,7 +145,7 @@ class Celery:
         self._producer.revive(self._connection.channel())
 
     def _meaning(self, error: Exception) -> Exception:
-        told = f"Celery: {describe(error)}"
+        told = f"Celery: {describe_without_paths(error)}"
         if isinstance(error, MessageNacked):
             return NotNow("Celery: the queue did not take the task: is it full?")
         if isinstance(error, self._connection.channel_errors):

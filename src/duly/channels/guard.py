@@ -3,6 +3,7 @@ said and whatever a name meant a moment ago."""
 
 import socket
 from collections.abc import Sequence
+from contextlib import ExitStack
 from contextvars import ContextVar
 from time import monotonic
 from typing import Any
@@ -11,12 +12,18 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from duly.channels.threads import Threads
 from duly.core.addresses import Network, refusal
+from duly.core.exhaustion import unreachable
+from duly.core.model import Unreachable
 
 AddressInfo = tuple[Any, ...]
 
 UNSENT = 60_000
 """Milliseconds after which the system gives up on what the other side does not take. A connection is closed only when
 all that was written to it is sent, so one whose receiver never reads would otherwise stay open for ever."""
+
+
+SPARE = 4
+"""File descriptors that must be free at the least: looking up a name or a certificate takes some."""
 
 
 class Refused(OSError):
@@ -26,12 +33,13 @@ class Refused(OSError):
 class Dial:
     """What became of the connections that one request tried to open; none where it found one open."""
 
-    __slots__ = ("began", "opened", "refused", "since")
+    __slots__ = ("began", "exhausted", "opened", "refused", "since")
 
     def __init__(self) -> None:
         self.began = self.since = monotonic()  # since when: there has been a connection
         self.opened = 0
         self.refused: list[str] = []
+        self.exhausted: Unreachable | None = None  # this machine had no socket left
 
 
 dialling: ContextVar[Dial] = ContextVar("dialling")
@@ -50,7 +58,11 @@ class Guard:
             raise Refused(reason)
         dial.opened += 1
         dial.since = monotonic()
-        opened = socket.socket(family=family, type=kind, proto=protocol)
+        try:
+            opened = socket.socket(family=family, type=kind, proto=protocol)
+        except OSError as error:  # noted here: where a name has many addresses, what reaches the caller has no errno
+            dial.exhausted = unreachable(error)
+            raise
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # elsewhere than on Linux, it takes the system's own patience
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNSENT)
         return opened
@@ -77,12 +89,26 @@ class Resolver(AbstractResolver):
 def _look_up(host: str, port: int, family: socket.AddressFamily) -> list[ResolveResult] | Exception:
     try:
         found = socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
-    except (OSError, UnicodeError) as error:
-        return error if isinstance(error, OSError) else OSError(str(error))
+    except UnicodeError as error:
+        return OSError(str(error))
+    except OSError as error:
+        return why_none_is_free() or error
     return [
         ResolveResult(hostname=host, host=str(sockaddr[0]), port=port, family=family, proto=protocol, flags=_NUMERIC)
         for family, _, protocol, _, sockaddr in found
     ]
+
+
+def why_none_is_free() -> OSError | None:
+    """The system's reason why a few sockets cannot be opened, if that is so. The resolver and the TLS library do not
+    say that they lacked a file descriptor: the name is unknown then, or the certificate has no known issuer."""
+    with ExitStack() as opened:
+        try:
+            for _ in range(SPARE):
+                opened.enter_context(socket.socket())
+        except OSError as error:
+            return error
+    return None
 
 
 _NUMERIC = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from duly.channels.threads import Threads
+from duly.core.exhaustion import WAIT, exhausted
 from duly.core.failure import describe
 from duly.core.model import HANDLER, Delivered, Event, Failed, Outcome, Rejected, Unreachable
 from duly.errors import Misuse, StoreUnavailable
@@ -31,7 +32,7 @@ class AsyncHandler:
         except StoreUnavailable as error:  # such as of a call to schedule something
             return Unreachable(describe(error), SOON)
         except BaseException as error:  # whatever it is, it ends this attempt and nothing else
-            return Failed(describe(error))
+            return outcome_of_error(error)
 
     deliver_in = deliver
 
@@ -51,7 +52,7 @@ class ThreadHandler:
         except StoreUnavailable as error:
             return Unreachable(describe(error), SOON)
         except BaseException as error:  # in a thread of ours, whatever it is ends here
-            return Failed(describe(error))
+            return outcome_of_error(error)
 
 
 class Handlers:
@@ -84,6 +85,12 @@ class Handlers:
 
     def routes(self) -> Iterator[tuple[str, Route]]:
         yield from self._routes.items()
+
+
+def outcome_of_error(error: BaseException) -> Outcome:
+    if (lack := exhausted(error)) is not None:
+        return Unreachable(f"{lack} ({describe(error)})", WAIT)
+    return Failed(describe(error))
 
 
 def outcome_of(returned: Any, type_name: str) -> Outcome:

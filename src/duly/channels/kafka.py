@@ -25,7 +25,7 @@ from aiokafka.errors import (
 )
 
 from duly.channels.brokers import Down, Message, NotNow, Refused
-from duly.core.failure import describe
+from duly.core.failure import describe_without_paths
 
 logging.getLogger("aiokafka").addHandler(logging.NullHandler())  # what matters comes back from the calls
 
@@ -81,11 +81,11 @@ class Kafka:
                 raise Down("Kafka: no broker answers") from error
             raise NotNow(f"Kafka: there is no topic {topic!r}: create it") from error
         except NEVER as error:
-            raise Refused(f"Kafka: {describe(error)}") from error
+            raise Refused(f"Kafka: {describe_without_paths(error)}") from error
         except ENDED as error:
-            raise Down(f"Kafka: {describe(error)}") from error
+            raise Down(f"Kafka: {describe_without_paths(error)}") from error
         except KafkaError as error:
-            raise NotNow(f"Kafka: {describe(error)}") from error
+            raise NotNow(f"Kafka: {describe_without_paths(error)}") from error
 
     async def ping(self) -> None:
         if not await self._is_there():

@@ -19,7 +19,7 @@ from nats.errors import (
 from nats.js import JetStreamContext
 
 from duly.channels.brokers import Down, Message, NotNow, Refused
-from duly.core.failure import describe
+from duly.core.failure import describe_without_paths
 from duly.errors import Misuse
 
 ID, STATUS, NO_STREAM = "Nats-Msg-Id", "Status", "503"
@@ -204,7 +204,7 @@ class Nats:
     def give_up(self, what: str) -> None:
         """Nothing more comes over this connection."""
         error = self.said or self.connection.last_error
-        reason = f"{what} ({describe(error)})" if error and str(error) not in what else what
+        reason = f"{what} ({describe_without_paths(error)})" if error and str(error) not in what else what
         for one in self.under_way.values():
             if not one.answered.done():
                 one.answered.set_exception(Down(reason))

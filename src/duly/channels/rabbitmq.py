@@ -28,7 +28,7 @@ from aiormq.exceptions import (
 from yarl import URL
 
 from duly.channels.brokers import Down, Message, NotNow, Refused
-from duly.core.failure import describe
+from duly.core.failure import describe_without_paths
 from duly.errors import Misuse
 
 for library in ("aio_pika", "aiormq"):  # what matters comes back from the calls; else it would go to standard error
@@ -100,9 +100,9 @@ class RabbitMq:
             raise NotNow(f"RabbitMQ: {error}") from error
         except OUR_DOING as error:
             _suspect(message.id)
-            raise Down(f"RabbitMQ: {describe(error)}") from error
+            raise Down(f"RabbitMQ: {describe_without_paths(error)}") from error
         except (AMQPError, RuntimeError, OSError) as error:  # RuntimeError: of a connection that is closed
-            raise Down(f"RabbitMQ: {describe(error)}") from error
+            raise Down(f"RabbitMQ: {describe_without_paths(error)}") from error
 
     async def ping(self) -> None:
         await (await self._new_channel()).close()

@@ -23,7 +23,7 @@ from redis.exceptions import (
 
 from duly.channels.batches import Batches
 from duly.channels.brokers import ACKNOWLEDGED_WITHIN, Down, Message, NotNow, Refused
-from duly.core.failure import describe
+from duly.core.failure import describe_without_paths
 from duly.errors import Misuse
 
 ID, BODY = "id", "body"
@@ -100,7 +100,7 @@ class Redis:
         except (RedisError, OSError) as error:
             if _size(commands) >= LARGE and len(commands) == 1 and await self._answers():
                 return [NotNow(f"Redis cut off the connection: is it larger than what the server takes? ({error})")]
-            raise Down(f"Redis: {describe(error)}") from error
+            raise Down(f"Redis: {describe_without_paths(error)}") from error
 
     async def _answers(self) -> bool:
         """A server that is there after all has cut off what was too much for it."""

@@ -20,9 +20,10 @@ import aiohttp
 import msgspec
 
 from duly.channels.deadlines import Deadlines, Underway
-from duly.channels.guard import Dial, Guard, Resolver, dialling
+from duly.channels.guard import Dial, Guard, Resolver, dialling, why_none_is_free
 from duly.core.addresses import Network
-from duly.core.model import Delivered, Failed, Outcome, Rejected
+from duly.core.exhaustion import unreachable
+from duly.core.model import Delivered, Failed, Outcome, Rejected, Unreachable
 from duly.core.targets import shown
 
 CONNECT, SILENCE, TOTAL = 5.0, 15.0, timedelta(seconds=30)
@@ -183,6 +184,8 @@ def _named(status: int) -> str:
 
 def _trouble(error: Exception, request: Request, dial: Dial) -> Outcome:
     host = host_of(request.url)
+    if (exhausted := dial.exhausted or _exhausted(error)) is not None:
+        return exhausted
     if dial.refused and not dial.opened:
         reasons = ", ".join(dict.fromkeys(dial.refused))
         return Rejected(
@@ -193,6 +196,12 @@ def _trouble(error: Exception, request: Request, dial: Dial) -> Outcome:
     if (what := _what(error)) is None:
         return Failed(f"its answer is not HTTP ({host})\n{_told(error)}", outage=True)
     return Failed(f"{what} ({host})", outage=True)
+
+
+def _exhausted(error: Exception) -> Unreachable | None:
+    """Not the receiver's fault: this machine has run out of something."""
+    why = why_none_is_free() if isinstance(error, _CERTIFICATE_ERRORS) else None
+    return unreachable(why or error)
 
 
 def _what(error: Exception) -> str | None:

@@ -7,10 +7,14 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any, TypeAlias, TypeVar
 
+from duly.core.exhaustion import Exhausted
+
 T = TypeVar("T")
 
 Inbox: TypeAlias = "queue.SimpleQueue[Callable[[], None] | None]"
 """What a thread is to do, one after another; None is the end of it."""
+
+NO_THREAD = "this machine starts no more threads: raise their limit (ulimit -u, TasksMax=)"
 
 
 class Threads:
@@ -60,5 +64,9 @@ class Threads:
                 job()
 
         # Daemons: a hung handler must not keep the process from ending.
-        threading.Thread(target=work, name="duly-handler", daemon=True).start()
+        thread = threading.Thread(target=work, name="duly-handler", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise Exhausted(NO_THREAD) from error
         return inbox

@@ -3,7 +3,8 @@
 from datetime import timedelta
 from typing import cast
 
-from duly.core.failure import describe
+from duly.core.exhaustion import unreachable
+from duly.core.failure import describe, describe_without_paths
 from duly.core.lifecycle import DELIVERED
 from duly.core.model import Delivered, Event, Failed, Outcome, Settlement, Unreachable
 from duly.errors import StoreUnavailable
@@ -16,6 +17,8 @@ from duly.signals import Lost
 
 SOON = timedelta(seconds=1)
 """When to try again what failed because the store was away: it is back when this is stored."""
+STORE_AWAY = "the database could not be reached"
+"""Where it is, and why, is told in the log: an event's tenant need not know."""
 
 
 async def deliver(event: Event, route: Route, destinations: Destinations) -> Outcome:
@@ -26,10 +29,10 @@ async def deliver(event: Event, route: Route, destinations: Destinations) -> Out
             return held
         outcome = await route.channel.deliver(event)
         return await destinations.tried(event, outcome) if destinations.tries(event) else outcome
-    except StoreUnavailable as error:  # it could not even be asked whether the destination is open
-        return Unreachable(describe(error), SOON)
+    except StoreUnavailable:  # it could not even be asked whether the destination is open
+        return Unreachable(STORE_AWAY, SOON)
     except Exception as error:  # a channel returns its failures; one that raises is a bug in that channel
-        return Failed(f"{type(route.channel).__name__} raised {describe(error)}")
+        return unreachable(error) or Failed(f"{type(route.channel).__name__} raised {describe_without_paths(error)}")
 
 
 class _Undone(Exception):
@@ -62,11 +65,11 @@ async def deliver_and_settle(
         if undone.outcome is None:
             signals.emit(Lost(event, DELIVERED.act))
         return undone.outcome
-    except StoreUnavailable as error:
+    except StoreUnavailable:
         # The commit may have happened. Giving the claim back finds out: a settled event is no longer claimed.
-        return Unreachable(describe(error), SOON)
+        return Unreachable(STORE_AWAY, SOON)
     except Exception as error:  # such as a transaction that the handler left aborted
-        return Failed(describe(error))
+        return unreachable(error) or Failed(describe(error))
     finally:
         lent.pop(event.id, None)
     passes.count(tally_of([settlement], signals.late_after))

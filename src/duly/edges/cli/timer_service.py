@@ -7,6 +7,7 @@ from cyclopts import App, Parameter
 
 from duly.config import read_settings
 from duly.edges.cli.ending import run_to_its_end
+from duly.edges.cli.file_limit import raise_file_limit
 from duly.edges.cli.invocation import Hidden
 from duly.edges.timer_service import TimerService, read_timer_settings
 from duly.observers.logs import configure_logging
@@ -30,4 +31,5 @@ def timer_service(
     invocation.check_db()
     settings = read_timer_settings(invocation.db)
     configure_logging(read_settings().log_format, logging.DEBUG if verbose else logging.INFO)
+    raise_file_limit()
     run_to_its_end(TimerService(settings).run())

@@ -14,6 +14,7 @@ from cyclopts.validators import Number
 
 from duly.config import read_settings
 from duly.edges.cli.ending import run_to_its_end
+from duly.edges.cli.file_limit import raise_file_limit
 from duly.edges.cli.invocation import Hidden, Invocation
 from duly.edges.cli.output import brief, note, print_json, screen
 from duly.edges.cli.processes import Processes, drain_without_parent
@@ -114,6 +115,7 @@ def in_this_manner(duly: Duly, manner: Manner) -> Duly:
     if manner.concurrency is not None:
         duly.settings = msgspec.structs.replace(duly.settings, concurrency=_checked(manner.concurrency))
     configure_logging(duly.settings.log_format, logging.DEBUG if manner.verbose else logging.INFO)
+    raise_file_limit()
     return duly
 
 
