@@ -188,6 +188,7 @@ class HandlerAbandoned(msgspec.Struct, frozen=True):
 
     event: Event
     deadline: timedelta
+    threads: int = 0  # of plain `def` handlers, how many hang like this in this process now
 
 
 class WorkerStarted(msgspec.Struct, frozen=True):

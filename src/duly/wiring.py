@@ -86,7 +86,7 @@ class Duly:
         self.settings = settings or read_settings(database_url=database_url, **_known(overrides))
         web: dict[str, Channel] = {WEBHOOK: Lazily(self._webhook), HTTP: Lazily(self._http)}
         self._channels = {**web, **self._engines(), **(channels or {})}
-        self._handlers = Handlers()
+        self._handlers = Handlers(lambda: self.settings.concurrency)
         self._declared = Declared()
         self._migrate = migrate
         self._signals = Signals(self.settings.late_after)

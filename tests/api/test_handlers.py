@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 from duly import Delivered, Duly, Event, Failed, Rejected, Retry, Status, Timer, Unreachable
+from duly.channels import handler
 from duly.flow import pool
-from duly.signals import DeadLettered, HandlerAbandoned
+from duly.signals import ChannelDown, ChannelUp, DeadLettered, HandlerAbandoned
 from duly.testing import ManualClock
 from tests.conftest import OpenDuly
 from tests.make import DAY, HOUR, MINUTE, START
+from tests.worker.watching import Told, until, working
 
 DEADLINE = timedelta(seconds=0.2)
 ONCE = Retry(max_attempts=1)
@@ -236,7 +238,7 @@ async def test_a_handler_that_hangs_is_stopped_at_its_deadline(app: Duly) -> Non
             ended.append("cleaned up")
 
     event = await outcome(app, hangs=True)
-    assert (event.status, event.last_error) == (Status.FAILED, "went on past its deadline of 0.2 s and was stopped")
+    assert (event.status, event.last_error) == (Status.FAILED, "went on past its deadline of 0.2 s and was cancelled")
     assert ended == ["cleaned up"]
 
 
@@ -250,8 +252,9 @@ async def test_a_plain_handler_that_hangs_is_left_behind_at_its_deadline(app: Du
     finally:
         release.set()
     assert event.status is Status.FAILED
-    assert "past its deadline of 0.2 s" in (event.last_error or "")
-    assert [signal.event.id for signal in heard] == [event.id], "it cannot be stopped, and that is said"
+    assert event.last_error == "went on past its deadline of 0.2 s; its thread still runs and cannot be stopped"
+    assert [(signal.event.id, signal.threads) for signal in heard] == [(event.id, 1)], "and that is told"
+    assert (await app.events.history(event.id))[-1].detail == event.last_error
 
 
 async def test_a_handler_that_will_not_be_cancelled_is_left_behind(app: Duly, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,6 +298,39 @@ async def test_a_hung_handler_leaves_its_place_to_the_next(duly: OpenDuly) -> No
     finally:
         release.set()
     assert len(served) == 1
+
+
+async def test_while_too_many_plain_handlers_hang_no_more_are_started_and_all_else_goes_on(
+    duly: OpenDuly, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handler, "HUNG_AT_LEAST", 2)
+    app, release = await duly(concurrency=2), threading.Event()
+    told, served = Told(app), set[str]()
+    app.on("odd", deadline=DEADLINE)(hanging(release))
+
+    @app.on("plain")
+    def plain(event: Event) -> None:
+        served.add(event.type)
+
+    @app.on("async")
+    async def not_plain(event: Event) -> None:
+        served.add(event.type)
+
+    await app.add_many([Timer(START - HOUR, "odd", retry=ONCE) for _ in range(2)])
+    try:
+        async with working(app):
+            await until(lambda: len(told.of(ChannelDown)) == 2, "both lanes of plain handlers are down")
+            assert [signal.threads for signal in told.of(HandlerAbandoned)][-1] == 2
+            assert "find out what they wait for" in told.of(ChannelDown)[0].reason
+            waiting = await app.at(START, "plain")
+            await app.at(START, "async")
+            await until(lambda: served == {"async"}, "what needs no thread is served")
+            assert (await app.events.get(waiting.id)).version == 1, "it was not claimed"
+            release.set()
+            await until(lambda: served == {"async", "plain"}, "as soon as threads have returned, so is the rest")
+            await until(lambda: len(told.of(ChannelUp)) == 2, "and that is told")
+    finally:
+        release.set()
 
 
 async def test_a_deadline_spends_an_attempt_and_the_next_may_succeed(app: Duly, clock: ManualClock) -> None:

@@ -2,11 +2,15 @@
 
 import asyncio
 import threading
+from datetime import timedelta
 
 import pytest
 
 from duly.channels.celery import Celery
+from duly.channels.handler import ThreadHandler
 from duly.channels.threads import Threads
+from duly.core.model import Unreachable
+from tests.make import make_event
 from tests.servers import free_port
 from tests.worker.watching import until
 
@@ -27,6 +31,26 @@ async def test_threads_end_when_they_are_told_to_also_one_that_is_busy() -> None
     may_end.set()
     await busy
     await until(lambda: not any(thread.is_alive() for thread in mine), "both have ended")
+
+
+async def test_calls_that_nobody_waits_for_any_more_are_counted_until_they_return() -> None:
+    threads, may_end, told = Threads(lambda: 2), threading.Event(), list[str | None]()
+    threads.watchers.append(lambda: told.append(threads.down))
+    calls = [asyncio.create_task(threads.call(may_end.wait)) for _ in range(3)]
+    await asyncio.sleep(0)
+    for number, call in enumerate(calls, 1):
+        call.cancel()
+        await asyncio.wait([call])
+        assert threads.hung == number
+    assert threads.down is not None
+    assert threads.down.startswith("3 threads of plain def handlers hang past their deadlines")
+    claimed_before = await ThreadHandler("odd", pytest.fail, threads).deliver(make_event())
+    assert claimed_before == Unreachable(threads.down, timedelta(), told=True)
+    may_end.set()
+    await until(lambda: threads.hung == 0, "all have returned")
+    assert threads.down is None
+    assert [reason is None for reason in told] == [False, True], "told once when it is down, and once when it is not"
+    threads.end()
 
 
 async def test_tries_to_connect_leave_no_thread_behind() -> None:

@@ -1,6 +1,7 @@
 """Delivers an event by calling the Python function that was registered for its type."""
 
 import asyncio
+import contextlib
 import inspect
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -16,6 +17,11 @@ from duly.ports import Route, Transaction
 DEADLINE = timedelta(minutes=5)
 SOON = timedelta(seconds=1)  # after an outage of the store, which is back when the next try is stored
 DELIVERED = Delivered()
+AT_ONCE = timedelta()
+
+HUNG_AT_LEAST = 10
+"""Threads. As many may hang as handlers run at once, but never fewer than these: where they run one by one, a single
+hung call must not keep all others from starting."""
 
 
 class AsyncHandler:
@@ -38,12 +44,31 @@ class AsyncHandler:
 
 
 class ThreadHandler:
-    """A plain ``def``, called in a thread."""
+    """A plain ``def``, called in a thread. While too many threads hang, it is down: its events are not claimed."""
+
+    on_trial = False
 
     def __init__(self, type: str, function: Callable[..., Any], threads: Threads) -> None:
         self.type, self.function, self._threads = type, function, threads
 
+    @property
+    def hung(self) -> int:
+        return self._threads.hung
+
+    @property
+    def down(self) -> str | None:
+        return self._threads.down
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        self._threads.watchers.append(changed)
+
+    def unwatch(self, changed: Callable[[], None]) -> None:
+        with contextlib.suppress(ValueError):
+            self._threads.watchers.remove(changed)
+
     async def deliver(self, event: Event) -> Outcome:
+        if (reason := self.down) is not None:  # since it was claimed
+            return Unreachable(reason, AT_ONCE, told=True)
         return await self._threads.call(self._outcome, event)
 
     def _outcome(self, event: Event) -> Outcome:
@@ -58,9 +83,9 @@ class ThreadHandler:
 class Handlers:
     """The handlers of one Duly, by event type."""
 
-    def __init__(self) -> None:
+    def __init__(self, concurrency: Callable[[], int]) -> None:
         self._routes: dict[str, Route] = {}
-        self._threads = Threads()
+        self._threads = Threads(lambda: max(HUNG_AT_LEAST, concurrency()))
 
     def register(
         self,
@@ -81,7 +106,7 @@ class Handlers:
         if deadline <= timedelta():
             raise Misuse(f"the handler of {type!r} has a deadline of {deadline}: give it some time")
         channel = AsyncHandler(type, function) if awaits else ThreadHandler(type, function, self._threads)
-        self._routes[lane] = Route(channel, deadline, transactional, interruptible=awaits)
+        self._routes[lane] = Route(channel, deadline, transactional)
 
     def routes(self) -> Iterator[tuple[str, Route]]:
         yield from self._routes.items()

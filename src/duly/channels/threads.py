@@ -1,7 +1,9 @@
-"""Threads for plain ``def`` handlers. One that never returns is left behind; the others are not held up by it."""
+"""Threads for plain ``def`` handlers. One that never returns is left behind; the others are not held up by it, unless
+there are too many of its kind."""
 
 import asyncio
 import queue
+import sys
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
@@ -14,16 +16,34 @@ T = TypeVar("T")
 Inbox: TypeAlias = "queue.SimpleQueue[Callable[[], None] | None]"
 """What a thread is to do, one after another; None is the end of it."""
 
+Watcher: TypeAlias = Callable[[], None]
+
+UNBOUNDED = sys.maxsize
+
 NO_THREAD = "this machine starts no more threads: raise their limit (ulimit -u, TasksMax=)"
 
 
 class Threads:
-    """Grows as calls need it. The worker bounds how many there are, and a thread that hangs is not counted:
-    an executor of fixed size would be full of hung calls in the end."""
+    """Grows as calls need it. The worker bounds how many there are, and threads that hang are not among those: an
+    executor of fixed size would soon be full of hung calls. They have a bound of their own, for each one keeps its
+    memory and whatever it holds."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_hung: Callable[[], int] = lambda: UNBOUNDED) -> None:
+        self._most_hung = most_hung
         self._idle: list[Inbox] = []
         self._ended = False
+        self.hung = 0  # calls that nobody waits for any more, and whose threads still run
+        self.watchers: list[Watcher] = []  # called when ``down`` changes
+
+    @property
+    def down(self) -> str | None:
+        """Why no more is to be started, if that is so."""
+        if self.hung < self._most_hung():
+            return None
+        return (
+            f"{self.hung} threads of plain def handlers hang past their deadlines in this process, and no more are "
+            "started: find out what they wait for and give it a time-out, or restart the worker"
+        )
 
     async def call(self, function: Callable[..., T], *args: Any) -> T:
         """The function must not raise. If the caller is cancelled, its thread goes on and is used again later."""
@@ -31,6 +51,7 @@ class Threads:
         future: asyncio.Future[T] = loop.create_future()
         context = copy_context()
         inbox = self._idle.pop() if self._idle else self._start()
+        has_ended = is_hung = False
 
         def job() -> None:
             result = context.run(function, *args)
@@ -40,6 +61,10 @@ class Threads:
                 inbox.put(None)
 
         def done(result: T) -> None:
+            nonlocal has_ended
+            has_ended = True
+            if is_hung:
+                self._count_hung(-1)
             if self._ended:
                 inbox.put(None)
             else:
@@ -48,7 +73,20 @@ class Threads:
                 future.set_result(result)
 
         inbox.put(job)
-        return await future
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if not has_ended:
+                is_hung = True
+                self._count_hung(1)
+            raise
+
+    def _count_hung(self, change: int) -> None:
+        before = self.down is None
+        self.hung += change
+        if before != (self.down is None):
+            for changed in list(self.watchers):
+                changed()
 
     def end(self) -> None:
         """Let each thread end when it has done what it is at."""

@@ -5,12 +5,13 @@ import asyncio
 import types
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from contextvars import Context, copy_context
+from functools import partial
 from typing import Any
 
 from duly.core.model import Event, Failed, Outcome
 from duly.flow.outage import Outage
 from duly.flow.turns import Start, Turns
-from duly.ports import Route
+from duly.ports import Route, Threaded
 from duly.signals import HandlerAbandoned, Signals
 
 TURN = 0.005
@@ -80,14 +81,15 @@ class Pool:
         """End what has gone on past its deadline."""
         now = self._loop.time()
         for running in [running for running in self.running.values() if running.expires <= now]:
-            seconds = running.route.deadline.total_seconds()
-            outcome = Failed(f"went on past its deadline of {seconds:g} s and was stopped")
+            route = running.route
+            then = "; its thread still runs and cannot be stopped" if _in_thread(route) else " and was cancelled"
+            outcome = Failed(f"went on past its deadline of {route.deadline.total_seconds():g} s{then}")
             self._take_away(running, outcome)
             self._finish(running.event, outcome)
-            if running.route.interruptible:
-                self._loop.call_later(PATIENCE, self._check_abandoned, running)
+            if _in_thread(route):
+                running.task.add_done_callback(partial(self._tell_abandoned, running))  # its thread is counted by then
             else:
-                self._signals.emit(HandlerAbandoned(running.event, running.route.deadline))
+                self._loop.call_later(PATIENCE, self._check_abandoned, running)
 
     def cancel(self) -> list[Event]:
         """End everything; the events that were under way."""
@@ -106,7 +108,12 @@ class Pool:
 
     def _check_abandoned(self, running: Running) -> None:
         if not running.task.done():
-            self._signals.emit(HandlerAbandoned(running.event, running.route.deadline))
+            self._tell_abandoned(running)
+
+    def _tell_abandoned(self, running: Running, _: Any = None) -> None:
+        channel = running.route.channel
+        hung = channel.hung if isinstance(channel, Threaded) else 0
+        self._signals.emit(HandlerAbandoned(running.event, running.route.deadline, hung))
 
     def _spawn(self) -> None:
         if self._outage.lasts:  # how anything ends could not be recorded, and it would be repeated
@@ -151,6 +158,10 @@ class Pool:
                 break
             start = self.turns.then(start, outcome)
         self._runners -= 1
+
+
+def _in_thread(route: Route) -> bool:
+    return isinstance(route.channel, Threaded)
 
 
 @types.coroutine

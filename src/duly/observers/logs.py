@@ -128,7 +128,9 @@ _TELL: dict[type, Callable[[Any], None]] = {
     Halted: lambda s: _tell(
         logging.INFO if s.reason == "ended" else logging.WARNING, "schedule.halted", schedule=s.name, reason=s.reason
     ),
-    HandlerAbandoned: lambda s: _tell(logging.ERROR, "handler.abandoned", s.event, deadline=_seconds(s.deadline)),
+    HandlerAbandoned: lambda s: _tell(
+        logging.ERROR, "handler.abandoned", s.event, deadline=_seconds(s.deadline), threads=s.threads
+    ),
     DestinationParked: lambda s: _tell(
         logging.ERROR if s.gone else logging.WARNING,
         "target.disabled" if s.gone else "target.parked",

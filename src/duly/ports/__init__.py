@@ -8,6 +8,7 @@ from duly.ports.channels import (
     Reachable,
     Route,
     SlowToStart,
+    Threaded,
     TransactionalChannel,
 )
 from duly.ports.dead_letters import DeadLetters, DeadLetterStatements, Kind, Letter
@@ -66,6 +67,7 @@ __all__ = [
     "Statements",
     "Store",
     "TargetStatements",
+    "Threaded",
     "Transaction",
     "TransactionalChannel",
     "UserStatements",

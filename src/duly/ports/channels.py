@@ -40,6 +40,15 @@ class Reachable(Protocol):
     def unwatch(self, changed: Callable[[], None]) -> None: ...
 
 
+@runtime_checkable
+class Threaded(Protocol):
+    """A channel that delivers in threads. Nobody can stop one: what is cancelled goes on all the same."""
+
+    @property
+    def hung(self) -> int:
+        """How many threads still run whose delivery was cancelled, at its deadline or at a stop."""
+
+
 class TransactionalChannel(Channel, Protocol):
     """A channel whose effect and whose settlement can be one transaction."""
 
@@ -52,7 +61,6 @@ class Route(NamedTuple):
     channel: Channel
     deadline: timedelta
     transactional: bool = False  # the channel has ``deliver_in``, and shares the settlement's transaction
-    interruptible: bool = True  # False: what is cancelled goes on all the same, in a thread
 
 
 class Directory(Protocol):
