@@ -17,6 +17,7 @@ from duly.signals import Lost
 
 SOON = timedelta(seconds=1)
 """When to try again what failed because the store was away: it is back when this is stored."""
+
 STORE_AWAY = "the database could not be reached"
 """Where it is, and why, is told in the log: an event's tenant need not know."""
 

@@ -348,8 +348,8 @@ class SqliteTransaction(SqliteStatements):
             raise Misuse("this transaction has ended: begin another one")
         try:
             return await self.store._on_writer(call, self.connection, *args)
-        except StoreUnavailable as error:
-            self.outage = str(error)
+        except StoreUnavailable:
+            self.outage = "the database file could not be used"  # which one, and why, is for the log
             raise
 
 
