@@ -30,7 +30,7 @@ KILLS = 50
 RATE = 100
 """Commands a second."""
 
-SETTINGS = {"DULY_LEASE": "1s", "TIMER_POLLING_INTERVAL": "500"}
+SETTINGS = {"DULY_LEASE": "1s", "DULY_STORE_TIMEOUT": "950ms", "TIMER_POLLING_INTERVAL": "500"}
 
 
 class Service:

@@ -122,7 +122,7 @@ async def test_a_full_disk_is_one_outage_however_often_it_is_read() -> None:
 
 async def test_the_end_is_noticed_also_where_there_is_nothing_left_to_write() -> None:
     with SmallDisk(megabytes=6) as disk:
-        duly = Duly(f"sqlite:///{disk.folder}/duly.db", poll_interval="20ms", lease="1s")
+        duly = Duly(f"sqlite:///{disk.folder}/duly.db", poll_interval="20ms", lease="1s", store_timeout="950ms")
         told, held = Told(duly), Held(duly)
         async with duly:
             await duly.after(NOW, "task")

@@ -39,7 +39,7 @@ async def test_the_lease_of_a_long_handler_is_renewed(url: str) -> None:
 
 async def test_a_worker_that_lost_its_lease_drops_its_verdict(url: str) -> None:
     """It stalls for longer than its lease, and somebody else delivers the event meanwhile."""
-    stalled, other = Duly(url, lease="1s"), Duly(url, poll_interval="50ms")
+    stalled, other = Duly(url, lease="1s", store_timeout="950ms"), Duly(url, poll_interval="50ms")
     told_stalled, told_other = Told(stalled), Told(other)
     released = asyncio.Event()
 

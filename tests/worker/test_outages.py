@@ -221,7 +221,7 @@ async def test_a_worker_that_waits_for_a_quiet_moment_can_be_stopped_during_an_o
     database: str, server: Postgres
 ) -> None:
     """It wants to deliver an interrupted event alone, and what is under way cannot be settled."""
-    duly = Duly(database, lease="1s", shutdown_grace="500ms")
+    duly = Duly(database, lease="1s", store_timeout="950ms", shutdown_grace="500ms")
     told = Told(duly)
     under_way, released = asyncio.Event(), asyncio.Event()
 

@@ -41,7 +41,7 @@ class Company:
 
 
 async def test_a_suspect_is_delivered_with_nothing_beside_it(url: str) -> None:
-    duly = Duly(url, concurrency=20, lease="1s")
+    duly = Duly(url, concurrency=20, lease="1s", store_timeout="950ms")
     company, told = Company(duly), Told(duly)
     async with duly:
         suspects = await interrupt(duly, 5)
@@ -59,7 +59,7 @@ async def test_a_suspect_is_delivered_with_nothing_beside_it(url: str) -> None:
 
 
 async def test_suspects_get_their_turn_under_a_backlog_that_never_ends(url: str) -> None:
-    duly = Duly(url, concurrency=4, batch_size=4, lease="1s")
+    duly = Duly(url, concurrency=4, batch_size=4, lease="1s", store_timeout="950ms")
     company = Company(duly)
     async with duly:
         suspects = await interrupt(duly, 3)
@@ -100,7 +100,7 @@ async def test_a_suspect_that_waits_for_a_quiet_moment_makes_nobody_spin(url: st
 
 
 async def test_a_suspect_does_not_keep_others_waiting_for_a_handler_that_takes_long(url: str) -> None:
-    duly = Duly(url, lease="1s")
+    duly = Duly(url, lease="1s", store_timeout="950ms")
     company = Company(duly)
     under_way, released = asyncio.Event(), asyncio.Event()
 
@@ -128,7 +128,7 @@ async def test_a_pressing_suspect_no_longer_waits_for_a_handler_that_takes_hours
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("duly.flow.worker.PRESSING", 1)  # leases, instead of ten of them
-    duly = Duly(url, lease="1s")
+    duly = Duly(url, lease="1s", store_timeout="950ms")
     company = Company(duly)
     under_way, released = asyncio.Event(), asyncio.Event()
 
