@@ -11,6 +11,7 @@ from duly.testing import ManualClock
 from tests.make import HOUR, LANE, LEASE, MICROSECOND, SECOND, START, completed, make_head, make_new, make_schedule
 
 AHEAD, PATIENCE = SECOND / 2, 2 * SECOND
+ENDING_WITHIN = AHEAD + PATIENCE  # due within the look-ahead
 
 
 async def reserve(store: Any, worker: str = "w1", free: int = 5) -> list[Any]:
@@ -19,7 +20,7 @@ async def reserve(store: Any, worker: str = "w1", free: int = 5) -> list[Any]:
 
 
 async def start(store: Any, reserved: Any, worker: str = "w1") -> list[Any]:
-    events, _ = await store.start(reserved, LEASE, worker)
+    events, _ = await store.start(reserved, ENDING_WITHIN, LEASE, worker)
     return list(events)
 
 
@@ -47,7 +48,7 @@ async def test_a_reserved_event_is_started_and_settled(store: Any, clock: Manual
     await store.add([make_new(due=START + AHEAD, payload={"n": 7})])
     reserved = await reserve(store)
     clock.advance(AHEAD - MICROSECOND)
-    events, now = await store.start(reserved, LEASE, "w1")
+    events, now = await store.start(reserved, ENDING_WITHIN, LEASE, "w1")
     assert now == clock.now()
     [event] = events
     assert event == await store.get(event.id)
@@ -57,6 +58,30 @@ async def test_a_reserved_event_is_started_and_settled(store: Any, clock: Manual
     assert await store.settle([completed(event)], "w1") == {event.id}
     event = await store.get(event.id)
     assert (event.status, event.executed) == (Status.COMPLETED, START + AHEAD), "not before it was due"
+
+
+async def test_what_the_clock_has_gone_back_from_is_not_started(store: Any, clock: ManualClock) -> None:
+    """The injected clock stands in for the store's own, in the very comparison that the statement makes."""
+    await store.add([make_new(due=START + AHEAD)])
+    reserved = await reserve(store)
+    clock.advance(-MICROSECOND)
+    assert await start(store, reserved) == []
+    assert (await store.get(reserved[0].id)).status is Status.PENDING
+    await store.release(reserved, PATIENCE)
+    assert (await store.get(reserved[0].id)).ready == START + AHEAD, "it is found at its instant"
+    assert await store.claim("w1", {LANE: 5}, LEASE) == []
+    clock.set(START + AHEAD)
+    assert [event.id for event in await store.claim("w1", {LANE: 5}, LEASE)] == [reserved[0].id]
+
+
+async def test_what_is_due_in_a_moment_by_the_clock_is_started_whatever_becomes_of_the_rest(
+    store: Any, clock: ManualClock
+) -> None:
+    soon, later = make_new(due=START + AHEAD / 2), make_new(due=START + AHEAD)
+    await store.add([soon, later])
+    reserved = await reserve(store)
+    clock.advance(-AHEAD / 2)
+    assert [event.id for event in await start(store, reserved)] == [soon.id]
 
 
 async def test_if_its_worker_vanishes_anybody_has_it_uninterrupted(store: Any, clock: ManualClock) -> None:
@@ -108,6 +133,21 @@ async def test_heads_are_reserved_too(store: Any, clock: ManualClock) -> None:
     assert (await store.due_heads({LANE: 5})).heads == []
     [event] = await start(store, reserved)
     assert event.head, "it is for the caller to retire it"
+
+
+async def test_a_head_that_the_clock_has_gone_back_from_is_not_found(store: Any, clock: ManualClock) -> None:
+    head = make_head(make_schedule(), due=START + AHEAD)
+    await store.plant([head])
+    reserved = await reserve(store)
+
+    async def found() -> list[str]:
+        async with store.begin() as tx:
+            return [one.id for one in (await tx.reserved_heads(reserved, ENDING_WITHIN)).heads]
+
+    clock.advance(-MICROSECOND)
+    assert await found() == []
+    clock.advance(MICROSECOND)
+    assert await found() == [head.id]
 
 
 async def test_a_claim_may_begin_where_the_last_look_ended(store: Any, clock: ManualClock) -> None:

@@ -7,12 +7,17 @@ from typing import Any
 
 import pytest
 
-from duly import Conflict, Duly, Event, Status, Timer, every
+from duly import Conflict, Duly, Event, InStatus, Status, Timer, every
 from duly.errors import BadSetting
-from duly.signals import Claimed, Completed
+from duly.flow import ahead
+from duly.flow.worker import Options, Worker
+from duly.ports import Route
+from duly.signals import Claimed, Completed, Signals
+from duly.testing import ManualClock, Recorder
+from tests.make import HOUR, LANE, SECOND, make_new
 from tests.worker.watching import Told, until, working
 
-NOW, SOON, SECOND = timedelta(), timedelta(milliseconds=300), timedelta(seconds=1)
+SOON = timedelta(milliseconds=300)
 TRIES = 10
 """An event is held for half a second: a machine that stalls for longer fires it before the test has looked."""
 
@@ -133,6 +138,82 @@ async def test_a_timer_that_is_moved_while_it_is_held_fires_at_its_new_time(url:
     [fired] = [one for one in punctual.events if one.id == moved.id]
     assert (fired.due, fired.payload) == (moved.due, {"n": 2})
     assert punctual.fired[fired.id] >= moved.due
+
+
+async def test_what_is_held_when_the_clock_is_set_back_is_fired_at_its_instant_by_the_clock(
+    url: str, clock: ManualClock
+) -> None:
+    """The injected clock stands in for the store's own; what waits here goes by the machine's monotonic clock."""
+    duly = Duly(url, clock=clock, lookahead="500ms", poll_interval="50ms")
+    punctual = Punctual(duly)
+    async with duly, working(duly):
+        event = await duly.after(SOON, "task")
+        assert await is_held(duly, punctual, event.id)
+        clock.advance(-HOUR)
+        assert await is_let_go(duly, event), "it is claimed an hour early"
+        clock.set(event.due)
+        await until(lambda: punctual.fired, "it is fired")
+        await until(lambda: is_done(duly, event.id), "it is done")
+        history = await duly.events.history(event.id)
+    assert [(entry.act, entry.claimed) for entry in history] == [("delivered", event.due)]
+
+
+async def test_the_next_event_of_a_schedule_that_is_held_when_the_clock_is_set_back_waits_too(
+    url: str, clock: ManualClock
+) -> None:
+    duly = Duly(url, clock=clock, lookahead="500ms", poll_interval="50ms")
+    punctual = Punctual(duly)
+    async with duly:
+        await duly.every("often", every("1s"), "task")
+        [head] = await duly.events.find(InStatus("PENDING"))
+        clock.set(head.due - SOON)
+        async with working(duly):
+            assert await is_held(duly, punctual, head.id)
+            clock.advance(-HOUR)
+            assert await is_let_go(duly, head), "it is claimed an hour early"
+            clock.set(head.due)
+            await until(lambda: punctual.fired, "it is fired")
+    assert [(event.id, event.claimed) for event in punctual.events] == [(head.id, head.due)]
+
+
+async def is_let_go(duly: Duly, event: Event) -> bool:
+    """What becomes of an event that is held: it is no longer, or it is claimed."""
+
+    async def changed() -> Event | None:
+        found = await duly.events.get(event.id)
+        return found if found.ready == event.due or found.status is not Status.PENDING else None
+
+    return (await until(changed, "it is let go, or claimed")).status is Status.PENDING
+
+
+async def is_done(duly: Duly, id: str) -> bool:
+    return (await duly.events.get(id)).status is Status.COMPLETED
+
+
+async def test_the_lease_of_what_waits_for_its_instant_is_renewed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for some milliseconds; here for longer than its lease, which is shorter than any that can be set."""
+    monkeypatch.setattr(ahead, "BEFORE", HOUR.total_seconds())
+    lease = timedelta(milliseconds=300)
+    recorder = Recorder()
+    async with Duly(url) as duly:
+        new = make_new(due=datetime.now(UTC) + HOUR / 2)
+        await duly.store.add([new])
+
+        async def renewed() -> bool:
+            event = await duly.events.get(new.id)
+            return event.claimed is not None and event.ready is not None and event.ready > event.claimed + 3 * lease
+
+        options = Options(lookahead=HOUR, lease=lease)
+        worker = Worker(duly.store, {LANE: Route(recorder, timedelta(minutes=1))}, options, Signals())
+        async with asyncio.TaskGroup() as group:
+            group.create_task(worker.run())
+            try:
+                await until(renewed, "its lease is renewed")
+            finally:
+                worker.stop()
+        history = await duly.events.history(new.id)
+    assert not recorder.events
+    assert [entry.act for entry in history] == ["given back"], "and it is given back when the worker stops"
 
 
 async def test_a_worker_that_stops_gives_up_what_it_holds(url: str) -> None:

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from duly.core.model import Claim, Event
 from duly.errors import StoreUnavailable
+from duly.flow.ahead import Ahead
 from duly.flow.outage import Outage
 from duly.flow.pool import Pool
 from duly.flow.settle import Settler
@@ -25,9 +26,16 @@ BEATS = 3
 
 class Leases:
     def __init__(
-        self, store: Store, lease: timedelta, pool: Pool, settler: Settler, outage: Outage, signals: Signals
+        self,
+        store: Store,
+        lease: timedelta,
+        soon: Ahead,
+        pool: Pool,
+        settler: Settler,
+        outage: Outage,
+        signals: Signals,
     ) -> None:
-        self._store, self._lease, self._pool, self._settler = store, lease, pool, settler
+        self._store, self._lease, self._soon, self._pool, self._settler = store, lease, soon, pool, settler
         self._outage, self._signals = outage, signals
         # When leases end, by the steady clock. Those of one claim end together, and its instant names it.
         self._ends: dict[datetime | None, float] = {}
@@ -35,13 +43,13 @@ class Leases:
 
     def under_way(self) -> list[Event]:
         """What is claimed and not settled yet."""
-        return [*self._pool.events(), *self._settler.events()]
+        return [*self._soon.events(), *self._pool.events(), *self._settler.events()]
 
     def claimed(self, events: Iterable[Event], sent: float) -> None:
         """These were claimed by a question that was sent then, by the steady clock: their leases began after that."""
         end = sent + self._lease.total_seconds()
         for claim in {event.claimed for event in events}:
-            self._ends[claim] = end
+            self._ends[claim] = max(end, self._ends.get(claim, end))  # it may have been renewed before it was fired
         self._soonest = min(self._soonest, end)
 
     def has_ended(self, event: Event) -> bool:
@@ -76,4 +84,6 @@ class Leases:
         """What is not started and no longer ours is somebody else's to start."""
         for event in [event for event in self._pool.turns if event.id in lost]:
             self._pool.turns.remove(event)
+            self._signals.emit(Lost(event, "renew"))
+        for event in self._soon.drop(lost):
             self._signals.emit(Lost(event, "renew"))

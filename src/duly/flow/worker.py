@@ -186,9 +186,11 @@ class Worker:
         self._claims = Claims(self._store, Claimant(self.name, self._options.lease), turns, self._signals)
         self._settler = Settler(self._store, self.name, self._passes, self._outage, self._wake)
         self._pool = Pool(self._routes, turns, self._attempt, self._finished, self._outage, self._signals)
-        self._leases = Leases(self._store, self._options.lease, self._pool, self._settler, self._outage, self._signals)
         self._destinations.changed = self._pool.poke
         self._soon = Ahead(self._store, self.name, self._options.lease, self._start, self._signals, self._outage)
+        self._leases = Leases(
+            self._store, self._options.lease, self._soon, self._pool, self._settler, self._outage, self._signals
+        )
         self._room = Room(self._options.concurrency, self._options.batch_size, self._pool, self._soon)
         works = (
             self._settler.run(),
@@ -401,10 +403,10 @@ class Worker:
             raise
         self._start(events, sent)
 
-    def _start(self, events: list[Event], sent: float | None = None) -> None:
+    def _start(self, events: list[Event], sent: float) -> None:
         """*sent*: when they were asked for, by the steady clock; their leases began after that."""
         if events:
-            self._leases.claimed(events, steady() if sent is None else sent)
+            self._leases.claimed(events, sent)
             self._passes.begin()
             self._pool.start(events)
 

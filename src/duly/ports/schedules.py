@@ -90,8 +90,8 @@ class ScheduleStatements(Protocol):
     async def these_heads(self, ids: Sequence[str], lanes: Sequence[str], free: int) -> Heads:
         """Those of these heads that are still ready and in these lanes, at most so many, the first ones first."""
 
-    async def reserved_heads(self, reserved: Sequence[Reserved]) -> Heads:
-        """Those that are still reserved, as they now are, locked but not claimed."""
+    async def reserved_heads(self, reserved: Sequence[Reserved], ending_within: timedelta) -> Heads:
+        """Those that ``start`` would claim, as they now are, locked but not claimed."""
 
     async def fire(self, heads: Sequence[Fired], worker: str, now: datetime, lease: timedelta) -> None:
         """Claim locked heads: they are heads no longer."""

@@ -127,8 +127,11 @@ class Statements(
         may cancel or move them, and then they are no longer reserved. If they are not started, others may have them
         *patience* after their instant. With the store's clock as it answered."""
 
-    async def start(self, reserved: Sequence[Reserved], lease: timedelta, worker: str) -> tuple[list[Event], datetime]:
-        """Claim those that are still reserved, as they now are. With the store's clock as it answered."""
+    async def start(
+        self, reserved: Sequence[Reserved], ending_within: timedelta, lease: timedelta, worker: str
+    ) -> tuple[list[Event], datetime]:
+        """Claim those that are still reserved, as they now are, if the reservation ends within that time by the store's
+        clock: otherwise that was set back, and they are not due in a moment. With the store's clock as it answered."""
 
     async def release(self, reserved: Sequence[Reserved], patience: timedelta) -> None:
         """Give up reservations, so that others may have the events at their instant."""

@@ -98,8 +98,9 @@ class ScheduleStatements(Asking):
         rows = await self.ask("these_heads", ids=self.listed(ids), lanes=self.listed(lanes), free=free)
         return await self.read_heads(rows)
 
-    async def reserved_heads(self, reserved: Sequence[Reserved]) -> Heads:
-        return await self.read_heads(await self.ask("reserved_heads", self.reservations(reserved)))
+    async def reserved_heads(self, reserved: Sequence[Reserved], ending_within: timedelta) -> Heads:
+        values = self.reservations(reserved)
+        return await self.read_heads(await self.ask("reserved_heads", values, ending_within=self.span(ending_within)))
 
     @abstractmethod
     async def read_heads(self, rows: Sequence[Any]) -> Heads:

@@ -219,8 +219,12 @@ class Statements(
         ]
         return reserved, _latest(rows)
 
-    async def start(self, reserved: Sequence[Reserved], lease: timedelta, worker: str) -> tuple[list[Event], datetime]:
-        rows = await self.ask("start", self.reservations(reserved), lease=self.span(lease))
+    async def start(
+        self, reserved: Sequence[Reserved], ending_within: timedelta, lease: timedelta, worker: str
+    ) -> tuple[list[Event], datetime]:
+        rows = await self.ask(
+            "start", self.reservations(reserved), ending_within=self.span(ending_within), lease=self.span(lease)
+        )
         return self.read_claims([tuple(row)[:-1] for row in rows], worker, lease), _latest(rows)
 
     async def release(self, reserved: Sequence[Reserved], patience: timedelta) -> None:

@@ -273,13 +273,15 @@ WHERE id = ANY (ARRAY(SELECT id FROM picked UNION ALL SELECT id FROM heads))
 RETURNING e.id::text, e.version, e.lane, e.head, e.ready, {clock}
 
 -- name: start
--- What was reserved and has not been cancelled, moved or taken since. The reservation is on disk and fences already, so
--- nobody waits for the disk here: if the server forgets this, what was reserved is simply there again.
+-- What was reserved and has not been cancelled, moved or taken since; unless the clock was set back, and it is not due in a
+-- moment. The reservation is on disk and fences already, so nobody waits for the disk here: if the server forgets this,
+-- what was reserved is simply there again.
 WITH at_once AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS done)
 UPDATE duly.events AS e
 SET status = 'PROCESSING', unsettled = 1, claimed = {now}, ready = {now} + :lease::bigint * {us}
 FROM unnest(:id::uuid[], :version::int[], :until::timestamptz[]) AS mine (id, version, until)
 WHERE e.id = mine.id AND e.version = mine.version AND e.ready = mine.until AND e.unsettled = 0
+  AND mine.until <= {now} + :ending_within::bigint * {us}
   AND (SELECT done FROM at_once) = 'off'
 RETURNING {claimed}, (SELECT {micros}), {clock}
 
@@ -475,7 +477,7 @@ WITH at_once AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', tru
 picked AS MATERIALIZED (
     SELECT events.* FROM unnest(:id::uuid[], :version::int[], :until::timestamptz[]) AS mine (id, version, until)
     JOIN duly.events ON events.id = mine.id AND events.version = mine.version AND events.ready = mine.until
-    WHERE events.unsettled = 0 AND (SELECT done FROM at_once) = 'off'
+    WHERE events.unsettled = 0 AND mine.until <= {now} + :ending_within::bigint * {us} AND (SELECT done FROM at_once) = 'off'
     FOR UPDATE OF events
 )
 {with_schedules}

@@ -178,10 +178,12 @@ WHERE id IN (
 RETURNING id, version, lane, head, ready, :now
 
 -- name: start
--- What was reserved and has not been cancelled, moved or taken since.
+-- What was reserved and has not been cancelled, moved or taken since; unless the clock was set back, and it is not due in a
+-- moment.
 UPDATE events SET status = 'PROCESSING', unsettled = 1, claimed = :now, ready = :now + :lease
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 2 AS until FROM json_each(:rows)) AS mine
 WHERE events.id = mine.id AND events.version = mine.version AND events.ready = mine.until AND events.unsettled = 0
+  AND mine.until <= :now + :ending_within
 RETURNING {claimed}, :now, :now
 
 -- name: release
@@ -329,6 +331,7 @@ SELECT {event}, :now FROM events WHERE id IN (
 -- name: reserved_heads
 SELECT {event}, :now FROM events
 WHERE (id, version, ready) IN (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:rows)) AND unsettled = 0
+  AND ready <= :now + :ending_within
 
 -- name: fire
 -- A head is claimed, and is one no longer; where downtime missed some, it fires as the latest of them.
