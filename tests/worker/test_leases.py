@@ -5,6 +5,7 @@ from duly import Duly, Event, Status, Timer
 from duly.core.lifecycle import DELIVERED
 from duly.core.model import Claim, Settlement
 from duly.signals import Completed, Interrupted, Lost
+from duly.testing import ManualClock
 from tests.worker.watching import Told, until, working
 
 LEASE = timedelta(seconds=30)
@@ -68,6 +69,37 @@ async def test_a_worker_that_lost_its_lease_drops_its_verdict(url: str) -> None:
     assert (done.status, done.version) == (Status.COMPLETED, 3)
     assert [entry.act for entry in history] == ["interrupted", "delivered"]
     assert not told_stalled.of(Completed)
+
+
+async def test_a_worker_that_takes_again_what_it_has_lost_runs_both_to_their_end(url: str, clock: ManualClock) -> None:
+    """Its handler goes on for longer than its lease, which cannot be renewed; and nobody else is there."""
+    duly = Duly(url, clock=clock, lease="1s", poll_interval="50ms", concurrency=2)
+    told, versions, may_end = Told(duly), list[int](), asyncio.Event()
+
+    @duly.on("task")
+    async def task(event: Event) -> None:
+        versions.append(event.version)
+        await may_end.wait()
+
+    async def never(*_: object) -> set[str]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with duly:
+        duly.store.renew = never  # type: ignore[method-assign]
+        async with working(duly):
+            event = await duly.after(timedelta(), "task")
+            await until(lambda: versions == [2], "it is under way")
+            clock.advance(hours=1)
+            await until(lambda: versions == [2, 3], "it is under way twice")
+            may_end.set()
+            await until(lambda: len(told.of(Completed)) + len(told.of(Lost)) == 2, "both have ended")
+            more = [await duly.after(timedelta(), "task") for _ in range(4)]
+            await until(lambda: len(told.of(Completed)) == 5, "it has its places still")
+        history = await duly.events.history(event.id)
+    assert [signal.event.version for signal in told.of(Lost)] == [2]
+    assert {signal.event.id for signal in told.of(Completed)} == {event.id, *(one.id for one in more)}
+    assert [(entry.act, entry.version) for entry in history] == [("interrupted", 2), ("delivered", 3)]
 
 
 async def test_beats_and_settlements_of_the_same_events_do_not_wait_for_each_other(url: str) -> None:

@@ -51,7 +51,7 @@ class Pool:
         self._runners = 0
         self._starting = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self.running: dict[str, Running] = {}
+        self.running: dict[tuple[str, int], Running] = {}  # by claim: one that was lost may run on beside the next one
         self.finished = 0
 
     @property
@@ -100,7 +100,7 @@ class Pool:
 
     def _take_away(self, running: Running, outcome: Outcome | None) -> None:
         running.gone = True
-        del self.running[running.event.id]
+        del self.running[running.event.id, running.event.version]
         self._runners -= 1
         self.turns.ended(running.start, outcome)
         running.task.cancel()
@@ -137,7 +137,7 @@ class Pool:
             event = start[0]
             route = self._routes[event.lane]
             running = Running(start, route, self._loop.time() + route.deadline.total_seconds(), task)
-            self.running[event.id] = running
+            self.running[event.id, event.version] = running
             outcome: Outcome | None
             try:
                 outcome = await _in_context(self._attempt(event, route), self._base.copy(), running)
@@ -145,7 +145,7 @@ class Pool:
                 outcome = Failed("was cancelled from within")
             if running.gone:
                 return
-            del self.running[event.id]
+            del self.running[event.id, event.version]
             self.finished += 1
             self._finish(event, outcome)
             if running.waited:

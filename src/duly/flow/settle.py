@@ -87,6 +87,18 @@ def give_back(event: Event, reason: str) -> Settlement:
     return Settlement(event, judge(Unreachable(reason, NOW), event, 0))
 
 
+def next_batch(waiting: list[Settlement]) -> tuple[list[Settlement], list[Settlement]]:
+    """What to settle at once, and the rest. Of two claims of one event, the later one waits: which was settled is told
+    by the event's id."""
+    batch, rest = waiting[:MOST], waiting[MOST:]
+    if len({one.event.id for one in batch}) == len(batch):
+        return batch, rest
+    first: dict[str, Settlement] = {}
+    for one in batch:
+        first.setdefault(one.event.id, one)
+    return list(first.values()), [*(one for one in batch if first[one.event.id] is not one), *rest]
+
+
 class Settler:
     """Collects verdicts while a batch is on its way, so that they fill the next one. A lone verdict goes at once."""
 
@@ -123,7 +135,7 @@ class Settler:
     async def run(self) -> None:
         while True:
             await self._arrived.wait()
-            self._under_way, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+            self._under_way, self._waiting = next_batch(self._waiting)
             await self._settle(self._under_way)
             if any(settlement.verdict.wait is not None for settlement in self._under_way):
                 self._retrying()
