@@ -66,8 +66,10 @@ class SqliteStore(SqliteStatements, Autocommit):
         clock: Clock | None = None,
         soon: timedelta = timedelta(seconds=5),
         timeout: timedelta = timedelta(seconds=10),
+        vfs: str | None = None,
     ) -> None:
         self.path = path
+        self._vfs = vfs  # tests simulate disks by one; apsw's have no shared memory, so there is one connection
         self.clock = clock
         self.soon = soon
         self.timeout = timeout  # how long to wait for a lock that another process has
@@ -86,7 +88,7 @@ class SqliteStore(SqliteStatements, Autocommit):
         self._reader_thread = ThreadPoolExecutor(1, "duly-sqlite-read")
         try:
             self._connection = await self._on_writer(self._connect)
-            if self.path != ":memory:":
+            if self.path != ":memory:" and self._vfs is None:
                 self._reader = await self._on_reader(self._connect)
         except BaseException:
             await self.close()
@@ -119,9 +121,11 @@ class SqliteStore(SqliteStatements, Autocommit):
         try:
             if self.path != ":memory:":
                 Path(self.path).parent.mkdir(parents=True, exist_ok=True)
-            connection = apsw.Connection(self.path)
+            connection = apsw.Connection(self.path, vfs=self._vfs)
             wait = self._patience.handler()
             connection.set_busy_handler(wait)
+            if self._vfs is not None:
+                connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             connection.create_scalar_function("iso", _iso, 1, deterministic=True)
             with full_disk_told(self.path, connection):
                 persist(connection, wait)
