@@ -148,7 +148,7 @@ class Work:
         store, second = self._duly.store, timedelta(seconds=1)
         await self._duly.after(timedelta(milliseconds=300), "task")
         reserved, _ = await store.reserve("worker", {LANE: 5}, second / 2, 2 * second)
-        started, _ = await store.start([one for one in reserved if not one.head], 30 * second, "worker")
+        started, _ = await store.start([one for one in reserved if not one.head], 30 * second, 30 * second, "worker")
         self._clock.advance(seconds=0.4)
         if started and self._luck.random() < 0.5:
             await store.settle([Settlement(event, DELIVERED) for event in started], "worker")

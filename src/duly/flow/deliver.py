@@ -44,7 +44,7 @@ class _Undone(Exception):
 
 
 async def deliver_and_settle(
-    event: Event, route: Route, store: Store, worker: str, passes: Passes, lent: dict[str, Transaction]
+    event: Event, route: Route, store: Store, worker: str, passes: Passes, lent: dict[tuple[str, int], Transaction]
 ) -> Outcome | None:
     """The effect and its settlement commit together: the settlement comes last, and finding no row rolls the
     effect back. None when there is nothing left to settle: it is settled, or the claim was lost. While the handler
@@ -53,7 +53,7 @@ async def deliver_and_settle(
     settlement, signals = Settlement(event, DELIVERED), passes.signals
     try:
         async with store.lend() as tx:
-            lent[event.id] = tx
+            lent[event.id, event.version] = tx
             outcome = await channel.deliver_in(event, tx)
             if isinstance(outcome, Failed) and tx.outage is not None:  # not its own failure: no attempt is spent
                 outcome = Unreachable(tx.outage, SOON)
@@ -72,7 +72,7 @@ async def deliver_and_settle(
     except Exception as error:  # such as a transaction that the handler left aborted
         return unreachable(error) or Failed(describe(error))
     finally:
-        lent.pop(event.id, None)
+        lent.pop((event.id, event.version), None)
     passes.count(tally_of([settlement], signals.late_after))
     completed(event, signals)
     return None

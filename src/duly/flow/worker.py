@@ -111,7 +111,7 @@ class Worker:
         self._full = False
         self._held_up: set[Key] = set()  # whose events are ready and may not start
         self._waker: Waker | None = None
-        self._lent: dict[str, Transaction] = {}  # what transactional handlers have in hand
+        self._lent: dict[tuple[str, int], Transaction] = {}  # what transactional handlers have in hand, by claim
         self._broken: BaseException | None = None
         self._looked = 0.0
         self._in_vain = 0  # claims in a row that found nothing
@@ -378,8 +378,8 @@ class Worker:
 
     def _finished(self, event: Event, outcome: Outcome | None) -> None:
         if outcome is not None:
-            if (tx := self._lent.pop(event.id, None)) is not None:  # taken away from a handler that has it still
-                tx.abandon()
+            if (tx := self._lent.pop((event.id, event.version), None)) is not None:
+                tx.abandon()  # it is taken away from a handler that has it still
             self._settler.add(event, outcome)
         if self._pool.load <= self._enough:
             self._roomier.set()
