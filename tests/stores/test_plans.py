@@ -200,6 +200,8 @@ async def the_path(tx: Any) -> AsyncIterator[tuple[str, set[str], int]]:
         yield f"renew {many}", {"events_pkey"}, many
         assert len(await tx.settle([verdict(event) for event in events], "w1")) == many
         yield f"settle {many} as {verdict.__name__}", {"events_pkey"}, many
+        assert await tx.settle([verdict(event) for event in events], "w1") == set()
+        yield f"settle {many} again as {verdict.__name__}", {"events_pkey"}, 3 * many  # in three statements
     await tx.put([make_new(key="key-70"), make_new(key="new")])
     yield "put", {"events_key"}, 2
     await tx.put([make_new(key="key-70", asked=1), make_new(key="newer", asked=1)])
@@ -484,6 +486,8 @@ INDEXES = {
     "fire": {"sqlite_autoindex_events_1"},
     "reserve": {"events_fresh", "events_heads", "sqlite_autoindex_events_1"},
     "start": {"sqlite_autoindex_events_1"},
+    "start_again": {"sqlite_autoindex_events_1", "journal_subject"},
+    "note_forgotten": {"sqlite_autoindex_events_1", "journal_subject"},
     "release": {"sqlite_autoindex_events_1"},
     "renew": {"sqlite_autoindex_events_1"},
     "settle": {"sqlite_autoindex_events_1"},

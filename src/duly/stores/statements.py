@@ -28,6 +28,8 @@ EVENT_COLUMNS = (
 )
 PUT_COLUMNS = [*EVENT_COLUMNS, "asked"]
 
+FORGOTTEN = "the database lost this claim in a crash of its own; the attempt ended as: {}"
+
 
 class Statements(
     ScheduleStatements,
@@ -249,6 +251,32 @@ class Statements(
     async def settle(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
         # In the order in which leases are renewed too, so that the two never wait for each other.
         settlements = sorted(settlements, key=_by_id)
+        settled = await self._settle_claimed(settlements, worker)
+        if len(settled) == len(settlements):
+            return settled
+        missed = [one for one in settlements if one.event.id not in settled]
+        return settled | await self.settle_forgotten(missed, worker)
+
+    async def settle_forgotten(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
+        """Settle what was not found claimed: the database may have forgotten a claim in a crash of its own, for
+        ``start`` does not wait for the disk. Where nobody has touched the event since, the claim is restored and
+        settled; where somebody has, the history tells that there was one. Which were settled."""
+        again = {row[0] for row in await self.ask("start_again", self._claims(settlements), worker=worker)}
+        if unknown := [one for one in settlements if one.event.id not in again]:
+            details = [FORGOTTEN.format(one.verdict.act) for one in unknown]
+            await self.ask("note_forgotten", self._claims(unknown) | {"detail": details}, worker=worker)
+        if not again:
+            return set()
+        return await self._settle_claimed([one for one in settlements if one.event.id in again], worker)
+
+    def _claims(self, settlements: Sequence[Settlement]) -> Columns:
+        return {
+            "id": [one.event.id for one in settlements],
+            "version": [one.event.version for one in settlements],
+            "claimed": self.instants([one.event.claimed for one in settlements]),
+        }
+
+    async def _settle_claimed(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
         delivered = [settlement.event for settlement in settlements if settlement.verdict is DELIVERED]
         settled = await self._complete(delivered, worker) if delivered else set()
         if len(delivered) == len(settlements):
@@ -361,6 +389,10 @@ class Autocommit(Statements):
             return await super().settle(settlements, worker)
         async with self.begin() as tx:  # several queries, one commit
             return set(await tx.settle(settlements, worker))
+
+    async def settle_forgotten(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
+        async with self.begin() as tx:
+            return set(await tx.settle_forgotten(settlements, worker))
 
 
 def _latest(rows: Sequence[Any]) -> datetime:

@@ -274,8 +274,8 @@ RETURNING e.id::text, e.version, e.lane, e.head, e.ready, {clock}
 
 -- name: start
 -- What was reserved and has not been cancelled, moved or taken since; unless the clock was set back, and it is not due in a
--- moment. The reservation is on disk and fences already, so nobody waits for the disk here: if the server forgets this,
--- what was reserved is simply there again.
+-- moment. The reservation is on disk and fences already, so nobody waits for the disk here: if the server forgets this in
+-- a crash, what was reserved is there again, and `start_again` starts it when it is settled.
 WITH at_once AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS done)
 UPDATE duly.events AS e
 SET status = 'PROCESSING', unsettled = 1, claimed = {now}, ready = {now} + :lease::bigint * {us}
@@ -284,6 +284,29 @@ WHERE e.id = mine.id AND e.version = mine.version AND e.ready = mine.until AND e
   AND mine.until <= {now} + :ending_within::bigint * {us}
   AND (SELECT done FROM at_once) = 'off'
 RETURNING {claimed}, (SELECT {micros}), {clock}
+
+-- name: start_again
+-- What was started, and the server has forgotten that in a crash: it is as its reservation has left it. (What was settled,
+-- changed or held since has an entry with this version, and what others have claimed since has another version. Here and
+-- below, entries are counted for each row: NOT EXISTS might be joined, with the whole journal.)
+UPDATE duly.events AS e SET status = 'PROCESSING', unsettled = 1, claimed = mine.claimed
+FROM unnest(:id::uuid[], :version::int[], :claimed::timestamptz[]) AS mine (id, version, claimed)
+WHERE e.id = mine.id AND e.version = mine.version AND e.status = CASE WHEN mine.id IS NOT NULL THEN 'PENDING' END
+  AND e.unsettled = CASE WHEN mine.id IS NOT NULL THEN 0 END AND e.worker = :worker
+  AND (SELECT count(*) FROM duly.journal AS j WHERE j.subject = e.id AND j.version = e.version) = 0
+RETURNING e.id::text
+
+-- name: note_forgotten
+-- Claims that neither the event nor the journal knows of, and that cannot be settled any more: what follows will look like
+-- a repeat.
+INSERT INTO duly.journal (subject, at, act, worker, version, claimed, detail)
+SELECT e.id, {now}, 'interrupted', :worker, mine.version, mine.claimed, mine.detail
+FROM unnest(:id::uuid[], :version::int[], :claimed::timestamptz[], :detail::text[]) AS mine (id, version, claimed, detail)
+JOIN duly.events AS e ON e.id = mine.id
+WHERE (e.version, e.claimed) IS DISTINCT FROM (mine.version, mine.claimed)
+  AND (SELECT count(*) FROM duly.journal AS j
+       WHERE j.subject = mine.id AND j.version = mine.version AND j.claimed IS NOT NULL) = 0
+RETURNING subject::text
 
 -- name: release
 UPDATE duly.events AS e SET ready = e.ready - :patience::bigint * {us}

@@ -186,6 +186,28 @@ WHERE events.id = mine.id AND events.version = mine.version AND events.ready = m
   AND mine.until <= :now + :ending_within
 RETURNING {claimed}, :now, :now
 
+-- name: start_again
+-- What was started, and a power cut has undone that: it is as its reservation has left it. (What was settled, changed or
+-- held since has an entry with this version, and what others have claimed since has another version.)
+UPDATE events SET status = 'PROCESSING', unsettled = 1, claimed = mine.claimed
+FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 2 AS claimed FROM json_each(:rows)) AS mine
+WHERE events.id = mine.id AND events.version = mine.version AND events.status = 'PENDING' AND events.unsettled = 0
+  AND events.worker = :worker
+  AND NOT EXISTS (SELECT 1 FROM journal AS j WHERE j.subject = events.id AND j.version = events.version)
+RETURNING id
+
+-- name: note_forgotten
+-- Claims that neither the event nor the journal knows of, and that cannot be settled any more: what follows will look like
+-- a repeat.
+INSERT INTO journal (subject, at, act, worker, version, claimed, detail)
+SELECT e.id, :now, 'interrupted', :worker, value ->> 1, value ->> 2, value ->> 3
+FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0
+WHERE (e.version IS NOT value ->> 1 OR e.claimed IS NOT value ->> 2)
+  AND NOT EXISTS (
+      SELECT 1 FROM journal AS j WHERE j.subject = e.id AND j.version = value ->> 1 AND j.claimed IS NOT NULL
+  )
+RETURNING subject
+
 -- name: release
 UPDATE events SET ready = ready - :patience
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 2 AS until FROM json_each(:rows)) AS mine
