@@ -16,7 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from duly import Duly, Event, Status
+from duly import Duly, Event, InStatus, Status, every
 from duly.config import read_settings
 from duly.flow.admin import Events
 from duly.signals import Completed, Lost
@@ -284,3 +284,27 @@ async def test_a_handler_that_goes_on_for_longer_than_its_reservation_is_repeate
     assert slow.versions == [2, 3]
     assert [(entry.act, entry.version) for entry in history] == [("interrupted", 2), ("delivered", 3)]
     assert history[0].detail == FORGOTTEN
+
+
+async def test_what_was_begun_by_a_schedule_is_not_forgotten_nor_what_follows_it(
+    server: Postgres, database: str, clock: ManualClock
+) -> None:
+    duly = Duly(database, clock=clock, lookahead="500ms", poll_interval="50ms", lease="60s")
+    slow = Slow(duly)
+    async with duly:
+        await duly.every("often", every("1s"), "task")
+        [head] = await duly.events.find(InStatus("PENDING"))
+        clock.set(head.due - AHEAD / 2)
+        async with working(duly):
+
+            async def is_reserved() -> bool:
+                return (await duly.events.get(head.id)).worker is not None
+
+            await until(is_reserved, "it is reserved")
+            clock.set(head.due)
+            await until(lambda: slow.versions, "it is under way")
+            await crash(server)
+            assert status_in(database, head) == "PROCESSING"
+            [next_head] = await duly.events.find(InStatus("PENDING"))
+            assert next_head.due == head.due + SECOND
+            slow.may_end.set()

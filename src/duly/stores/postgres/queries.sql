@@ -495,12 +495,12 @@ WITH picked AS MATERIALIZED (
 {with_schedules}
 
 -- name: reserved_heads
--- As with `start`, nobody waits for the disk here.
-WITH at_once AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS done),
-picked AS MATERIALIZED (
+-- Unlike with `start`, this waits for the disk in the end: what the server forgets of a head would be its successor too,
+-- and a version that is given to the next one who fires it.
+WITH picked AS MATERIALIZED (
     SELECT events.* FROM unnest(:id::uuid[], :version::int[], :until::timestamptz[]) AS mine (id, version, until)
     JOIN duly.events ON events.id = mine.id AND events.version = mine.version AND events.ready = mine.until
-    WHERE events.unsettled = 0 AND mine.until <= {now} + :ending_within::bigint * {us} AND (SELECT done FROM at_once) = 'off'
+    WHERE events.unsettled = 0 AND mine.until <= {now} + :ending_within::bigint * {us}
     FOR UPDATE OF events
 )
 {with_schedules}
