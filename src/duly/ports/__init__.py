@@ -12,6 +12,7 @@ from duly.ports.channels import (
     TransactionalChannel,
 )
 from duly.ports.dead_letters import DeadLetters, DeadLetterStatements, Kind, Letter
+from duly.ports.invariants import MOST_VIOLATIONS, NEWEST_EXAMINED, Examined, InvariantStatements, Violation
 from duly.ports.requests import KeyStatements, Remembered, RequestStatements
 from duly.ports.schedules import Fired, Heads, Moved, Reserved, ScheduleStatements
 from duly.ports.store import (
@@ -35,6 +36,8 @@ from duly.ports.users import UserStatements
 
 __all__ = [
     "EXAMINED",
+    "MOST_VIOLATIONS",
+    "NEWEST_EXAMINED",
     "NOTHING_SEEN",
     "NOT_YET",
     "Added",
@@ -46,9 +49,11 @@ __all__ = [
     "DeadLetterStatements",
     "DeadLetters",
     "Directory",
+    "Examined",
     "Fired",
     "Heads",
     "Horizon",
+    "InvariantStatements",
     "KeyStatements",
     "Kind",
     "Letter",
@@ -71,5 +76,6 @@ __all__ = [
     "Transaction",
     "TransactionalChannel",
     "UserStatements",
+    "Violation",
     "Waker",
 ]

@@ -9,6 +9,7 @@ from duly.core.fairness import Candidate, Key
 from duly.core.model import Claim, Entry, Event, NewEvent, Settlement
 from duly.core.specs import Spec
 from duly.ports.dead_letters import DeadLetterStatements
+from duly.ports.invariants import InvariantStatements
 from duly.ports.requests import KeyStatements, RequestStatements
 from duly.ports.schedules import Reserved, ScheduleStatements
 from duly.ports.targets import TargetStatements
@@ -83,6 +84,7 @@ class Statements(
     DeadLetterStatements,
     KeyStatements,
     RequestStatements,
+    InvariantStatements,
     Protocol,
 ):
     """What can be asked of a store. Each call is atomic; inside ``begin`` they commit together."""

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 
-FILES = ("queries.sql", "users.sql", "targets.sql", "api.sql")
+INVARIANTS = "invariants.sql"
+FILES = ("queries.sql", "users.sql", "targets.sql", "api.sql", INVARIANTS)
 
 _HEADER = re.compile(r"^-- (name|fragment): (\w+)( \(read\))?\n", re.MULTILINE)
 _COMMENT = re.compile(r"--.*")
@@ -36,9 +37,18 @@ class Query:
 
 
 @lru_cache
+def names_in(file: str, dialect: str) -> tuple[str, ...]:
+    """The names of the queries of one file, in its order."""
+    return tuple(found[2] for found in _HEADER.finditer(_read(file, dialect)) if found[1] == "name")
+
+
+def _read(file: str, dialect: str) -> str:
+    return (files("duly.stores") / dialect / file).read_text(encoding="utf-8")
+
+
+@lru_cache
 def load(dialect: str) -> Mapping[str, Query]:
-    folder = files("duly.stores") / dialect
-    text = "\n".join((folder / name).read_text(encoding="utf-8") for name in FILES)
+    text = "\n".join(_read(file, dialect) for file in FILES)
     parts = _HEADER.split(text)[1:]
     fragments: dict[str, str] = {}
     queries: dict[str, Query] = {}

@@ -14,6 +14,7 @@ from duly.core.specs import Compare, Spec
 from duly.errors import NotFound
 from duly.ports import EXAMINED, NOTHING_SEEN, Added, Clock, Horizon, Looked, Looking, Page, Reserved, Seen
 from duly.stores.asking import EPOCH, LAST_ID, Columns
+from duly.stores.invariant_statements import InvariantStatements
 from duly.stores.key_statements import KeyStatements, RequestStatements
 from duly.stores.leads import USUAL_TENANT, lead_of
 from duly.stores.letter_statements import DeadLetterStatements
@@ -38,6 +39,7 @@ class Statements(
     DeadLetterStatements,
     KeyStatements,
     RequestStatements,
+    InvariantStatements,
     ABC,
 ):
     """Runs named queries; a subclass knows the driver, the transaction and how values travel."""

@@ -46,6 +46,7 @@ class PostgresStatements(Statements):
 
     dialect = "postgres"
     specs = SPECS
+    no_limit = None
 
     def columns(self, values: Columns) -> dict[str, Any]:
         return values

@@ -45,6 +45,7 @@ class SqliteStatements(Statements):
 
     dialect = "sqlite"
     specs = SPECS
+    no_limit = -1
 
     def columns(self, values: Columns) -> dict[str, Any]:
         if "each" in values:

@@ -1,0 +1,29 @@
+"""The statements about what must be true of the rows."""
+
+from typing import Any
+
+from duly.core.succession import PAUSED
+from duly.ports import MOST_VIOLATIONS, NEWEST_EXAMINED, Examined, Violation
+from duly.stores.asking import Asking
+from duly.stores.queries import INVARIANTS, names_in
+from duly.stores.schedule_statements import PARKED, WAITING
+
+COUNTING = "examined"
+REASONS: dict[str, Any] = {"paused": PAUSED, "reason": WAITING, "parked": PARKED}
+"""How the reasons read for which events are held."""
+
+
+class InvariantStatements(Asking):
+    dialect: str
+    no_limit: int | None  # what LIMIT takes for all rows
+
+    async def invariants(self, examine: int | None = NEWEST_EXAMINED) -> Examined:
+        rows = self.no_limit if examine is None else examine
+        [(many,)] = await self.ask(COUNTING, examine=rows if examine is None else examine + 1)
+        found: list[Violation] = []
+        for name in names_in(INVARIANTS, self.dialect):
+            if name != COUNTING:
+                told = await self.ask(name, examine=rows, most=MOST_VIOLATIONS, **REASONS)
+                found += [Violation(name, *row) for row in told]
+        every = examine is None or many <= examine
+        return Examined(found, many if every else many - 1, every)

@@ -1,0 +1,184 @@
+-- What is true of the rows after every commit, whoever has written them. Each query answers with the rows of which it is
+-- not true, as what they are, their id, and a sentence that goes on from there. None reads the clock, and each is one look
+-- at the database: what workers commit meanwhile contradicts nothing. An event is ended, claimable, leased, or held for a
+-- reason whose end releases it. Each query looks at no more than :examine rows, of events the newest (-1: at all of them),
+-- and tells of no more than :most.
+
+-- fragment: newest
+(SELECT id, status, due, ready, version, attempts, unsettled, series, occurrence, head, held, claimed, executed, settled,
+        worker, scheduled, rule FROM events ORDER BY id DESC LIMIT :examine)
+
+-- name: examined (read)
+SELECT count(*) FROM (SELECT 1 FROM events LIMIT :examine)
+
+-- name: columns_agree (read)
+-- What the columns of one event say together. (`unsettled` counts the claim under way, and those that a crash ended.)
+SELECT 'event', id, told FROM (
+    SELECT id, CASE
+        WHEN status NOT IN ('PENDING', 'PROCESSING') AND ready IS NOT NULL THEN 'has ended, and would be claimed again'
+        WHEN status NOT IN ('PENDING', 'PROCESSING') AND held IS NOT NULL THEN 'has ended, and is held'
+        WHEN status NOT IN ('PENDING', 'PROCESSING') AND head THEN 'has ended, and is still the next one of its series'
+        WHEN status NOT IN ('PENDING', 'PROCESSING') AND status <> 'COMPLETED' AND (settled IS NOT NULL OR executed IS NOT NULL)
+            THEN 'has not been delivered, and says when it was'
+        WHEN status = 'COMPLETED' AND (settled IS NULL OR executed IS NULL OR claimed IS NULL OR worker IS NULL)
+            THEN 'has been delivered, and does not say when or by whom'
+        WHEN status = 'COMPLETED' AND executed < due THEN 'was delivered before it was due'
+        WHEN status IN ('PENDING', 'PROCESSING') AND (settled IS NOT NULL OR executed IS NOT NULL)
+            THEN 'has not been delivered, and says when it was'
+        WHEN status IN ('PENDING', 'PROCESSING') AND ready IS NULL AND held IS NULL
+            THEN 'is neither ready nor held: nobody will ever claim it'
+        WHEN status IN ('PENDING', 'PROCESSING') AND ready IS NOT NULL AND held IS NOT NULL THEN 'is ready, and is held'
+        WHEN status IN ('PENDING', 'PROCESSING') AND ready < due THEN 'would be claimed before it is due'
+        WHEN status = 'PROCESSING' AND held IS NOT NULL THEN 'is claimed, and is held'
+        WHEN status = 'PROCESSING' AND (worker IS NULL OR claimed IS NULL) THEN 'is claimed, and does not say when or by whom'
+        WHEN status = 'PROCESSING' AND unsettled < 1 THEN 'is claimed, and would be claimed as if it was not'
+        WHEN status = 'PROCESSING' AND head THEN 'is claimed, and is still the next one of its series'
+        WHEN head AND (attempts > 0 OR unsettled > 0) THEN 'is the next one of its series, and has begun'
+        WHEN head AND (series IS NULL OR occurrence IS NULL OR scheduled IS NULL)
+            THEN 'is the next one, and does not say of which series'
+        WHEN attempts < 0 OR unsettled < 0 THEN 'was settled more often than it was claimed'
+        WHEN version < 1 + attempts + unsettled
+            THEN 'was claimed ' || (version - 1) || ' times, and tried or interrupted ' || (attempts + unsettled) || ' times'
+        WHEN (coalesce(series, '') LIKE 'user:%') <> (rule IS NOT NULL)
+            THEN 'carries a rule only if it is of a user''s series, and here that is not so'
+    END AS told FROM {newest}
+) WHERE told IS NOT NULL LIMIT :most
+
+-- name: holds_have_reasons (read)
+-- What is held, with what would release it. A destination that is open again, and for which some still wait, is marked by
+-- its `since`: whoever releases them may die, and somebody else goes on. Of those that wait for one of their schedule to end,
+-- the next one itself may be released first: it counts as under way until it is claimed, as its history shows.
+WITH waiting AS MATERIALIZED (
+    SELECT id, tenant, series, held, destination FROM events WHERE held IS NOT NULL LIMIT :examine
+), under_way AS MATERIALIZED (
+    SELECT series,
+           (SELECT count(*) FROM events AS e WHERE e.series = w.series AND e.gated AND NOT e.head AND e.ready IS NOT NULL)
+           + (SELECT count(*) FROM events AS e
+              WHERE e.series = w.series AND e.held IS NOT NULL AND e.held LIKE :parked AND e.gated AND NOT e.head)
+           + (SELECT count(*) FROM events AS e WHERE e.series = w.series AND e.head AND e.ready IS NOT NULL
+              AND (SELECT act FROM journal WHERE subject = e.id ORDER BY id DESC LIMIT 1) = 'released') AS many
+    FROM (SELECT DISTINCT series FROM waiting WHERE held LIKE :reason) AS w
+), told AS (
+    SELECT w.id, CASE
+        WHEN w.held = :paused AND s.id IS NULL THEN 'and has no schedule that could be resumed'
+        WHEN w.held = :paused AND s.enabled THEN 'and its schedule is not'
+        WHEN w.held = :paused THEN NULL
+        WHEN w.held LIKE :reason AND s.id IS NULL THEN 'and has no schedule that could let it go'
+        WHEN w.held LIKE :reason AND s.room IS NULL THEN 'and its schedule has no limit'
+        WHEN w.held LIKE :reason AND u.many < s.room THEN 'and ' || u.many || ' of at most ' || s.room || ' are under way'
+        WHEN w.held LIKE :reason THEN NULL
+        WHEN w.held LIKE :parked AND d.since IS NULL THEN 'and that is not parked'
+        WHEN w.held LIKE :parked AND substr(d.destination, 1, coalesce(length(w.destination), 0)) IS NOT w.destination
+            THEN 'and goes to ' || coalesce(w.destination, 'no target')
+        WHEN w.held LIKE :parked THEN NULL
+        ELSE 'which nothing ever ends'
+    END AS wrong, w.held
+    FROM waiting AS w
+    LEFT JOIN (
+        SELECT id, enabled, CASE WHEN json_valid(policies) THEN coalesce(
+                   policies ->> '$.max_concurrent', iif(coalesce(policies ->> '$.overlap', 'allow') = 'allow', NULL, 1)
+               ) END AS room
+        FROM schedules
+    ) AS s ON s.id = iif(w.series LIKE 'schedule:%', substr(w.series, 10), NULL)
+    LEFT JOIN under_way AS u ON u.series = w.series
+    LEFT JOIN destinations AS d  -- `target <destination> <reason>`
+      ON d.tenant = w.tenant AND d.destination = substr(w.held, 8, instr(substr(w.held, 8), ' ') - 1)
+)
+SELECT 'event', id, 'is held as "' || held || '", ' || wrong FROM told WHERE wrong IS NOT NULL LIMIT :most
+
+-- name: schedules_go_on (read)
+-- A schedule has its next event, or says why none follows: it has ended, or its rule raised an error. (A rule that newer
+-- zone data breaks leaves its error beside the event that was planned before.)
+SELECT 'schedule', id, told FROM (
+    SELECT s.id, CASE
+        WHEN s.enabled AND s.halted = 'paused' THEN 'is halted as paused, and is not'
+        WHEN NOT s.enabled AND s.halted IS NULL THEN 'is paused, and does not say so'
+        WHEN h.id IS NULL AND coalesce(s.halted, '') <> 'ended' AND coalesce(s.halted, '') NOT LIKE 'error: %'
+            THEN 'has no next event, and does not say why'
+        WHEN h.id IS NOT NULL AND s.halted = 'ended' THEN 'has ended, and has a next event'
+    END AS told
+    FROM (SELECT id, enabled, halted FROM schedules ORDER BY id DESC LIMIT :examine) AS s
+    LEFT JOIN events AS h ON h.series = 'schedule:' || s.id AND h.head
+) WHERE told IS NOT NULL LIMIT :most
+
+-- name: users_go_on (read)
+-- A user's series that has begun has its next event, or the user's history says why none follows; or the last one was given
+-- up, because the user has no such event any more. (Which types a user should have is for programs to say.)
+SELECT 'user', u.id, 'has events of "' || substr(e.series, 43) || '", no next one, and no reason why'
+FROM (SELECT DISTINCT series FROM {newest} WHERE series LIKE 'user:%') AS e
+JOIN users AS u ON u.id = substr(e.series, 6, 36)
+WHERE NOT EXISTS (SELECT 1 FROM events AS h WHERE h.series = e.series AND h.head)
+  AND NOT EXISTS (SELECT 1 FROM events AS g WHERE g.series = e.series AND g.series IS NOT NULL
+                  AND g.occurrence >= 'given up ' AND g.occurrence < 'given up!')
+  AND NOT EXISTS (SELECT 1 FROM journal AS j WHERE j.subject = u.id AND j.act = 'halted'
+                  AND substr(j.detail, 1, length(e.series) - 41) = substr(e.series, 43) || ':')
+LIMIT :most
+
+-- name: heads_have_owners (read)
+SELECT 'event', id, told FROM (
+    SELECT e.id, CASE
+        WHEN e.series LIKE 'schedule:%' THEN iif(s.id IS NULL, 'is the next one of a schedule that does not exist', NULL)
+        WHEN e.series LIKE 'user:%' THEN iif(u.id IS NULL, 'is the next one of a user who does not exist', NULL)
+        ELSE 'is the next one of "' || coalesce(e.series, '') || '", which is no series of a schedule or a user'
+    END AS told
+    FROM {newest} AS e
+    LEFT JOIN schedules AS s ON s.id = substr(e.series, 10)
+    LEFT JOIN users AS u ON u.id = substr(e.series, 6, 36)
+    WHERE e.head
+) WHERE told IS NOT NULL LIMIT :most
+
+-- name: occurrences_are_unique (read)
+-- The database forbids it, as long as it has its indexes.
+SELECT 'event', e.id, 'is the same occurrence of its series as event ' || o.id FROM {newest} AS e
+JOIN events AS o ON o.series = e.series AND o.series IS NOT NULL AND o.occurrence = e.occurrence AND o.id <> e.id
+UNION ALL
+SELECT 'event', e.id, 'is the next one of its series, and so is event ' || o.id FROM {newest} AS e
+JOIN events AS o ON o.series = e.series AND o.head AND e.head AND o.id <> e.id
+LIMIT :most
+
+-- name: counts_agree_with_history (read)
+-- Attempts and interruptions since the last replay. (One that has been delivered is itself the history of that attempt.)
+SELECT 'event', id, CASE
+    WHEN attempts <> attempted THEN 'counts ' || attempts || ' attempts, and its history has ' || attempted
+    WHEN interruptions <> interrupted
+        THEN 'counts ' || interruptions || ' interruptions, and its history has ' || interrupted
+END FROM (
+    SELECT e.id, e.attempts, e.unsettled - (e.status = 'PROCESSING') AS interruptions,
+           (e.status = 'COMPLETED') + (SELECT count(j.attempt) FROM journal AS j WHERE j.subject = e.id AND j.id > e.replayed)
+               AS attempted,
+           (SELECT count(*) FROM journal AS j WHERE j.subject = e.id AND j.id > e.replayed AND j.act = 'interrupted')
+               AS interrupted
+    FROM (SELECT n.id, n.status, n.attempts, n.unsettled,
+                 coalesce((SELECT max(j.id) FROM journal AS j WHERE j.subject = n.id AND j.act = 'replayed'), 0) AS replayed
+          FROM {newest} AS n WHERE n.version > 1) AS e
+) WHERE attempts <> attempted OR interruptions <> interrupted LIMIT :most
+
+-- name: ends_are_in_history (read)
+SELECT 'event', id, 'is ' || status || ', and its history does not say why' FROM {newest} AS e
+WHERE status IN ('FAILED', 'CANCELLED', 'SKIPPED') AND NOT EXISTS (
+    SELECT 1 FROM journal AS j WHERE j.subject = e.id AND j.version = e.version AND j.act IN (
+        iif(e.status = 'FAILED', 'failed', NULL), iif(e.status = 'FAILED', 'rejected', NULL),
+        iif(e.status = 'CANCELLED', 'cancelled', NULL), iif(e.status = 'CANCELLED', 'discarded', NULL),
+        iif(e.status = 'SKIPPED', 'skipped', NULL), iif(e.status = 'SKIPPED', 'shadowed', NULL)
+    )
+) LIMIT :most
+
+-- name: claims_end_once (read)
+-- Whatever ends a claim shows its version, and so a second one finds nothing to end.
+SELECT 'event', id, told FROM (
+    SELECT e.id, CASE
+        WHEN EXISTS (SELECT 1 FROM journal AS j WHERE j.subject = e.id AND j.version > e.version)
+            THEN 'has a history of claims that it does not count'
+        WHEN EXISTS (SELECT 1 FROM journal AS j WHERE j.subject = e.id AND j.claimed IS NOT NULL
+                     GROUP BY j.version HAVING count(*) > 1)
+          OR (e.settled IS NOT NULL AND EXISTS (SELECT 1 FROM journal AS j WHERE j.subject = e.id AND j.version = e.version
+                                                AND j.claimed IS NOT NULL))
+            THEN 'has a claim that ended twice'
+    END AS told FROM {newest} AS e WHERE e.version > 1
+) WHERE told IS NOT NULL LIMIT :most
+
+-- name: parked_are_tried (read)
+SELECT 'destination', destination, 'of tenant "' || tenant || '" ' || iif(
+    parked IS NULL, 'is to be tried, and is not parked', 'is parked, and nothing would ever open it: it does not say since when'
+) FROM (SELECT * FROM destinations LIMIT :examine)
+WHERE (parked IS NOT NULL AND since IS NULL) OR (parked IS NULL AND probe_at IS NOT NULL) LIMIT :most
