@@ -183,6 +183,12 @@ class StoreUp(msgspec.Struct, frozen=True):
     after: timedelta
 
 
+class ClockStepped(msgspec.Struct, frozen=True):
+    """Somebody has set this machine's clock, which is the store's, forward or (less than nothing) back."""
+
+    by: timedelta
+
+
 class HandlerAbandoned(msgspec.Struct, frozen=True):
     """A handler went on past its deadline and could not be stopped."""
 

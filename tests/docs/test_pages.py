@@ -132,7 +132,7 @@ def test_the_table_of_log_lines_has_what_should_be_watched() -> None:
         (source / path).read_text(encoding="utf-8")
         for path in ("observers/logs.py", "flow/settle.py", "channels/nats_streams.py", "edges/timer_service.py")
     )
-    subjects = "channel|commands?|event|handler|intake|schedule|settle|store|stream|target|worker"
+    subjects = "channel|clock|commands?|event|handler|intake|schedule|settle|store|stream|target|worker"
     made = set(re.findall(rf"\"((?:{subjects})\.\w+)[\" ]", code)) - {"timer.commands", "timer.events"}
     assert made - {"event.completed"} == documented
 

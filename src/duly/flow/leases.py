@@ -5,6 +5,7 @@ what it holds. So it looks at a clock of its own: what is not started when its l
 """
 
 import asyncio
+import contextlib
 import math
 import time
 from collections.abc import Iterable
@@ -40,6 +41,7 @@ class Leases:
         # When leases end, by the steady clock. Those of one claim end together, and its instant names it.
         self._ends: dict[datetime | None, float] = {}
         self._soonest = math.inf  # of these
+        self._hurry = asyncio.Event()
 
     def under_way(self) -> list[Event]:
         """What is claimed and not settled yet."""
@@ -57,11 +59,18 @@ class Leases:
         now = steady()
         return now >= self._soonest and now >= self._ends.get(event.claimed, math.inf)
 
+    def renew_now(self) -> None:
+        """Do not wait until it is time: the store's clock was set."""
+        self._hurry.set()
+
     async def beat(self) -> None:
         between = self._lease.total_seconds() / BEATS
         wait = between
         while True:
-            await asyncio.sleep(wait)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._hurry.wait()
+            self._hurry.clear()
             wait = between
             held = {event.id: event for event in self.under_way()}
             claims = {event.claimed for event in held.values()}

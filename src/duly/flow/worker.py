@@ -19,6 +19,7 @@ from duly.core.model import Event, Outcome, Unreachable
 from duly.errors import StoreUnavailable
 from duly.flow.ahead import Ahead
 from duly.flow.claim import Claims, claim_alone
+from duly.flow.clock import StoreClock
 from duly.flow.deliver import deliver, deliver_and_settle
 from duly.flow.destinations import Destinations
 from duly.flow.directory import RecentDirectory
@@ -191,10 +192,12 @@ class Worker:
         self._leases = Leases(
             self._store, self._options.lease, self._soon, self._pool, self._settler, self._outage, self._signals
         )
+        self._clock = StoreClock(self._store, self._options.lease, self._signals, self._clock_was_set)
         self._room = Room(self._options.concurrency, self._options.batch_size, self._pool, self._soon)
         works = (
             self._settler.run(),
             self._leases.beat(),
+            self._clock.run(),
             self._sweep(),
             self._soon.run(),
             prepare(self._routes, self._store, self._options.poll_interval),
@@ -218,6 +221,10 @@ class Worker:
                     await self._destinations.write_down()
         if self._broken is not None:
             raise self._broken
+
+    def _clock_was_set(self) -> None:
+        self._leases.renew_now()
+        self._wake()
 
     def _reaches(self, reach: Reach) -> None:
         self._lanes.open_only(set(filter(reach.is_open, self._routes)), reach.on_trial)
@@ -280,6 +287,8 @@ class Worker:
     async def _interrupted_first(self, overdue: timedelta) -> bool:
         """Deliver an event that a crash interrupted, if there is a quiet moment for it. Waiting for one is kinder
         than making one, but not for ever."""
+        if self._clock.in_doubt:
+            return False
         now = time.monotonic()
         if not self._quiet() and (overdue < self._options.lease or now < self._force_after):
             return False
@@ -345,6 +354,8 @@ class Worker:
         return succeeded.fired
 
     async def _one_alone(self) -> bool:
+        if self._clock.in_doubt:
+            return False
         sent = steady()
         event = await claim_alone(self._store, self.name, self._lanes.open, self._options.lease, self._passes)
         if event is None:

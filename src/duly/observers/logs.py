@@ -14,6 +14,7 @@ from duly.signals import (
     ChannelDown,
     ChannelNotServed,
     ChannelUp,
+    ClockStepped,
     CommandRejected,
     CommandsTaken,
     CommandStuck,
@@ -76,6 +77,19 @@ def _pass_ended(signal: PassEnded) -> None:
         greatest_lateness=_seconds(signal.greatest_lateness),
         recovery=signal.recovery,
         duration=_seconds(signal.duration),
+    )
+
+
+def _clock_stepped(signal: ClockStepped) -> None:
+    forward = (
+        "leases are renewed, nothing counts as interrupted for one lease, and what is due by the new time is started"
+    )
+    back = "timers, schedules and retries wait until they are due by the new time"
+    _tell(
+        logging.WARNING,
+        "clock.stepped",
+        by=_seconds(signal.by),
+        consequence=forward if signal.by > timedelta() else back,
     )
 
 
@@ -151,6 +165,7 @@ _TELL: dict[type, Callable[[Any], None]] = {
         logging.ERROR, "store.not_writable" if s.readable else "store.unreachable", error=s.error
     ),
     StoreUp: lambda s: _tell(logging.WARNING, "store.back", after=_seconds(s.after)),
+    ClockStepped: _clock_stepped,
     PassEnded: _pass_ended,
     WorkerStarted: lambda s: _tell(logging.INFO, "worker.started", worker=s.worker, lanes=list(s.lanes)),
     WorkerStopped: lambda s: _tell(logging.INFO, "worker.stopped", worker=s.worker, given_back=s.given_back),

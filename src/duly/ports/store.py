@@ -198,6 +198,10 @@ class Store(Statements, Protocol):
 
     async def close(self) -> None: ...
 
+    def system_time(self) -> float | None:
+        """Seconds since 1970 by the clock of this machine, where that is the store's clock; None where the store has
+        another one."""
+
     async def try_writing(self) -> None:
         """Write something that leaves nothing behind, for those who must know whether that works again."""
 

@@ -96,6 +96,9 @@ class Statements(
         [row] = await self.ask("now")
         return EPOCH + timedelta(microseconds=row[0])
 
+    def system_time(self) -> float | None:
+        return None
+
     async def try_writing(self) -> None:
         await self.ask("try_writing")
 

@@ -73,6 +73,9 @@ class SqliteStatements(Statements):
     def present(self) -> Any:
         return micros(self.clock.now()) if self.clock else time.time_ns() // 1000
 
+    def system_time(self) -> float | None:
+        return None if self.clock else time.time_ns() / 1e9
+
     def read_event(self, row: Any) -> Event:
         (id, tenant, type, lane, status, due, ready, version, attempts, interruptions, stands_for, payload, target,
          retry, key, correlation_id, series, occurrence, head, held, last_error, created, claimed, executed,
