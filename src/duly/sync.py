@@ -78,8 +78,8 @@ class Sync:
     def every(self, name: str, rule: Rule, type: str, payload: Any = None, **options: Any) -> Schedule:
         return self.call(self.duly.every, name, rule, type, payload, **options)
 
-    def tick(self) -> PassEnded:
-        return self.call(self.duly.tick)
+    def tick(self, *, within: timedelta | str | None = None) -> PassEnded:
+        return self.call(self.duly.tick, within=within)
 
     @contextmanager
     def transaction(self) -> Iterator["SyncTransaction"]:

@@ -7,6 +7,7 @@ import asyncio
 import builtins
 from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
 from typing import Any, Protocol, Self, TypeVar
 
 from duly.core.keys import ApiKey, MadeKey
@@ -132,7 +133,7 @@ class Verbs(Protocol):
     def put(self, *args: Any, **options: Any) -> Work[Added]: ...
     def add_many(self, *args: Any, **options: Any) -> Work[list[str]]: ...
     def every(self, *args: Any, **options: Any) -> Work[Schedule]: ...
-    def tick(self) -> Work[PassEnded]: ...
+    def tick(self, *, within: timedelta | str | None = None) -> Work[PassEnded]: ...
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:

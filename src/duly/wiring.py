@@ -12,6 +12,8 @@ from duly.channels.engines import ENGINES, Absent, make_channel
 from duly.channels.handler import DEADLINE, Handlers
 from duly.channels.lazily import Lazily
 from duly.config import Settings, read_settings, redacted
+from duly.core.durations import EXAMPLES as A_DURATION
+from duly.core.durations import parse_duration
 from duly.core.event_types import EventTypes, shipped
 from duly.core.model import Event, Schedule, Timer
 from duly.core.recurrence import Rule
@@ -202,7 +204,7 @@ class Duly:
         and targets."""
         self._worker = worker = self._new_worker(name, lanes)
         self._worker_loop = asyncio.get_running_loop()
-        with self._stopped_by_signals(self._worker_loop if signals else None):
+        with _stopping_by_signals(self.stop, self._worker_loop if signals else None):
             try:
                 if await self._open_patiently(worker, declared=lanes is None):
                     try:
@@ -239,24 +241,16 @@ class Duly:
                 await self._put_declared()
             await self.__aenter__()
 
-    @contextlib.contextmanager
-    def _stopped_by_signals(self, loop: asyncio.AbstractEventLoop | None) -> Iterator[None]:
-        caught = []
-        for number in (signal.SIGTERM, signal.SIGINT) if loop else ():
-            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # not here, or not in this thread
-                loop.add_signal_handler(number, self.stop)  # type: ignore[union-attr]
-                caught.append(number)
-        try:
-            yield
-        finally:
-            for number in caught:
-                loop.remove_signal_handler(number)  # type: ignore[union-attr]
-
-    async def tick(self) -> PassEnded:
-        """One pass over everything that is due now; its figures."""
+    async def tick(self, *, within: timedelta | str | None = None, signals: bool = False) -> PassEnded:
+        """One pass over everything that is due now; its figures. What becomes due meanwhile is left for the next one.
+        When *within* is over, or with *signals* at SIGTERM or SIGINT, nothing more is started: it ends as ``run`` does
+        when it is stopped."""
+        span = None if within is None else _positive(within)
+        worker = self._new_worker(None)
         async with self:
             await self._put_declared()
-            return await self._new_worker(None).tick()
+            with _stopping_by_signals(worker.stop, asyncio.get_running_loop() if signals else None):
+                return await worker.tick(span)
 
     def stop(self) -> None:
         """Let ``run`` stop claiming, finish what is under way and return. Any thread may call it."""
@@ -427,6 +421,30 @@ class Duly:
     async def _put_declared(self) -> None:
         """Write the rows of what is declared in code, and tell of those that once were."""
         await put_declared(self.store, self._declared, self._channels, self._signals)
+
+
+@contextlib.contextmanager
+def _stopping_by_signals(stop: Callable[[], None], loop: asyncio.AbstractEventLoop | None) -> Iterator[None]:
+    caught = []
+    for number in (signal.SIGTERM, signal.SIGINT) if loop else ():
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # not here, or not in this thread
+            loop.add_signal_handler(number, stop)  # type: ignore[union-attr]
+            caught.append(number)
+    try:
+        yield
+    finally:
+        for number in caught:
+            loop.remove_signal_handler(number)  # type: ignore[union-attr]
+
+
+def _positive(within: timedelta | str) -> timedelta:
+    try:
+        span = within if isinstance(within, timedelta) else parse_duration(within)
+    except (ValueError, AttributeError):
+        raise Misuse(f"within={within!r:.50} cannot be used: expected {A_DURATION}") from None
+    if span <= timedelta():
+        raise Misuse(f"within={within!r:.50} leaves no time to do anything: give it some")
+    return span
 
 
 def _known(overrides: dict[str, Any]) -> dict[str, Any]:

@@ -159,6 +159,36 @@ def test_a_tick_says_how_late_it_comes(on: Shell) -> None:
     assert told["average_lateness_seconds"] > 3600
 
 
+def test_a_tick_ends_when_its_span_is_over(on: Shell) -> None:
+    on.set(DULY_SHUTDOWN_GRACE="0.1s")
+    id = on.at("now", "--type", "slow")
+    done = on("tick", "--app", "shop", "--within", "0.2s")
+    assert (done.code, done.out.partition(";")[0]) == (0, "1 given back")
+    assert len(begun(on)) == 1
+    shown = on.show(id)
+    assert (shown["status"], shown["attempts"]) == ("PENDING", 0)
+
+
+def test_a_span_that_is_none_is_refused(lite: Shell) -> None:
+    done = lite("tick", "--app", "shop", "--within", "soon")
+    assert done.code != 0
+    assert "within='soon' cannot be used: expected a duration such as 30s" in done.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_a_tick_that_is_told_to_stop_finishes_what_is_under_way(
+    on: Shell, url: str, spawn: Spawn, number: signal.Signals
+) -> None:
+    ids = [on.at("now", "--type", "slow") for _ in range(2)]
+    tick = spawn("tick", "--app", "shop", "--concurrency", 1, "--json", DULY_DATABASE_URL=url)
+    wait_until(lambda: begun(on), told=lambda: tick.output)
+    tick.inner.send_signal(number)
+    on.write("finish", "")
+    assert tick.wait() == 0, tick.output
+    assert '"completed":1' in tick.output.replace(" ", "")
+    assert sorted(on.show(id)["status"] for id in ids) == ["COMPLETED", "PENDING"]
+
+
 # -- many processes
 
 

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from duly.core.model import Status
-from duly.ports import NOT_YET, Horizon, Seen
+from duly.ports import NOT_YET, NOTHING_SEEN, Horizon, Seen
 from duly.testing import ManualClock
 from tests.conftest import OpenStore
-from tests.make import DAY, HOUR, LANE, LEASE, MICROSECOND, MINUTE, START, make_event, make_new
+from tests.make import DAY, HOUR, LANE, LEASE, MICROSECOND, MINUTE, SECOND, START, make_event, make_new
 from tests.stores.rows import keep
 
 A, B = "handler:a", "handler:b"
@@ -210,3 +210,28 @@ async def test_the_horizon_tells_of_leases_apart(store: Any) -> None:
     await store.add([make_new(), make_new(due=START + HOUR)])
     await store.claim("w1", {LANE: 5}, LEASE)
     assert await horizon(store, LANE) == (HOUR, None, LEASE)
+
+
+# -- as of an instant
+
+
+async def test_what_became_ready_after_an_instant_can_be_left(store: Any, clock: ManualClock) -> None:
+    old, new = await store.add([make_new(due=START), make_new(due=START + SECOND)])
+    clock.advance(seconds=2)
+    assert await store.claim_these("w1", [new], [LANE], 5, LEASE, START) == []
+    assert [event.id for event in await store.claim("w1", {LANE: 5}, LEASE, NOTHING_SEEN, START)] == [old]
+    [event] = await store.claim_these("w1", [new], [LANE], 5, LEASE, START + SECOND)
+    assert (event.id, event.claimed) == (new, START + 2 * SECOND), "the clock is the store's all the same"
+
+
+async def test_an_instant_that_lies_ahead_makes_nothing_ready(store: Any) -> None:
+    await store.add([make_new(due=START + SECOND)])
+    assert await store.claim("w1", {LANE: 5}, LEASE, NOTHING_SEEN, START + HOUR) == []
+
+
+async def test_a_lease_that_ended_after_an_instant_can_be_left(store: Any, clock: ManualClock) -> None:
+    await store.add([make_new()])
+    await store.claim("gone", {LANE: 1}, LEASE)
+    clock.advance(LEASE)
+    assert await store.claim_alone("w1", [LANE], LEASE, START + LEASE - MICROSECOND) == []
+    assert len(await store.claim_alone("w1", [LANE], LEASE, START + LEASE)) == 1

@@ -84,6 +84,15 @@ async def test_a_head_fires_as_the_occurrence_it_is_told(store: Any) -> None:
     assert await store.plant([next]) == {next.id}, "its place is free"
 
 
+async def test_heads_that_became_ready_after_an_instant_can_be_left(store: Any, clock: ManualClock) -> None:
+    head = make_head(make_schedule(), due=START + HOUR)
+    await store.plant([head])
+    clock.advance(2 * HOUR)
+    for as_of, found in ((START, []), (START + HOUR, [head.id])):
+        assert [one.id for one in (await store.due_heads({LANE: 5}, as_of)).heads] == found
+        assert [one.id for one in (await store.these_heads([head.id], [LANE], 5, as_of)).heads] == found
+
+
 async def test_a_reshaped_head_follows_its_schedule_in_place(store: Any, clock: ManualClock) -> None:
     schedule = make_schedule()
     await store.plant([make_head(schedule, due=START + HOUR)])

@@ -11,6 +11,7 @@ import pytest
 from duly import Duly, Event
 from duly.flow import claim
 from duly.flow.claim import Frontier
+from duly.flow.heads import Claimant
 from duly.signals import Completed
 from duly.stores.statements import Statements
 from tests.make import HOUR, LANE, LEASE, SECOND, make_new
@@ -78,21 +79,21 @@ async def test_after_a_claim_from_the_beginning_the_look_ahead_is_from_there_too
     frontier = Frontier()
     await store.add([make_new() for _ in range(2)])
     for turn in range(3):
-        assert len(await frontier.claim(store, "w", LEASE, {LANE: 5})) == (2 if turn == 0 else 0)
+        assert len(await frontier.claim(store, Claimant("w", LEASE), {LANE: 5})) == (2 if turn == 0 else 0)
         await frontier.horizon(store, [LANE], ())
         assert (frontier.unsure_in == math.inf) == (turn == 0), "only the first was from the beginning"
         assert frontier.whole_in > 0
     late = make_new(due=(await store.now()) - HOUR)
     await store.add([late])
     frontier._whole_at = 0.0
-    assert [event.id for event in await frontier.claim(store, "w", LEASE, {LANE: 5})] == [late.id]
+    assert [event.id for event in await frontier.claim(store, Claimant("w", LEASE), {LANE: 5})] == [late.id]
 
 
 async def test_what_was_written_a_moment_before_it_could_be_seen_is_found(store: Any, costly: None) -> None:
     frontier = Frontier()
-    await frontier.claim(store, "w", LEASE, {LANE: 5})
+    await frontier.claim(store, Claimant("w", LEASE), {LANE: 5})
     await frontier.horizon(store, [LANE], ())
     slow = make_new(due=(await store.now()) - SECOND / 2)  # of a transaction that was long in committing
     await store.add([slow])
     assert frontier.whole_in > 0
-    assert [event.id for event in await frontier.claim(store, "w", LEASE, {LANE: 5})] == [slow.id]
+    assert [event.id for event in await frontier.claim(store, Claimant("w", LEASE), {LANE: 5})] == [slow.id]

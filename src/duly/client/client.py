@@ -205,7 +205,7 @@ class Client:
     def run(self, *_: Any, **__: Any) -> NoReturn:
         raise here_only("run", IN_THE_SERVER)
 
-    def tick(self) -> NoReturn:
+    def tick(self, *_: Any, **__: Any) -> NoReturn:
         raise here_only("tick", IN_THE_SERVER)
 
     def stop(self) -> NoReturn:

@@ -59,9 +59,10 @@ class Frontier:
     def forget(self, lane: str) -> None:
         self._seen = self._seen._replace(fresh={other: due for other, due in self._seen.fresh.items() if other != lane})
 
-    async def claim(self, store: Store, worker: str, lease: timedelta, room: Mapping[str, int]) -> list[Event]:
+    async def claim(self, store: Store, claimant: Claimant, room: Mapping[str, int]) -> list[Event]:
         self._claimed_whole, began = not self.whole_in, time.monotonic()
-        events = await store.claim(worker, room, lease, NOTHING_SEEN if self._claimed_whole else self._seen)
+        worker, lease, as_of = claimant
+        events = await store.claim(worker, room, lease, NOTHING_SEEN if self._claimed_whole else self._seen, as_of)
         if self._claimed_whole:
             self._looked(began)
         # By their due times, oldest first: a retried one became ready after that, so this is never too far.
@@ -142,7 +143,7 @@ class Claims:
                 yield self._told(these)
         rest = {lane: free for lane, free in rest.items() if free > 0 and lane not in self.events.limited}
         if rest:
-            oldest = await self._frontier.claim(self._store, *self._claimant, rest)
+            oldest = await self._frontier.claim(self._store, self._claimant, rest)
             self.events.taken_oldest(oldest, rest)
             yield self._told(oldest)
 
@@ -160,7 +161,7 @@ class Claims:
         taken: list[Event] = []
         if chosen := await self.heads.choose_for_the_quiet(lanes, free):
             async with self._store.begin() as tx:
-                found = await tx.these_heads([one.id for one in chosen], lanes, free)
+                found = await tx.these_heads([one.id for one in chosen], lanes, free, self._claimant.as_of)
                 succeeded = await succeed_heads(tx, found, found.now, self._claimant) if found.heads else NONE
             self.heads.taken(chosen, [head.id for head in found.heads], free)
             tell_heads(succeeded, self._claimant.worker, self._signals)
@@ -170,8 +171,8 @@ class Claims:
         return taken
 
     async def _take_these(self, chosen: Sequence[Candidate], lanes: Sequence[str], free: int) -> list[Event]:
-        ids, (worker, lease) = [one.id for one in chosen], self._claimant
-        events = await self._store.claim_these(worker, ids, lanes, free, lease)
+        ids, (worker, lease, as_of) = [one.id for one in chosen], self._claimant
+        events = await self._store.claim_these(worker, ids, lanes, free, lease, as_of)
         self.events.taken(chosen, {event.id for event in events}, free)
         return events
 
@@ -184,12 +185,12 @@ class Claims:
         for lane, candidates in chosen.items():
             if candidates:
                 most = self.heads.at_most(lane, room[lane])
-                these = await tx.these_heads([one.id for one in candidates], [lane], most)
+                these = await tx.these_heads([one.id for one in candidates], [lane], most, self._claimant.as_of)
                 self.heads.taken(candidates, {head.id for head in these.heads}, most)
                 found.append(these)
         plain = {lane: free for lane, free in room.items() if lane not in self.heads.limited}
         if plain:
-            oldest = await tx.due_heads(plain)
+            oldest = await tx.due_heads(plain, self._claimant.as_of)
             self.heads.taken_oldest(oldest.heads, plain)
             found.append(oldest)
         return found[0] if len(found) == 1 else _together(found, room)
@@ -221,15 +222,13 @@ def tell_heads(succeeded: Succeeded, worker: str, signals: Signals) -> None:
         signals.emit(Claimed(event, worker))
 
 
-async def claim_alone(
-    store: Store, worker: str, lanes: Sequence[str], lease: timedelta, passes: Passes
-) -> Event | None:
+async def claim_alone(store: Store, claimant: Claimant, lanes: Sequence[str], passes: Passes) -> Event | None:
     """One event that was under way when a worker vanished. It must be delivered with nothing beside it: if it
     is what ended that worker, it will end this one, and only it shall pay for that."""
-    signals = passes.signals
+    signals, (worker, lease, as_of) = passes.signals, claimant
     while True:
         async with store.begin() as tx:  # or a store that fails between the two would leave it claimed and unstarted
-            claimed = await tx.claim_alone(worker, lanes, lease)
+            claimed = await tx.claim_alone(worker, lanes, lease, as_of)
             history = await tx.history(claimed[0].id) if claimed else []
             await let_go_after(tx, [event for event in claimed if event.status is Status.FAILED])
         if not claimed:

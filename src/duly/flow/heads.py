@@ -29,10 +29,11 @@ class Next(NamedTuple):
 
 
 class Claimant(NamedTuple):
-    """Who claims, and for how long."""
+    """Who claims, for how long, and what: nothing that has become ready after *as_of*."""
 
     worker: str
     lease: timedelta
+    as_of: datetime | None = None
 
 
 class Succeeded(NamedTuple):

@@ -9,7 +9,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -126,49 +126,68 @@ class Worker:
         async with self._store.listen(list(self._routes)) as self._waker, self._at_work():
             self._signals.emit(WorkerStarted(self.name, list(self._routes)))
             try:
-                await self._until_stopped()
+                await self._until_stopped(self._cycles())
             except asyncio.CancelledError:
                 await self._drain(grace=timedelta())
                 raise
             await self._drain(self._options.grace)
 
-    async def _until_stopped(self) -> None:
-        """One cycle after another. The last one gets a moment to end by itself: what a claim has taken and nobody was
-        told of would wait for the end of its lease."""
-        cycling = asyncio.create_task(self._cycles())
+    async def _until_stopped(self, work: Coroutine[Any, Any, None]) -> None:
+        """Work to its end, or until stopped. It gets a moment then to end by itself: what a claim has taken and nobody
+        was told of would wait for the end of its lease."""
+        working = asyncio.create_task(work)
         stopping = asyncio.create_task(self._stopping.wait())
         try:
-            await asyncio.wait({cycling, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.wait({cycling}, timeout=LAST_CYCLE_S)
+            await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({working}, timeout=LAST_CYCLE_S)
         finally:
-            await end_tasks(cycling, stopping)
-        if not cycling.cancelled():
-            cycling.result()
+            await end_tasks(working, stopping)
+        if not working.cancelled():
+            working.result()
 
     async def _cycles(self) -> None:
         while not self._stopping.is_set():
             await self._cycle()
 
-    async def tick(self) -> PassEnded:
-        """One pass over what is due, to the end of it. What may not start yet because of a rate is left for the next
-        one."""
+    async def tick(self, within: timedelta | None = None) -> PassEnded:
+        """One pass over what was ready when it began, by the store's clock. What becomes ready meanwhile is left for
+        the next one, and so is what may not start yet because of a rate. After *within* it ends as a worker does that
+        is stopped."""
         self._passes.begin()
-        async with self._at_work():
-            in_vain = 0
-            await look_after_held(self._store)
-            await self._try_parked()
-            while in_vain <= len(self._lanes.open):  # with little room, a claim looks only at some of them
-                self._heads_at = 0.0  # what has just ended may have let one go
-                if in_vain:
-                    self._claims.rested()
-                in_vain = 0 if await self._claim() or self._decided else in_vain + 1
-                await self._finish_all()
-            for event in self._pool.take_waiting():
-                self._settler.add_settlement(give_back(event, "may not start yet, by its limits"))
-            await self._finish_all()
-            while await self._one_alone():
-                await self._finish_all()
+        loop = asyncio.get_running_loop()
+        over = None if within is None else loop.call_later(within.total_seconds(), self.stop)
+        try:
+            async with self._at_work(as_of=await self._store.now()):
+                try:
+                    await self._until_stopped(self._pass())
+                except BaseException as error:  # whatever it is, nothing is to stay claimed for it
+                    await self._drain(timedelta() if isinstance(error, asyncio.CancelledError) else self._options.grace)
+                    raise
+                if self._stopping.is_set():
+                    await self._drain(self._options.grace)
+        finally:
+            if over is not None:
+                over.cancel()
         return self._passes.end(time.monotonic())
+
+    async def _pass(self) -> None:
+        in_vain = 0
+        await look_after_held(self._store)
+        await self._try_parked()
+        # With little room, a claim looks only at some of the lanes.
+        while in_vain <= len(self._lanes.open) and not self._stopping.is_set():
+            self._heads_at = 0.0  # what has just ended may have let one go
+            if in_vain:
+                self._claims.rested()
+            in_vain = 0 if await self._claim() or self._decided else in_vain + 1
+            await self._finish_all()
+        if self._stopping.is_set():
+            return
+        for event in self._pool.take_waiting():
+            self._settler.add_settlement(give_back(event, "may not start yet, by its limits"))
+        await self._finish_all()
+        while not self._stopping.is_set() and await self._one_alone():
+            await self._finish_all()
 
     def stop(self) -> None:
         if not self._stopping.is_set():
@@ -179,12 +198,13 @@ class Worker:
             self._waker.wake()
 
     @contextlib.asynccontextmanager
-    async def _at_work(self) -> AsyncIterator[None]:
+    async def _at_work(self, as_of: datetime | None = None) -> AsyncIterator[None]:
         self._destinations = Destinations(
             self._store, self._directory, self._options.concurrency, self.name, self._signals
         )
         turns = Turns(self._limits or self._destinations, self._options.concurrency)
-        self._claims = Claims(self._store, Claimant(self.name, self._options.lease), turns, self._signals)
+        self._claimant = Claimant(self.name, self._options.lease, as_of)
+        self._claims = Claims(self._store, self._claimant, turns, self._signals)
         self._settler = Settler(self._store, self.name, self._passes, self._outage, self._wake)
         self._pool = Pool(self._routes, turns, self._attempt, self._finished, self._outage, self._signals)
         self._destinations.changed = self._pool.poke
@@ -357,7 +377,7 @@ class Worker:
         if self._clock.in_doubt:
             return False
         sent = steady()
-        event = await claim_alone(self._store, self.name, self._lanes.open, self._options.lease, self._passes)
+        event = await claim_alone(self._store, self._claimant, self._lanes.open, self._passes)
         if event is None:
             return False
         self._start([event], sent)
@@ -515,8 +535,9 @@ class Worker:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._left):
                 await self._settler.idle()
-        self._passes.look(idle=True)
-        self._signals.emit(WorkerStopped(self.name, len(unstarted)))
+        if self._waker is not None:  # a tick is one pass, and says so itself
+            self._passes.look(idle=True)
+            self._signals.emit(WorkerStopped(self.name, len(unstarted)))
 
 
 async def end_tasks(*tasks: "asyncio.Task[Any]") -> None:

@@ -84,10 +84,13 @@ class ScheduleStatements(Protocol):
     async def plant(self, events: Sequence[NewEvent]) -> set[str]:
         """Insert events of series; the ids that went in. The others' identity (series, occurrence) was taken."""
 
-    async def due_heads(self, room: Mapping[str, int]) -> Heads:
-        """Ready heads, oldest first, at most so many of each lane, locked but not claimed."""
+    async def due_heads(self, room: Mapping[str, int], as_of: datetime | None = None) -> Heads:
+        """Ready heads, oldest first, at most so many of each lane, locked but not claimed. Here and below, what has
+        become ready after *as_of* is left."""
 
-    async def these_heads(self, ids: Sequence[str], lanes: Sequence[str], free: int) -> Heads:
+    async def these_heads(
+        self, ids: Sequence[str], lanes: Sequence[str], free: int, as_of: datetime | None = None
+    ) -> Heads:
         """Those of these heads that are still ready and in these lanes, at most so many, the first ones first."""
 
     async def reserved_heads(self, reserved: Sequence[Reserved], ending_within: timedelta) -> Heads:

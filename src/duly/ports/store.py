@@ -99,13 +99,24 @@ class Statements(
         """Insert or move events by (tenant, key): one that has started or ended is left alone."""
 
     async def claim(
-        self, worker: str, room: Mapping[str, int], lease: timedelta, seen: Seen = NOTHING_SEEN
+        self,
+        worker: str,
+        room: Mapping[str, int],
+        lease: timedelta,
+        seen: Seen = NOTHING_SEEN,
+        as_of: datetime | None = None,
     ) -> list[Event]:
         """Take ready events that are no heads, oldest first, at most so many of each lane. What has become ready before
-        what was *seen* may be overlooked."""
+        what was *seen* may be overlooked. Here and below, what has become ready after *as_of* is left."""
 
     async def claim_these(
-        self, worker: str, ids: Sequence[str], lanes: Sequence[str], free: int, lease: timedelta
+        self,
+        worker: str,
+        ids: Sequence[str],
+        lanes: Sequence[str],
+        free: int,
+        lease: timedelta,
+        as_of: datetime | None = None,
     ) -> list[Event]:
         """Take those of these events that are still ready and in these lanes, at most so many, the first ones first."""
 
@@ -115,7 +126,9 @@ class Statements(
     async def look_at_heads(self, where: Looking, known: Collection[Key]) -> Looked:
         """Heads that are ready, of others than those who are known."""
 
-    async def claim_alone(self, worker: str, lanes: Sequence[str], lease: timedelta) -> list[Event]:
+    async def claim_alone(
+        self, worker: str, lanes: Sequence[str], lease: timedelta, as_of: datetime | None = None
+    ) -> list[Event]:
         """Take one event that a crash interrupted, recording the interruption. One that was interrupted
         too often comes back FAILED instead of claimed."""
 

@@ -60,7 +60,10 @@ class Asking(ABC):
         }
 
     def instants(self, values: Sequence[datetime | None]) -> list[Any]:
-        return [None if value is None else self.instant(value) for value in values]
+        return [self.optional_instant(value) for value in values]
+
+    def optional_instant(self, value: datetime | None) -> Any:
+        return None if value is None else self.instant(value)
 
     def maybe_instant(self, value: Any) -> datetime | None:
         return None if value is None else self.read_instant(value)

@@ -91,11 +91,15 @@ class ScheduleStatements(Asking):
         values = self.batch(events, HEAD_COLUMNS)
         return {row[0] for row in await self.ask("plant", values, soon=self.span(self.soon))}
 
-    async def due_heads(self, room: Mapping[str, int]) -> Heads:
-        return await self.read_heads(await self.ask("due_heads", self.room(room)))
+    async def due_heads(self, room: Mapping[str, int], as_of: datetime | None = None) -> Heads:
+        return await self.read_heads(await self.ask("due_heads", self.room(room), as_of=self.optional_instant(as_of)))
 
-    async def these_heads(self, ids: Sequence[str], lanes: Sequence[str], free: int) -> Heads:
-        rows = await self.ask("these_heads", ids=self.listed(ids), lanes=self.listed(lanes), free=free)
+    async def these_heads(
+        self, ids: Sequence[str], lanes: Sequence[str], free: int, as_of: datetime | None = None
+    ) -> Heads:
+        rows = await self.ask(
+            "these_heads", ids=self.listed(ids), lanes=self.listed(lanes), free=free, as_of=self.optional_instant(as_of)
+        )
         return await self.read_heads(rows)
 
     async def reserved_heads(self, reserved: Sequence[Reserved], ending_within: timedelta) -> Heads:

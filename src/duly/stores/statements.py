@@ -157,13 +157,30 @@ class Statements(
         return values if since is None else values | {"since": [since.get(lane) for lane in room]}
 
     async def claim(
-        self, worker: str, room: Mapping[str, int], lease: timedelta, seen: Seen = NOTHING_SEEN
+        self,
+        worker: str,
+        room: Mapping[str, int],
+        lease: timedelta,
+        seen: Seen = NOTHING_SEEN,
+        as_of: datetime | None = None,
     ) -> list[Event]:
-        rows = await self.ask("claim", self.room(room, seen.fresh), worker=worker, lease=self.span(lease))
+        rows = await self.ask(
+            "claim",
+            self.room(room, seen.fresh),
+            worker=worker,
+            lease=self.span(lease),
+            as_of=self.optional_instant(as_of),
+        )
         return self.read_claims(rows, worker, lease)
 
     async def claim_these(
-        self, worker: str, ids: Sequence[str], lanes: Sequence[str], free: int, lease: timedelta
+        self,
+        worker: str,
+        ids: Sequence[str],
+        lanes: Sequence[str],
+        free: int,
+        lease: timedelta,
+        as_of: datetime | None = None,
     ) -> list[Event]:
         rows = await self.ask(
             "claim_these",
@@ -172,6 +189,7 @@ class Statements(
             free=free,
             worker=worker,
             lease=self.span(lease),
+            as_of=self.optional_instant(as_of),
         )
         return self.read_claims(rows, worker, lease)
 
@@ -202,7 +220,9 @@ class Statements(
         events.sort(key=by_due)
         return events
 
-    async def claim_alone(self, worker: str, lanes: Sequence[str], lease: timedelta) -> list[Event]:
+    async def claim_alone(
+        self, worker: str, lanes: Sequence[str], lease: timedelta, as_of: datetime | None = None
+    ) -> list[Event]:
         error = f"interrupted {MAX_INTERRUPTIONS} times: each time its worker vanished while it was under way"
         rows = await self.ask(
             "claim_alone",
@@ -211,6 +231,7 @@ class Statements(
             lease=self.span(lease),
             most=MAX_INTERRUPTIONS,
             error=error,
+            as_of=self.optional_instant(as_of),
         )
         return [self.read_event(row) for row in rows]
 

@@ -69,12 +69,22 @@ def worker(
     run_to_its_end(duly.run())
 
 
-def tick(*, manner: Manner = AS_IT_IS, invocation: Hidden) -> None:
-    """Run what is due now, then exit."""
+def tick(
+    *,
+    within: Annotated[
+        str | None, Parameter(help="Start nothing more after this span, such as 50s; what runs may end", metavar="SPAN")
+    ] = None,
+    manner: Manner = AS_IT_IS,
+    invocation: Hidden,
+) -> None:
+    """Run what is due now, then exit.
+
+    What becomes due meanwhile is left for the next one. SIGTERM and Ctrl-C let it finish what is under way.
+    """
     duly = ready_to_work(invocation, manner)
     beside: Counter[type] = Counter()
     duly.observe(lambda signal: beside.update([type(signal)]), GivenBack, HeldBack, Interrupted)
-    done = asyncio.run(duly.tick())
+    done = asyncio.run(duly.tick(within=within, signals=True))
     became = {
         "completed": done.processed,
         "to_be_retried": done.retried,

@@ -4,6 +4,10 @@
 coalesce(:now::timestamptz, statement_timestamp())
 -- (clock_timestamp() would be evaluated for each row and defeat the index.)
 
+-- fragment: as_of
+least({now}, :as_of::timestamptz)
+-- (What became ready after that instant is left to others; without one, all that is ready now is taken.)
+
 -- fragment: us
 interval '1 microsecond'
 -- (Spans travel as microseconds: an interval of days would be added by the calendar of the session's zone.)
@@ -177,7 +181,7 @@ WITH picked AS MATERIALIZED (
     FROM unnest(:lane::text[], :free::int[], :since::timestamptz[]) AS room (lane, free, since)
     CROSS JOIN LATERAL (
         SELECT id FROM duly.events
-        WHERE lane = room.lane AND unsettled = 0 AND NOT head AND ready <= {now}
+        WHERE lane = room.lane AND unsettled = 0 AND NOT head AND ready <= {as_of}
           AND ready >= coalesce(room.since, '-infinity')
         ORDER BY ready
         LIMIT room.free
@@ -192,7 +196,7 @@ WITH picked AS MATERIALIZED (
 WITH picked AS MATERIALIZED (
     SELECT e.id FROM unnest(:ids::uuid[]) WITH ORDINALITY AS wanted (id, nth)
     JOIN duly.events AS e ON e.id = wanted.id
-    WHERE e.unsettled = CASE WHEN wanted.id IS NOT NULL THEN 0 END AND NOT e.head AND e.ready <= {now}
+    WHERE e.unsettled = CASE WHEN wanted.id IS NOT NULL THEN 0 END AND NOT e.head AND e.ready <= {as_of}
       AND e.lane = ANY (:lanes::text[])
     ORDER BY nth
     LIMIT :free
@@ -320,7 +324,7 @@ WITH picked AS MATERIALIZED (
     SELECT id, status, worker, claimed, version, unsettled,
            status = 'PROCESSING' AS interrupted, status = 'PROCESSING' AND unsettled >= :most AS spent
     FROM duly.events
-    WHERE lane = ANY (:lanes::text[]) AND unsettled > 0 AND ready <= {now}
+    WHERE lane = ANY (:lanes::text[]) AND unsettled > 0 AND ready <= {as_of}
     ORDER BY ready
     LIMIT 1
     FOR UPDATE SKIP LOCKED
@@ -475,7 +479,7 @@ WITH picked AS MATERIALIZED (
     FROM unnest(:lane::text[], :free::int[]) AS room (lane, free)
     CROSS JOIN LATERAL (
         SELECT * FROM duly.events
-        WHERE lane = room.lane AND head AND ready <= {now}
+        WHERE lane = room.lane AND head AND ready <= {as_of}
         ORDER BY ready
         LIMIT room.free
         FOR UPDATE SKIP LOCKED
@@ -487,7 +491,7 @@ WITH picked AS MATERIALIZED (
 WITH picked AS MATERIALIZED (
     SELECT e.* FROM unnest(:ids::uuid[]) WITH ORDINALITY AS wanted (id, nth)
     JOIN duly.events AS e ON e.id = wanted.id
-    WHERE e.head = (wanted.id IS NOT NULL) AND e.ready <= {now} AND e.lane = ANY (:lanes::text[])
+    WHERE e.head = (wanted.id IS NOT NULL) AND e.ready <= {as_of} AND e.lane = ANY (:lanes::text[])
     ORDER BY nth
     LIMIT :free
     FOR UPDATE OF e SKIP LOCKED

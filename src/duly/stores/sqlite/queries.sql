@@ -8,6 +8,9 @@ id, tenant, type, lane, status, due, ready, version, attempts, unsettled - (stat
 payload, target, retry, key, correlation_id, series, occurrence, head, held, last_error, created, claimed,
 executed, worker, scheduled, timezone, zone_data, gated, rule, destination
 
+-- fragment: as_of
+min(:now, coalesce(:as_of, :now))
+
 -- fragment: claimed
 id, tenant, type, lane, due, version, attempts, stands_for, payload, target, retry, key, correlation_id, series,
 occurrence, head, last_error, created, scheduled, timezone, zone_data, gated, destination
@@ -107,7 +110,7 @@ UPDATE events
 SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = :now,
     ready = :now + :lease
 WHERE id IN (
-    SELECT id FROM events WHERE lane = :lane AND unsettled = 0 AND NOT head AND ready <= :now ORDER BY ready LIMIT :free
+    SELECT id FROM events WHERE lane = :lane AND unsettled = 0 AND NOT head AND ready <= {as_of} ORDER BY ready LIMIT :free
 )
 RETURNING {claimed}, :now
 
@@ -118,7 +121,7 @@ SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worke
     ready = :now + :lease
 WHERE id IN (
     SELECT e.id FROM json_each(:ids) AS wanted CROSS JOIN events AS e ON e.id = wanted.value
-    WHERE e.unsettled = 0 AND NOT e.head AND e.ready <= :now AND e.lane IN (SELECT value FROM json_each(:lanes))
+    WHERE e.unsettled = 0 AND NOT e.head AND e.ready <= {as_of} AND e.lane IN (SELECT value FROM json_each(:lanes))
     ORDER BY wanted.key LIMIT :free
 )
 RETURNING {claimed}, :now
@@ -218,12 +221,12 @@ RETURNING lane
 -- A lease in the past: its worker vanished. Five of those, and the event is taken for the cause.
 INSERT INTO journal (subject, at, act, worker, version, claimed, detail)
 SELECT id, :now, 'interrupted', worker, version, claimed, 'its worker vanished and the lease expired'
-FROM (SELECT * FROM events WHERE lane IN (SELECT value FROM json_each(:lanes)) AND unsettled > 0 AND ready <= :now
+FROM (SELECT * FROM events WHERE lane IN (SELECT value FROM json_each(:lanes)) AND unsettled > 0 AND ready <= {as_of}
       ORDER BY ready, id LIMIT 1)
 WHERE status = 'PROCESSING';
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT id, :now, 'failed', :worker, version + 1, :error
-FROM (SELECT * FROM events WHERE lane IN (SELECT value FROM json_each(:lanes)) AND unsettled > 0 AND ready <= :now
+FROM (SELECT * FROM events WHERE lane IN (SELECT value FROM json_each(:lanes)) AND unsettled > 0 AND ready <= {as_of}
       ORDER BY ready, id LIMIT 1)
 WHERE status = 'PROCESSING' AND unsettled >= :most;
 UPDATE events
@@ -233,7 +236,7 @@ SET status = iif(status = 'PROCESSING' AND unsettled >= :most, 'FAILED', 'PROCES
     unsettled = unsettled + iif(status = 'PROCESSING' AND unsettled >= :most, 0, 1),
     version = version + 1, worker = :worker, claimed = :now
 WHERE id IN (
-    SELECT id FROM events WHERE lane IN (SELECT value FROM json_each(:lanes)) AND unsettled > 0 AND ready <= :now
+    SELECT id FROM events WHERE lane IN (SELECT value FROM json_each(:lanes)) AND unsettled > 0 AND ready <= {as_of}
     ORDER BY ready, id LIMIT 1
 )
 RETURNING {event}
@@ -340,13 +343,13 @@ ON CONFLICT (series, occurrence) WHERE series IS NOT NULL DO NOTHING
 RETURNING id
 
 -- name: due_heads
-SELECT {event}, :now FROM events WHERE lane = :lane AND head AND ready IS NOT NULL AND ready <= :now
+SELECT {event}, :now FROM events WHERE lane = :lane AND head AND ready IS NOT NULL AND ready <= {as_of}
 ORDER BY ready LIMIT :free
 
 -- name: these_heads
 SELECT {event}, :now FROM events WHERE id IN (
     SELECT e.id FROM json_each(:ids) AS wanted CROSS JOIN events AS e ON e.id = wanted.value
-    WHERE e.head AND e.ready <= :now AND e.lane IN (SELECT value FROM json_each(:lanes))
+    WHERE e.head AND e.ready <= {as_of} AND e.lane IN (SELECT value FROM json_each(:lanes))
     ORDER BY wanted.key LIMIT :free
 )
 
