@@ -57,7 +57,7 @@ async def test_sqlite_waits_for_the_disk_at_every_commit(lite: SqliteStore) -> N
 
 async def test_sqlite_waits_for_the_disk_again_after_a_start(lite: SqliteStore) -> None:
     """What is started is reserved on disk, and so `start` alone does not wait."""
-    events, _ = await lite.start(await reserved(lite), LEASE, "w1")
+    events, _ = await lite.start(await reserved(lite), LEASE, LEASE, "w1")
     assert len(events) == 1
     assert levels(lite) == [FULL, FULL]
 
@@ -67,7 +67,7 @@ async def test_sqlite_waits_for_the_disk_again_after_a_start_that_could_not_begi
     other = apsw.Connection(lite.path)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(NotWritable):
-        await lite.start(ahead, LEASE, "w1")
+        await lite.start(ahead, LEASE, LEASE, "w1")
     other.close()
     assert levels(lite) == [FULL, FULL]
 
@@ -79,7 +79,7 @@ async def test_sqlite_waits_for_the_disk_again_after_a_start_that_failed(lite: S
         planted = f"CREATE TRIGGER planted BEFORE UPDATE ON events BEGIN SELECT RAISE({how}, 'planted'); END"
         await tx.execute(planted)
     with pytest.raises(apsw.ConstraintError, match="planted"):
-        await lite.start(ahead, LEASE, "w1")
+        await lite.start(ahead, LEASE, LEASE, "w1")
     assert levels(lite) == [FULL, FULL]
     assert not lite.writer.in_transaction
 
@@ -136,7 +136,7 @@ async def test_postgres_waits_for_the_disk_at_every_commit(served: PostgresStore
 
 
 async def test_postgres_waits_for_the_disk_again_after_a_start(served: PostgresStore) -> None:
-    events, _ = await served.start(await reserved(served), LEASE, "w1")
+    events, _ = await served.start(await reserved(served), LEASE, LEASE, "w1")
     assert len(events) == 1
     assert set(await settings(served)) == {ON}
 
@@ -147,7 +147,7 @@ async def test_postgres_waits_for_the_disk_again_after_a_start_that_failed(serve
         await tx.execute("ALTER TABLE duly.events ADD CONSTRAINT planted CHECK (status <> 'PROCESSING') NOT VALID")
     try:
         with pytest.raises(asyncpg.CheckViolationError):
-            await served.start(ahead, LEASE, "w1")
+            await served.start(ahead, LEASE, LEASE, "w1")
     finally:
         async with served.begin() as tx:
             await tx.execute("ALTER TABLE duly.events DROP CONSTRAINT planted")

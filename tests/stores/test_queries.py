@@ -22,7 +22,7 @@ def test_both_dialects_have_the_same_migrations() -> None:
 
 def test_every_query_is_used() -> None:
     code = "".join(path.read_text(encoding="utf-8") for path in Path(str(files("duly.stores"))).rglob("*.py"))
-    run = set(re.findall(r"""(?:ask|statement)\(\s*"(\w+)"|load\(self.dialect\)\["(\w+)"\]""", code))
+    run = set(re.findall(r"""(?:ask|statement|_in_batches)\(\s*"(\w+)"|load\(self.dialect\)\["(\w+)"\]""", code))
     invariants = set(names_in(INVARIANTS, "postgres"))  # which are run one after the other
     assert set(load("postgres")) == {one or other for one, other in run} | invariants
 
