@@ -202,6 +202,7 @@ class Machine:
         self._image = life.disk.after_a_cut(position, self.luck, kind)
         async with self._started() as duly:
             assert list(duly.store.writer.execute("PRAGMA integrity_check")) == [("ok",)]
+            assert (await duly.store.invariants()).violations == []
             self._state = state_of(duly.store.writer)
         return self._state
 
