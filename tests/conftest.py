@@ -17,6 +17,7 @@ from duly.config import read_settings
 from duly.testing import ManualClock
 from duly.wiring import open_store
 from tests.debian import RABBITMQ, unpacked
+from tests.invariants import require_invariants
 from tests.servers import Postgres, create_database
 
 SERVER = "DULY_TEST_POSTGRES"  # from the xdist controller to its workers: the URL of the run's one server
@@ -106,6 +107,16 @@ FEW_PAGES = 64
 """A table that has grown past these is made anew; the others are emptied, which is quicker."""
 
 
+@pytest.fixture(autouse=True)
+def files_agree(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a test leaves in SQLite files of its own must not contradict itself."""
+    folder = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
+    yield
+    if folder is not None:
+        for file in filter(Path.is_file, folder.glob("*.db")):
+            require_invariants(request, f"sqlite:///{file}")
+
+
 @pytest.fixture(params=STORES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A database without events."""
@@ -145,9 +156,11 @@ def postgres_connection(postgres_url: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 @pytest.fixture
-def clean_postgres(postgres_url: str, postgres_connection: psycopg.Connection[Any]) -> str:
+def clean_postgres(
+    request: pytest.FixtureRequest, postgres_url: str, postgres_connection: psycopg.Connection[Any]
+) -> Iterator[str]:
     """This worker's database, emptied: that takes a tenth of what migrating anew would, and less where there is little
-    to empty."""
+    to empty. What a test leaves there must not contradict itself."""
     # The tables that tests make for their own effects live in public.
     left = "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname = 'public'"
     for (table,) in postgres_connection.execute(left).fetchall():
@@ -156,7 +169,8 @@ def clean_postgres(postgres_url: str, postgres_connection: psycopg.Connection[An
         for table in TABLES:
             [(pages,)] = postgres_connection.execute(f"SELECT pg_relation_size('duly.{table}') / 8192").fetchall()
             postgres_connection.execute(f"TRUNCATE duly.{table}" if pages > FEW_PAGES else f"DELETE FROM duly.{table}")
-    return postgres_url
+    yield postgres_url
+    require_invariants(request, postgres_url, postgres_connection)
 
 
 @pytest.fixture

@@ -74,6 +74,7 @@ async def test_all_dead_letters_come_back_under_their_ids_and_are_delivered(app:
         assert (await app.events.history(id))[1].worker == "ada"
 
 
+@pytest.mark.broken_rows("its rows are written by hand")
 @pytest.mark.parametrize("many", ["replay_all", "discard_all"])
 async def test_only_dead_letters_are_touched_whatever_the_spec_says(app: Duly, many: str) -> None:
     [letter] = await dead(app.store)
@@ -121,6 +122,7 @@ async def test_a_limit_that_cannot_be_meant_is_refused(app: Duly, many: str, lim
 # -- as one by one
 
 
+@pytest.mark.broken_rows("its rows are written by hand")
 @pytest.mark.parametrize(
     "fields",
     [

@@ -7,15 +7,20 @@ import pytest
 
 from duly import Duly
 from tests.crash.supervisor import Supervisor
+from tests.invariants import require_invariants
 from tests.servers import create_database
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A database of this test's own: processes may outlive its end by a moment."""
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A database of this test's own: processes may outlive its end by a moment. What they leave there must not
+    contradict itself."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/duly.db"
-    return create_database(request.getfixturevalue("postgres_server"), f"crash_{uuid.uuid4().hex}")
+        yield f"sqlite:///{tmp_path}/duly.db"
+    else:
+        url = create_database(request.getfixturevalue("postgres_server"), f"crash_{uuid.uuid4().hex}")
+        yield url
+        require_invariants(request, url)
 
 
 @pytest.fixture

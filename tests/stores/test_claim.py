@@ -135,6 +135,7 @@ async def test_what_is_claimed_is_not_claimed_again(store: Any, clock: ManualClo
     assert await store.claim("w2", {LANE: 1}, LEASE) == [], "interrupted work is for claim_alone"
 
 
+@pytest.mark.broken_rows("its rows are written by hand")
 @pytest.mark.parametrize("status", [Status.COMPLETED, Status.FAILED, Status.CANCELLED, Status.SKIPPED])
 async def test_what_has_ended_is_never_claimed(store: Any, clock: ManualClock, status: Status) -> None:
     await keep(store, make_event(status=status), make_event(status=status, interruptions=2))
@@ -143,6 +144,7 @@ async def test_what_has_ended_is_never_claimed(store: Any, clock: ManualClock, s
     assert await store.claim_alone("w1", [LANE], LEASE) == []
 
 
+@pytest.mark.broken_rows("its rows are written by hand")
 async def test_what_is_held_is_never_claimed(store: Any, clock: ManualClock) -> None:
     await keep(store, make_event(held="paused"), make_event(held="paused", interruptions=1))
     clock.advance(DAY)
@@ -194,6 +196,7 @@ async def test_the_horizon_is_the_time_until_the_next_event(store: Any, clock: M
     assert await horizon(store, LANE) == (MICROSECOND - HOUR, None, None), "overdue is less than nothing"
 
 
+@pytest.mark.broken_rows("its rows are written by hand")
 async def test_the_horizon_is_empty_where_there_is_nothing(store: Any) -> None:
     await keep(store, make_event(status=Status.COMPLETED), make_event(held="paused"))
     assert await horizon(store, LANE) == (None, None, None)

@@ -12,6 +12,7 @@ from duly.ports import Examined, Violation
 from duly.stores.queries import INVARIANTS, names_in
 from duly.testing import ManualClock
 from tests.conftest import OpenDuly
+from tests.invariants import ALL, allowed, violations
 from tests.make import DAY, HOUR, LEASE, MINUTE, SECOND, a_user, completed, failed, held, make_new, rejected
 from tests.stores.rows import spelled, write
 
@@ -241,7 +242,8 @@ def test_there_is_a_way_to_break_each() -> None:
     assert {*BREAKS, "examined"} == set(names_in(INVARIANTS, "postgres"))
 
 
-async def test_only_so_many_of_the_newest_events_are_read(store: Any, clock: ManualClock) -> None:
+@pytest.mark.broken_rows("one of its events could be claimed too early", "columns_agree")
+async def test_only_so_many_of_the_newest_events_are_read(store: Any, clock: ManualClock, url: str) -> None:
     oldest, *_ = sorted(await store.add([make_new(due=clock.now() + HOUR) for _ in range(3)]))
     await write(store, "UPDATE duly.events SET ready = created WHERE id = $1", oldest)
     early = Violation("columns_agree", "event", oldest, "would be claimed before it is due")
@@ -249,6 +251,15 @@ async def test_only_so_many_of_the_newest_events_are_read(store: Any, clock: Man
     assert await store.invariants(3) == Examined([early], 3, True)
     assert await store.invariants(None) == Examined([early], 3, True)
     assert str(early) == f"event {oldest} would be claimed before it is due"
+    assert list(violations(url)) == [early], "as it is found after each test"
+
+
+def test_a_test_may_break_what_it_names_and_nothing_else(request: pytest.FixtureRequest) -> None:
+    assert allowed(request.node) == frozenset()
+    request.node.add_marker(pytest.mark.broken_rows("it says why", "heads_have_owners"))
+    assert allowed(request.node) == {"heads_have_owners"}
+    request.node.add_marker(pytest.mark.broken_rows("it says why"))
+    assert allowed(request.node) == ALL
 
 
 async def test_what_is_still_being_released_contradicts_nothing(world: Duly) -> None:

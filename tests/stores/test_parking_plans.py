@@ -17,6 +17,8 @@ from duly.wiring import open_store
 from tests.make import LEASE, START, held, make_new
 from tests.stores.test_plans import watched
 
+pytestmark = pytest.mark.broken_rows("its tables are filled by hand")
+
 BIG = "https://big.example"
 LANES = ["webhook", "http"]
 

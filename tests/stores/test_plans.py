@@ -25,6 +25,8 @@ from duly.testing import ManualClock
 from duly.wiring import open_store
 from tests.make import HOUR, LANE, LEASE, completed, failed, given_back, make_head, make_new, make_schedule, make_user
 
+pytestmark = pytest.mark.broken_rows("its tables are filled by hand")
+
 FINISHED = """
 INSERT INTO duly.events (id, tenant, type, lane, status, due, version, attempts, payload, created, claimed, executed,
                          worker, key, series, occurrence)

@@ -127,6 +127,7 @@ async def test_one_that_waits_for_a_retry_has_started(store: Any) -> None:
     assert await put(store, make_new(key="k", due=START + HOUR)) == [(waiting, "unchanged")]
 
 
+@pytest.mark.broken_rows("its rows are written by hand")
 async def test_one_that_a_crash_interrupted_has_started(store: Any) -> None:
     [event] = await keep(store, make_event(key="k", interruptions=1))
     assert await put(store, make_new(key="k", due=START + HOUR)) == [(event, "unchanged")]
@@ -151,6 +152,7 @@ async def test_a_dead_letter_is_left_alone(store: Any) -> None:
     assert (found.id, found.status, found.last_error, change) == (event.id, Status.FAILED, "410", "unchanged")
 
 
+@pytest.mark.broken_rows("its rows are written by hand")
 async def test_a_cancelled_event_frees_its_key(store: Any) -> None:
     [cancelled] = await keep(store, make_event(key="k", status=Status.CANCELLED))
     [(event, change)] = await put(store, make_new(key="k"))

@@ -124,6 +124,7 @@ async def test_what_is_released_is_there_at_its_instant(store: Any, clock: Manua
     assert {event.id for event in await store.claim("w2", {LANE: 5}, LEASE)} == {one.id for one in reserved[1:]}
 
 
+@pytest.mark.broken_rows("its heads have no schedules, and are started as if they were none")
 async def test_heads_are_reserved_too(store: Any, clock: ManualClock) -> None:
     head = make_head(make_schedule(), due=START + AHEAD)
     await store.plant([head])
