@@ -161,6 +161,7 @@ async def test_a_queued_event_waits_visibly_until_its_predecessor_has_ended(duly
         [waiting] = await events_of(app, schedule, "PENDING")
         assert (waiting.ready, waiting.head) == (None, True)
         slow.end_one()
+    async with ticking(app):
         await slow.has_begun(2)
         assert await state(app) == (START + 5 * HOUR, None)
         slow.end_one()
