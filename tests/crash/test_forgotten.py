@@ -22,6 +22,7 @@ from duly.flow.admin import Events
 from duly.signals import Completed, Lost
 from duly.testing import ManualClock
 from duly.wiring import open_store
+from tests.invariants import require_invariants
 from tests.make import (
     HOUR,
     LANE,
@@ -130,6 +131,7 @@ async def crashing(request: pytest.FixtureRequest, tmp_path: Path, clock: Manual
     await crashing.open()
     yield crashing
     await crashing.store.close()
+    require_invariants(request, database.url)
 
 
 def soon(**fields: Any) -> Any:
@@ -185,7 +187,7 @@ async def test_what_was_moved_since_is_fired_as_it_now_is_and_the_history_tells_
     assert (moved.status, moved.due) == (Status.PENDING, START + HOUR)
     rescheduled, forgotten = await store.history(event.id)
     assert rescheduled.act == "rescheduled"
-    assert (forgotten.act, forgotten.claimed, forgotten.detail) == ("interrupted", event.claimed, FORGOTTEN)
+    assert (forgotten.act, forgotten.claimed, forgotten.detail) == ("forgotten", event.claimed, FORGOTTEN)
 
 
 async def test_what_was_claimed_since_is_repeated_and_the_history_explains_it(
@@ -201,7 +203,7 @@ async def test_what_was_claimed_since_is_repeated_and_the_history_explains_it(
     assert await store.settle([completed(again)], "w2") == {event.id}
     forgotten, delivered = await store.history(event.id)
     told = (forgotten.act, forgotten.worker, forgotten.version, forgotten.claimed, forgotten.detail)
-    assert told == ("interrupted", "w1", event.version, event.claimed, FORGOTTEN)
+    assert told == ("forgotten", "w1", event.version, event.claimed, FORGOTTEN)
     assert (delivered.act, delivered.worker, delivered.version) == ("delivered", "w2", again.version)
 
 
@@ -209,10 +211,11 @@ async def test_what_was_claimed_since_is_repeated_and_the_history_explains_it(
 
 
 @pytest.fixture
-def database(server: Postgres) -> str:
+def database(request: pytest.FixtureRequest, server: Postgres) -> Iterator[str]:
     url = server.create_database(f"forgotten_{random.getrandbits(48):x}")
     stop_wal_writer(server)
-    return url
+    yield url
+    require_invariants(request, url)
 
 
 def status_in(database: str, event: Event) -> str:
@@ -282,7 +285,7 @@ async def test_a_handler_that_goes_on_for_longer_than_its_reservation_is_repeate
         await until(lambda: told.of(Completed) and told.of(Lost), "both have ended")
         history = await duly.events.history(event.id)
     assert slow.versions == [2, 3]
-    assert [(entry.act, entry.version) for entry in history] == [("interrupted", 2), ("delivered", 3)]
+    assert [(entry.act, entry.version) for entry in history] == [("forgotten", 2), ("delivered", 3)]
     assert history[0].detail == FORGOTTEN
 
 

@@ -137,7 +137,9 @@ async def test_heads_are_reserved_too(store: Any, clock: ManualClock) -> None:
 
 
 async def test_a_head_that_the_clock_has_gone_back_from_is_not_found(store: Any, clock: ManualClock) -> None:
-    head = make_head(make_schedule(), due=START + AHEAD)
+    schedule = make_schedule()
+    head = make_head(schedule, due=START + AHEAD)
+    await store.put_schedule(schedule)
     await store.plant([head])
     reserved = await reserve(store)
 

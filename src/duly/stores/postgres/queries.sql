@@ -304,7 +304,7 @@ RETURNING e.id::text
 -- Claims that neither the event nor the journal knows of, and that cannot be settled any more: what follows will look like
 -- a repeat.
 INSERT INTO duly.journal (subject, at, act, worker, version, claimed, detail)
-SELECT e.id, {now}, 'interrupted', :worker, mine.version, mine.claimed, mine.detail
+SELECT e.id, {now}, 'forgotten', :worker, mine.version, mine.claimed, mine.detail
 FROM unnest(:id::uuid[], :version::int[], :claimed::timestamptz[], :detail::text[]) AS mine (id, version, claimed, detail)
 JOIN duly.events AS e ON e.id = mine.id
 WHERE (e.version, e.claimed) IS DISTINCT FROM (mine.version, mine.claimed)

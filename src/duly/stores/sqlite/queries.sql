@@ -203,7 +203,7 @@ RETURNING id
 -- Claims that neither the event nor the journal knows of, and that cannot be settled any more: what follows will look like
 -- a repeat.
 INSERT INTO journal (subject, at, act, worker, version, claimed, detail)
-SELECT e.id, :now, 'interrupted', :worker, value ->> 1, value ->> 2, value ->> 3
+SELECT e.id, :now, 'forgotten', :worker, value ->> 1, value ->> 2, value ->> 3
 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0
 WHERE (e.version IS NOT value ->> 1 OR e.claimed IS NOT value ->> 2)
   AND NOT EXISTS (
