@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from operator import attrgetter
 
 from duly.core.model import Claim, Event
 from duly.errors import StoreUnavailable
@@ -72,7 +73,8 @@ class Leases:
                     await self._hurry.wait()
             self._hurry.clear()
             wait = between
-            held = {event.id: event for event in self.under_way()}
+            # Of two claims of one event, the later one: the earlier one is lost, whatever became of it.
+            held = {event.id: event for event in sorted(self.under_way(), key=attrgetter("version"))}
             claims = {event.claimed for event in held.values()}
             self._ends = {claim: end for claim, end in self._ends.items() if claim in claims}
             self._soonest = min(self._ends.values(), default=math.inf)
