@@ -11,9 +11,11 @@ It takes root and the ``ip`` command (Debian: iproute2), and nothing else: a nei
 that nobody has makes the kernel send packets that nobody takes, without an error on either side.
 """
 
+import ctypes
 import os
 import shutil
 import subprocess
+from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -21,6 +23,8 @@ import pytest
 
 NOBODY = "02:00:00:00:00:01"
 """A hardware address that no interface has."""
+
+NETWORK = 0x40000000  # CLONE_NEWNET of setns(2)
 
 _made = 0
 
@@ -79,6 +83,14 @@ class Namespace:
 
     def _inside(self, *arguments: str) -> None:
         _ip("-netns", self.name, *arguments)
+
+
+def join(name: str) -> None:
+    """Move this process into a namespace. Threads that it has beside its first one would stay outside."""
+    library = ctypes.CDLL(None, use_errno=True)
+    with Path(f"/run/netns/{name}").open() as namespace:
+        if library.setns(namespace.fileno(), NETWORK) != 0:
+            raise OSError(ctypes.get_errno(), f"cannot enter the network namespace {name}")
 
 
 def require_namespaces() -> None:
