@@ -80,18 +80,6 @@ def test_what_a_worker_without_descriptors_cannot_do_spends_no_attempt_and_is_do
     assert worker.stop() == 0
 
 
-def test_a_worker_that_could_not_even_load_what_sends_webhooks_does_later(
-    lite: Shell, spawn: Spawn, receiver: Receiver
-) -> None:
-    worker = working(lite, spawn, "sqlite:///duly.db")
-    with none_free(worker.pid):
-        id = webhook(lite, receiver, "first")
-        wait_until(lambda: given_back(lite, [id]), told=lambda: worker.output)
-    wait_until(lambda: lite.show(id)["status"] == "COMPLETED", told=lambda: worker.output)
-    check_unspent(lite.show(id))
-    assert worker.stop() == 0
-
-
 LOW = """
 import resource, runpy, sys
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

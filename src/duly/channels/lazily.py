@@ -1,5 +1,5 @@
-"""A channel whose library is loaded when there is an event that will need it: most workers never do, and it is not
-small."""
+"""A channel whose library is loaded by those who deliver: others never need it, and it is not small (aiohttp: 13 MB and
+0.24 s of work)."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -18,7 +18,11 @@ class Lazily:
     def deliver(self, event: Event) -> Coroutine[Any, Any, Outcome]:
         return self._first(event) if self._channel is None else self._channel.deliver(event)
 
-    async def prepare(self) -> None:
+    @property
+    def is_loaded(self) -> bool:
+        return self._channel is not None
+
+    async def load(self) -> None:
         await self._made()
 
     async def _first(self, event: Event) -> Outcome:

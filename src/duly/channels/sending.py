@@ -74,6 +74,7 @@ class Sender:
         self._session: aiohttp.ClientSession | None = None
         self._connecting = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT)
         self._deadlines = Deadlines()
+        self._name = f"Duly/{version('duly')}"  # here, and so in a thread: it is read from a file
 
     async def send(self, request: Request) -> Outcome:
         dial, total = Dial(), request.timeout.total_seconds()
@@ -127,7 +128,7 @@ class Sender:
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
-                headers={"User-Agent": f"Duly/{version('duly')}", "Accept-Encoding": "identity"},
+                headers={"User-Agent": self._name, "Accept-Encoding": "identity"},
                 skip_auto_headers=["Content-Type"],  # a request says so itself, if it has a body
                 trust_env=False,
                 auto_decompress=False,

@@ -28,6 +28,7 @@ from duly.flow.heads import Claimant
 from duly.flow.lanes import Lanes, share
 from duly.flow.leases import Leases
 from duly.flow.limits import Limits, Unlimited
+from duly.flow.loading import Loading
 from duly.flow.outage import Outage
 from duly.flow.parking import look_after_parked
 from duly.flow.passes import Passes
@@ -172,6 +173,7 @@ class Worker:
 
     async def _pass(self) -> None:
         in_vain = 0
+        await self._loading.load_what_is_due()
         await look_after_held(self._store)
         await self._try_parked()
         # With little room, a claim looks only at some of the lanes.
@@ -214,6 +216,8 @@ class Worker:
         )
         self._clock = StoreClock(self._store, self._options.lease, self._signals, self._clock_was_set)
         self._room = Room(self._options.concurrency, self._options.batch_size, self._pool, self._soon)
+        self._loading = Loading(self._routes, self._store, lambda: self._reaches(reach))
+        runs = self._waker is not None  # and is no tick
         works = (
             self._settler.run(),
             self._leases.beat(),
@@ -221,6 +225,7 @@ class Worker:
             self._sweep(),
             self._soon.run(),
             prepare(self._routes, self._store, self._options.poll_interval),
+            *((self._loading.run(),) if runs else ()),
             *(() if self._options.events_alone else (self._look_after(), self._destinations.run())),
         )
         helpers = [asyncio.create_task(work) for work in works]
@@ -230,6 +235,8 @@ class Worker:
         brokers = {lane: channel for lane, channel in channels.items() if isinstance(channel, Reachable)}
         reach = Reach(brokers, self._signals, lambda: self._reaches(reach))
         reach.begin()
+        if runs and self._loading.lanes:
+            self._reaches(reach)
         try:
             yield
         finally:
@@ -247,7 +254,9 @@ class Worker:
         self._wake()
 
     def _reaches(self, reach: Reach) -> None:
-        self._lanes.open_only(set(filter(reach.is_open, self._routes)), reach.on_trial)
+        loading = self._loading.lanes if self._waker is not None else ()
+        open = {lane for lane in self._routes if reach.is_open(lane) and lane not in loading}
+        self._lanes.open_only(open, reach.on_trial)
         self._heads_at = 0.0
         self._wake()
 
@@ -282,6 +291,7 @@ class Worker:
             if not self._lanes.busy and self._waker is not None and not self._stopping.is_set():
                 reserved = await self._reserve(horizon)
                 self._asleep = True
+                self._loading.idle()
                 await self._waker.wait(self._sleep(horizon, found=bool(events) or self._decided, reserved=reserved))
             else:
                 await asyncio.sleep(0)  # whatever it is that keeps this going: others have their turn

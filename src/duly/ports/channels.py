@@ -23,6 +23,17 @@ class SlowToStart(Channel, Protocol):
 
 
 @runtime_checkable
+class Loadable(Protocol):
+    """A channel with a library that takes a while to load. A running worker claims nothing for it before."""
+
+    @property
+    def is_loaded(self) -> bool: ...
+
+    async def load(self) -> None:
+        """Load it, in a thread: nothing else is to be late for it."""
+
+
+@runtime_checkable
 class Reachable(Protocol):
     """What has a server that may be down. Nothing is claimed for such a channel meanwhile."""
 
