@@ -100,7 +100,10 @@ class Events:
             if event.attempts or event.interruptions:
                 raise Conflict(f"cannot reschedule event {id}: it was tried {event.attempts} times already; cancel it")
             detail = f"due {instant_name(event.due)} → {instant_name(due)}"
-            return await _change(tx, msgspec.structs.replace(event, due=due), "rescheduled", by, detail)
+            await _change(tx, msgspec.structs.replace(event, due=due), "rescheduled", by, detail)
+            if event.head:
+                await let_go_after(tx, [event])
+            return _known(await tx.get(event.id), id, tenant)
 
     async def replay(self, id: str, *, tenant: str | None = None, by: str = "api") -> Event:
         """A dead letter's way back, under the same id, with all its attempts anew."""

@@ -20,7 +20,8 @@ from duly.core.model import Event
 from duly.errors import StoreUnavailable
 from duly.flow.alarm import Alarm
 from duly.flow.claim import NONE, tell_heads
-from duly.flow.heads import Claimant, succeed_heads
+from duly.flow.gates import succeed
+from duly.flow.heads import Claimant
 from duly.flow.outage import Outage
 from duly.flow.steady import steady
 from duly.ports import Reserved, Store
@@ -176,7 +177,7 @@ class Ahead:
             now, at = found.now, time.monotonic()
             latest = max((head.due for head in found.heads), default=now)
             claimant = Claimant(self._worker, self._lease)
-            succeeded = await succeed_heads(tx, found, latest, claimant) if found.heads else NONE
+            succeeded = await succeed(tx, found, latest, claimant) if found.heads else NONE
         tell_heads(succeeded, self._worker, self._signals)
         return Started(succeeded.fired, {head.id for head in found.heads}, now, at, sent)
 

@@ -10,8 +10,8 @@ import msgspec
 
 from duly.core.fairness import Candidate, Key
 from duly.core.model import Event, Status
-from duly.flow.gates import LONG_AGO, let_go_after
-from duly.flow.heads import Claimant, Succeeded, succeed_heads
+from duly.flow.gates import LONG_AGO, let_go_after, succeed
+from duly.flow.heads import Claimant, Succeeded
 from duly.flow.passes import DEAD, Passes
 from duly.flow.sharing import Sharing
 from duly.flow.turns import Turns
@@ -152,7 +152,7 @@ class Claims:
         chosen = {lane: await self.heads.choose(lane, free) for lane, free in room.items()}
         async with self._store.begin() as tx:
             found = await self._lock_heads(tx, room, chosen)
-            succeeded = await succeed_heads(tx, found, found.now, self._claimant) if found.heads else NONE
+            succeeded = await succeed(tx, found, found.now, self._claimant) if found.heads else NONE
         tell_heads(succeeded, self._claimant.worker, self._signals)
         return succeeded
 
@@ -162,7 +162,7 @@ class Claims:
         if chosen := await self.heads.choose_for_the_quiet(lanes, free):
             async with self._store.begin() as tx:
                 found = await tx.these_heads([one.id for one in chosen], lanes, free, self._claimant.as_of)
-                succeeded = await succeed_heads(tx, found, found.now, self._claimant) if found.heads else NONE
+                succeeded = await succeed(tx, found, found.now, self._claimant) if found.heads else NONE
             self.heads.taken(chosen, [head.id for head in found.heads], free)
             tell_heads(succeeded, self._claimant.worker, self._signals)
             taken = succeeded.fired

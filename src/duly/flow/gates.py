@@ -10,9 +10,19 @@ from duly.core.model import Event, NewEvent, Schedule
 from duly.core.recurrence import Occurrence, instant_name
 from duly.core.succession import FULL, PAUSED, head_of, kept, occurrence_of, reshaped
 from duly.core.timetable import BEFORE
-from duly.flow.heads import ENDED, SCHEDULE, Next, plant, schedule_id
+from duly.flow.heads import (
+    ENDED,
+    SCHEDULE,
+    Claimant,
+    Next,
+    Succeeded,
+    is_limited,
+    plant,
+    schedule_id,
+    succeed_heads,
+)
 from duly.flow.ids import new_id
-from duly.ports import Statements, Store
+from duly.ports import Heads, Statements, Store
 
 ITS_TURN = f"{FULL}its turn"
 AT_ONCE = 1000
@@ -22,11 +32,23 @@ SKIP, FIRE = PASSED = ("skip", "fire")
 """What may become of occurrences that a pause has passed over."""
 
 
+async def succeed(tx: Statements, found: Heads, by: datetime, claimant: Claimant) -> Succeeded:
+    """What becomes of heads that are due by then. One that was let go and is dropped now has taken the turn of somebody
+    who waits behind it: that one goes in its place."""
+    succeeded = await succeed_heads(tx, found, by, claimant)
+    dropped = {event.series for event, _ in succeeded.dropped}
+    limited = [one for one in found.schedules if one.series in dropped and is_limited(one)]
+    if limited:
+        await let_go(tx, limited)
+    return succeeded
+
+
 async def let_go_after(tx: Statements, ended: Iterable[Event]) -> None:
-    """Events have ended in this transaction; those that waited for them are ready when it commits."""
-    series = sorted({event.series for event in ended if event.gated and event.series is not None})
-    if series:
-        await let_go(tx, await tx.schedules([schedule_id(one) for one in series]))
+    """Events have ended in this transaction, or were heads that do not fire now; those that waited for them are ready
+    when it commits."""
+    ids = {event.schedule_id for event in ended if event.gated or event.head}
+    if schedules := sorted(id for id in ids if id is not None):
+        await let_go(tx, await tx.schedules(schedules))
 
 
 async def let_go(tx: Statements, schedules: Sequence[Schedule]) -> None:

@@ -187,7 +187,7 @@ async def _fire(
     for head in firing:
         fire = fires[head.id]
         schedule = schedules.get(head.series or "")
-        gated = schedule is not None and _gated(schedule)
+        gated = schedule is not None and is_limited(schedule)
         if head.id not in moved or moved[head.id] in taken:  # the latest was fired by hand: this one fires as itself
             occurrence, due = occurrence_of(head), head.due
         else:
@@ -219,7 +219,8 @@ async def _fire(
     return fired
 
 
-def _gated(schedule: Schedule) -> bool:
+def is_limited(schedule: Schedule) -> bool:
+    """Whether only so many of its events may be under way."""
     try:
         return schedule.policies.room is not None
     except Exception:  # what cannot be read limits nothing

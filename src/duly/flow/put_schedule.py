@@ -124,6 +124,7 @@ async def _replace(tx: Statements, asked: Asked, known: Schedule, by: str) -> Sc
         updated=stored.updated,
     )
     if schedule == stored and not (stored.halted or "").startswith(ERROR):
+        await _let_go(tx, stored, stored)
         return await _shown(tx, stored)
     # An overdue head is not forgotten; but a rule that begins now has nothing to catch up.
     anew = rule is not old_rule and rule != asked.rule
@@ -134,17 +135,25 @@ async def _replace(tx: Statements, asked: Asked, known: Schedule, by: str) -> Sc
         schedule = await _switch(tx, schedule, head, by)
         head = await tx.head(schedule.series)
     if head is None:
-        return await _plant_first(tx, schedule, first)
-    if same and _bounds(stored) == _bounds(schedule):
-        halted: dict[str, str] = {}
-        await reshape(tx, head, kept(head, schedule))
+        await _plant_first(tx, schedule, first)
     else:
-        halted = await move_head(tx, schedule, head, first)
-    await tx.halt({schedule.id: halted.get(schedule.id, None if schedule.enabled else PAUSED)})
+        halted: dict[str, str] = {}
+        if same and _bounds(stored) == _bounds(schedule):
+            await reshape(tx, head, kept(head, schedule))
+        else:
+            halted = await move_head(tx, schedule, head, first)
+        await tx.halt({schedule.id: halted.get(schedule.id, None if schedule.enabled else PAUSED)})
+    await _let_go(tx, stored, schedule)
+    return await _shown(tx, schedule)
+
+
+async def _let_go(tx: Statements, stored: Schedule, schedule: Schedule) -> None:
+    """What waits may have more room now; or its head does not fire now, or was locked here while whoever would have let
+    it go passed by."""
     if _room(stored) != _room(schedule):
         await tx.gate(schedule.series, _room(schedule) is not None)
+    if _room(stored) is not None or _room(schedule) is not None:
         await let_go(tx, [schedule])
-    return await _shown(tx, schedule)
 
 
 async def _switch(tx: Statements, schedule: Schedule, head: Event | None, by: str) -> Schedule:

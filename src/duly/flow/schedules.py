@@ -21,7 +21,7 @@ from duly.core.tags import check_tag
 from duly.core.timetable import BEFORE, Timetable
 from duly.errors import Conflict, Invalid, NotFound, Problem
 from duly.flow.gates import ITS_TURN, PASSED, SKIP, let_go, pause, resume, told
-from duly.flow.heads import plan_next
+from duly.flow.heads import is_limited, plan_next
 from duly.flow.ids import new_id
 from duly.flow.put_schedule import MOST_TRIES, Overtaken, ScheduleDraft, put_schedule
 from duly.flow.replan import Replanned, replan
@@ -336,6 +336,9 @@ class Schedules:
                     if not found or (head and await tx.head_id(known.series) != (own_head and own_head.id)):
                         raise Overtaken
                     yield tx, found[0], own_head
+                    # The head may not fire now; or it was locked here while whoever would have let it go passed by.
+                    if own_head is not None and is_limited(found[0]):
+                        await let_go(tx, found)
                     return
         raise Conflict(f"schedule {name!r} is being changed by others just now: try again")
 
