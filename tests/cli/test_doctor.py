@@ -12,6 +12,7 @@ from duly.edges.cli import diagnosis
 from tests.cli.conftest import KEY, Shell
 from tests.cli.test_events import interrupt
 from tests.servers import Postgres
+from tests.stores.rows import spelled
 
 
 def checks(shell: Shell, *words: object) -> dict[str, Any]:
@@ -191,3 +192,84 @@ def test_webhooks_that_this_host_cannot_send_or_sign_are_a_warning(on: Shell, mo
     unsent = checks(on)["webhooks"]
     assert (unsent["level"], unsent["found"]) == ("warn", "1 event to be sent, and aiohttp is not installed here")
     assert "pip install 'duly[webhooks]'" in unsent["advice"]
+
+
+# -- rows that contradict each other
+
+
+def break_rows(url: str, *statements: str) -> None:
+    """As somebody would by hand."""
+
+    async def execute() -> None:
+        async with Duly(url) as duly, duly.transaction() as tx:
+            for statement in statements:
+                await tx.execute(spelled(duly.store, statement))
+
+    asyncio.run(execute())
+
+
+def test_rows_that_agree_pass_and_it_is_told_how_many_were_read(on: Shell, url: str) -> None:
+    on.at("+1h", "--type", "greet")
+    agree = "agree with each other, with their schedules and their history"
+    assert (checks(on)["rows"]["level"], checks(on)["rows"]["found"]) == ("ok", f"1 event {agree}")
+    many = "INSERT INTO duly.events (id, tenant, type, lane, due, ready, payload, created) "
+    many += "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 10000) "
+    uuid = "'00000000-0000-7000-8000-0000000' || (10000 + n)"
+    uuid = uuid if url.startswith("sqlite") else f"({uuid})::uuid"
+    break_rows(url, f"{many} SELECT {uuid}, tenant, type, lane, due, ready, payload, created FROM duly.events, n")
+    assert checks(on)["rows"]["found"] == f"the newest 10,000 events (--all reads every one) {agree}"
+    assert checks(on, "--all")["rows"]["found"] == f"10,001 events {agree}"
+
+
+@pytest.mark.broken_rows("one of its events could be claimed too early", "columns_agree")
+def test_a_row_that_contradicts_itself_fails_with_the_event_and_what_is_wrong(on: Shell, url: str) -> None:
+    id = on.at("+1h", "--type", "greet")
+    break_rows(url, "UPDATE duly.events SET ready = created")
+    found = checks(on)["rows"]
+    assert (found["level"], found["found"]) == ("fail", f"event {id} would be claimed before it is due")
+    assert "if somebody wrote to the tables by hand, undo that" in found["advice"]
+    assert on("doctor").code == 1
+
+
+@pytest.mark.broken_rows("its events could be claimed too early", "columns_agree")
+def test_of_many_contradictions_only_some_are_told(on: Shell, url: str) -> None:
+    for _ in range(12):
+        on.at("+1h", "--type", "greet")
+    break_rows(url, "UPDATE duly.events SET ready = created")
+    told = [check["found"] for check in on("doctor", "--json").json["checks"] if check["subject"] == "rows"]
+    assert (len(told), told[-1]) == (11, "and 2 more that contradict each other")
+
+
+def test_what_is_advised_for_a_schedule_without_a_next_event_helps(on: Shell, url: str) -> None:
+    on("schedules", "put", "tidy", "--type", "greet", "--every", "1h")
+    break_rows(url, "DELETE FROM duly.events")
+    found = checks(on)["rows"]
+    assert found["level"] == "fail"
+    assert "(tidy) has no next event, and does not say why" in found["found"]
+    assert "`duly schedules pause NAME`, then `resume NAME`" in found["advice"]
+    assert (on("schedules", "pause", "tidy").code, on("schedules", "resume", "tidy").code) == (0, 0)
+    assert checks(on)["rows"]["level"] == "ok"
+
+
+def test_what_is_advised_for_what_is_held_for_no_reason_helps(on: Shell, url: str) -> None:
+    on("schedules", "put", "tidy", "--type", "greet", "--every", "1h", "--paused")
+    break_rows(url, "UPDATE duly.schedules SET enabled = true, halted = NULL")
+    found = checks(on)["rows"]
+    assert found["level"] == "fail"
+    assert 'is held as "paused", and its schedule is not' in found["found"]
+    assert "run a worker" in found["advice"]
+    assert on("tick", "--app", "shop").code == 0
+    assert checks(on)["rows"]["level"] == "ok"
+
+
+def test_what_is_advised_for_what_waits_for_a_target_that_is_not_parked_helps(keyed: Shell, url: str) -> None:
+    keyed("targets", "disable", "crm", "--tenant", "acme")
+    keyed.at("now", "--type", "x", "--target", "crm", "--tenant", "acme")
+    keyed("tick")
+    break_rows(url, "DELETE FROM duly.destinations")
+    found = checks(keyed)["rows"]
+    assert 'is held as "target crm is disabled", and that is not parked' in found["found"]
+    assert "`duly targets disable NAME`, then `enable NAME`" in found["advice"]
+    for act in ("disable", "enable"):
+        assert keyed("targets", act, "crm", "--tenant", "acme").code == 0
+    assert checks(keyed)["rows"]["level"] == "ok"

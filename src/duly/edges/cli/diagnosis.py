@@ -12,6 +12,7 @@ from duly.core.specs import Compare, Now, OneOf
 from duly.edges.cli.finding import FAIL, OK, WARN, Finding
 from duly.edges.cli.invocation import Invocation, require_file
 from duly.edges.cli.output import brief, counted, utc, without_password
+from duly.edges.cli.row_diagnosis import rows
 from duly.edges.cli.serving import SENT, handlers_of
 from duly.edges.cli.target_diagnosis import engines, targets, webhooks
 from duly.errors import DulyError, Misuse, NotWritable, StoreUnavailable
@@ -24,8 +25,9 @@ FIRST_SOUND_SQLITE = (3, 51, 3)
 TOLERABLE_CLOCK = timedelta(seconds=1)
 
 
-async def examine(invocation: Invocation) -> list[Finding]:
-    """All findings; the later checks are left out where an earlier one makes them impossible."""
+async def examine(invocation: Invocation, *, every: bool = False) -> list[Finding]:
+    """All findings; the later checks are left out where an earlier one makes them impossible. Rows are compared in
+    *every* event, or only in the newest."""
     try:
         duly = invocation.duly()
     except Misuse as error:
@@ -43,7 +45,7 @@ async def examine(invocation: Invocation) -> list[Finding]:
     except DulyError as error:
         return [*findings, Finding(FAIL, "database", str(error))]
     try:
-        async for finding in _database(looked_at, {lane_of(type, None) for type in handlers_of(duly)}):
+        async for finding in _database(looked_at, {lane_of(type, None) for type in handlers_of(duly)}, every):
             findings.append(finding)  # one by one: what is known stays known when a later check fails
     except DulyError as error:
         findings.append(Finding(FAIL, "database", str(error)))
@@ -71,7 +73,7 @@ def _app(duly: Duly) -> Iterator[Finding]:
 # -- the database
 
 
-async def _database(duly: Duly, served: set[str]) -> AsyncIterator[Finding]:
+async def _database(duly: Duly, served: set[str], every: bool) -> AsyncIterator[Finding]:
     yield Finding(OK, "database", without_password(duly.settings.database_url))
     for finding in await (_sqlite(duly) if isinstance(duly.store, SqliteStore) else _postgres(duly)):
         yield finding
@@ -85,6 +87,8 @@ async def _database(duly: Duly, served: set[str]) -> AsyncIterator[Finding]:
     async for finding in _events(duly, served):
         yield finding
     async for finding in targets(duly):
+        yield finding
+    async for finding in rows(duly, every=every):
         yield finding
 
 

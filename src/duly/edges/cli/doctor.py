@@ -1,9 +1,9 @@
 """``duly doctor``: looks for what would keep events from firing on time, and says what to do about it."""
 
 import asyncio
-from typing import Any
+from typing import Annotated, Any
 
-from cyclopts import App
+from cyclopts import App, Parameter
 from rich.table import Table
 from rich.text import Text
 
@@ -19,12 +19,17 @@ def register(commands: App) -> None:
     commands.command(doctor)
 
 
-def doctor(*, invocation: Hidden) -> int:
-    """Check the database, its durability, the clocks, what waits in it and where that goes.
+def doctor(
+    *,
+    all: Annotated[bool, Parameter(help="Compare the rows of every event, not only of the newest 10,000")] = False,
+    invocation: Hidden,
+) -> int:
+    """Check the database, its durability, the clocks, what waits in it, where that goes, and whether rows contradict
+    each other.
 
     With --app, also whether its handlers serve all that is due. Exits with 1 when a check fails.
     """
-    findings = asyncio.run(examine(invocation))
+    findings = asyncio.run(examine(invocation, every=all))
     failed = any(finding.level == FAIL for finding in findings)
     if invocation.json:
         print_json({"ok": not failed, "checks": [_to_json(finding) for finding in findings]})

@@ -89,15 +89,15 @@ SELECT 'event', id, 'is held as "' || held || '", ' || wrong FROM told WHERE wro
 -- name: schedules_go_on (read)
 -- A schedule has its next event, or says why none follows: it has ended, or its rule raised an error. (A rule that newer
 -- zone data breaks leaves its error beside the event that was planned before.)
-SELECT 'schedule', id, told FROM (
-    SELECT s.id, CASE
+SELECT 'schedule', id, '(' || name || ') ' || told FROM (
+    SELECT s.id, s.name, CASE
         WHEN s.enabled AND s.halted = 'paused' THEN 'is halted as paused, and is not'
         WHEN NOT s.enabled AND s.halted IS NULL THEN 'is paused, and does not say so'
         WHEN h.id IS NULL AND coalesce(s.halted, '') <> 'ended' AND coalesce(s.halted, '') NOT LIKE 'error: %'
             THEN 'has no next event, and does not say why'
         WHEN h.id IS NOT NULL AND s.halted = 'ended' THEN 'has ended, and has a next event'
     END AS told
-    FROM (SELECT id, enabled, halted FROM schedules ORDER BY id DESC LIMIT :examine) AS s
+    FROM (SELECT id, name, enabled, halted FROM schedules ORDER BY id DESC LIMIT :examine) AS s
     LEFT JOIN events AS h ON h.series = 'schedule:' || s.id AND h.head
 ) WHERE told IS NOT NULL LIMIT :most
 
