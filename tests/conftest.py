@@ -25,7 +25,7 @@ SERVER_OF_THE_RUN = pytest.StashKey[Postgres]()
 
 OF_BROKERS = Path(__file__).with_name("channels")
 
-LONG = ("tests/crash/", "tests/docs/", "tests/cli/test_demo.py", "tests/stores/test_plans.py")
+LONG = ("tests/chaos/", "tests/crash/", "tests/docs/", "tests/cli/test_demo.py", "tests/stores/test_plans.py")
 
 settings.register_profile("dev", deadline=None)
 settings.register_profile(

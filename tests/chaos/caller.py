@@ -33,7 +33,7 @@ REMEMBERED = 30
 """How many of its latest timers a caller moves and cancels."""
 
 OFTEN = Retry(max_attempts=50, base=timedelta(milliseconds=500), cap=timedelta(seconds=2))
-TIMEOUT = "2s"  # of one webhook
+TIMEOUT = "5s"  # of one webhook
 
 TRIGGERED, PAUSED, SKIPPED = "latest-plain", "paused", "skipped"
 """Schedules that callers handle."""

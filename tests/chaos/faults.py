@@ -151,9 +151,9 @@ class ProcessFaults:
 
     async def _others_are_at(self, had: set[str], worker: str) -> None:
         """Longer than a lease, until another worker has taken one of these events and is at it: when the first one
-        comes back now, its verdict must not count. If nobody takes any, three leases."""
+        comes back now, its verdict must not count. If nobody takes any, two and a half leases."""
         began = time.monotonic()
-        while (waited := time.monotonic() - began) < self._spans.lease * (3 if had else 1.2):
+        while (waited := time.monotonic() - began) < self._spans.lease * (2.5 if had else 1.2):
             with suppress(StoreUnavailable):
                 under_way = await self._app.events.find(InStatus(Status.PROCESSING), limit=1000)
                 if waited > self._spans.lease and any(one.id in had and one.worker != worker for one in under_way):

@@ -153,13 +153,13 @@ class Run:
         return ledger
 
     def _what_was_told(self) -> Told:
-        return what_was_told(self.processes.journal, self._receiver, self.log)
+        return what_was_told(self.processes.journal, self._receiver, self.log, one_writer=self.app.one_writer)
 
     def report(self, problems: Sequence[Problem], ledger: Ledger | None = None) -> str:
         return report(self.seed, self.log, self.processes.logs(), problems, ledger)
 
 
-def what_was_told(journal: Journal, receiver: Receiver, log: FaultLog) -> Told:
+def what_was_told(journal: Journal, receiver: Receiver, log: FaultLog, *, one_writer: bool) -> Told:
     return Told(
         asked={one["call"]: one for one in journal.of("asked")},
         answered=journal.of("answered"),
@@ -168,6 +168,7 @@ def what_was_told(journal: Journal, receiver: Receiver, log: FaultLog) -> Told:
         stalls=journal.of("stalled"),
         posts=receiver.posts(),
         faults=log.faults,
+        one_writer=one_writer,
     )
 
 

@@ -28,7 +28,7 @@ async def test_a_server_that_crashes_and_processes_that_vanish_lose_and_repeat_n
             await run.suffer(
                 processes={
                     on_processes.kill_worker: 6,
-                    on_processes.freeze_worker: 4,
+                    on_processes.freeze_worker: 3,
                     on_processes.retire_worker: 2,
                     on_processes.kill_caller: 2,
                 },
