@@ -16,7 +16,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
            --no-header --no-emit-index-url --no-emit-find-links --annotation-style line
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test exhaustive check format bench lock clean
+.PHONY: help demo test exhaustive check format bench compare lock clean
 .DELETE_ON_ERROR:
 
 help: ## List these commands
@@ -48,6 +48,10 @@ format: $(READY)-dev ## Format the code and fix what can be fixed
 
 bench: $(READY)-bench ## Measure beside other schedulers and write docs/benchmarks.md (ARGS=--quick: in three minutes)
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+compare: $(READY)-dev ## Tell whether this checkout is slower than BASE=<commit>, by CPU time an event (about 15 minutes)
+	@test -n "$(BASE)" || { echo "Name a commit to compare with: make compare BASE=HEAD~1"; exit 2; }
+	@$(BIN)/python -m benchmarks.compare $(BASE) $(ARGS)
 
 lock: $(READY) ## Pin the dependencies again after pyproject.toml changed (ARGS=--upgrade for newer ones)
 	$(COMPILE) $(ARGS) --group uv -o requirements/uv.txt

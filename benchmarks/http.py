@@ -49,19 +49,19 @@ def serving(url: str, scope: str = "write") -> Iterator[Server]:
     secret = asyncio.run(_key(url, scope))
     command = [sys.executable, "-m", "duly", "serve", "--no-worker", "--port", "0", "--db", url]
     quiet = {"DULY_LOG_FORMAT": "json"}
-    with _started(command, quiet, re.compile(r"Duly serves (http://[\d.:]+)")) as (process, address):
+    with started(command, quiet, re.compile(r"Duly serves (http://[\d.:]+)")) as (process, address):
         yield Server(process, address, {"Authorization": f"Bearer {secret}"})
 
 
 @contextlib.contextmanager
 def bare(url: str) -> Iterator[Server]:
     command = [sys.executable, "-m", "benchmarks.bare_http", url]
-    with _started(command, {}, re.compile(r"(http://[\d.:]+)")) as (process, address):
+    with started(command, {}, re.compile(r"(http://[\d.:]+)")) as (process, address):
         yield Server(process, address, {})
 
 
 @contextlib.contextmanager
-def _started(
+def started(
     command: list[str], more: dict[str, str], says: re.Pattern[str]
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
     process = subprocess.Popen(command, env=os.environ | more, stderr=subprocess.PIPE, text=True)
@@ -108,9 +108,9 @@ def http_creates(_peer: Peer, url: str, many: int, bulk: int) -> Figures:
     figures: Figures = {"bare_per_second": 0.0, "bare_percent": 0.0}
     if url.startswith("postgresql"):
         with bare(url) as server:
-            figures["bare_per_second"] = asyncio.run(_singles(server, url, many))[0]
+            figures["bare_per_second"] = asyncio.run(singles(server, url, many))[0]
     with serving(url) as server:
-        rate, latencies, usage = asyncio.run(_singles(server, url, many))
+        rate, latencies, usage = asyncio.run(singles(server, url, many))
         in_bulk = asyncio.run(_bulk(server, bulk))
     figures |= {
         "singles_per_second": rate,
@@ -125,7 +125,7 @@ def http_creates(_peer: Peer, url: str, many: int, bulk: int) -> Figures:
     return figures
 
 
-async def _singles(server: Server, url: str, many: int) -> tuple[float, list[float], Usage]:
+async def singles(server: Server, url: str, many: int) -> tuple[float, list[float], Usage]:
     body, latencies = json.dumps(TIMER).encode(), list[float]()
     async with server.session() as session:
 

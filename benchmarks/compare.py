@@ -1,0 +1,241 @@
+"""``make compare BASE=<commit>``: is this checkout slower than that commit?
+
+BASE is cloned into a temporary folder, with an environment of its own and the same pinned dependencies. The two are
+measured in turns, base first in one round and second in the next, and each workload of both within seconds. What counts
+is the CPU time of an event, in Duly's own process and, beside that, in the PostgreSQL server: the machine's speed
+varies by half, but hardly between two runs in a row. What is measured comes from this checkout and asks Duly only for
+what users may ask for, so BASE may be older than this tool. Exits with 1 if something is worse by more than 5 %, beyond
+its spread.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import psycopg
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.http import Server, singles, started
+from benchmarks.paired import LEAST_ROUNDS, WORSE, Compared, compare
+from benchmarks.usage import Usage
+from benchmarks.workloads import tidy
+from tests.servers import Postgres
+
+HERE = Path(__file__).parents[1]
+ROUNDS = 9
+"""With so many, one odd round in each direction is left out, and the whole takes some 15 minutes."""
+
+STORES = ("sqlite", "postgres")
+EVENTS = {"insert": 100_000, "drain": 40_000, "lateness": 800, "http creates": 2_000}
+"""In the order in which they are measured. Each takes half a second of CPU or more: the server's is known to 10 ms."""
+
+SERVER = {
+    "shared_buffers": "1GB",
+    "max_wal_size": "4GB",
+    "checkpoint_timeout": "30min",
+    "autovacuum": "off",  # it would come in the middle of somebody's turn
+}
+PATIENCE = 600  # seconds for one run
+
+console = Console(width=None if sys.stdout.isatty() else 130)
+progress = Console(stderr=True)
+
+
+class Side(NamedTuple):
+    """A checkout, and the Python that imports its Duly."""
+
+    name: str
+    python: Path
+
+
+class Row(NamedTuple):
+    """What is measured: a workload on a store, and whose CPU time."""
+
+    workload: str
+    store: str
+    whose: str  # client or server
+
+
+def main() -> None:
+    arguments = _arguments()
+    workloads = [name for name in EVENTS if not arguments.only or name.replace(" ", "-") in arguments.only]
+    with tempfile.TemporaryDirectory(prefix="duly-compare-") as folder, contextlib.ExitStack() as stack:
+        new = Side("new", Path(sys.executable))
+        base = Side("base", checked_out(arguments.base, Path(folder)))
+        server = (
+            stack.enter_context(Postgres(durable=True, settings=SERVER)) if "postgres" in arguments.stores else None
+        )
+        measured: dict[Row, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        began = time.monotonic()
+        for number in range(arguments.rounds):
+            sides = [base, new] if number % 2 == 0 else [new, base]
+            for store in arguments.stores:
+                with databases(store, server, Path(folder), sides) as urls:
+                    for workload in workloads:
+                        for row, side, figure in both(workload, store, sides, urls):
+                            measured[row][side].append(figure)
+            progress.print(f"Round {number + 1} of {arguments.rounds}, after {time.monotonic() - began:.0f} s")
+    found = {row: compare(figures["base"], figures["new"]) for row, figures in measured.items()}
+    console.print(table(found, arguments.rounds))
+    if arguments.json:
+        rounds = [{**row._asdict(), **figures} for row, figures in measured.items()]
+        arguments.json.write_text(json.dumps(rounds, indent=1) + "\n")
+    if any(one.verdict == WORSE for one in found.values()):
+        raise SystemExit(1)
+
+
+def _arguments() -> argparse.Namespace:
+    names = [name.replace(" ", "-") for name in EVENTS]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.compare", description=__doc__)
+    parser.add_argument("base", help="the commit to compare with")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"at least {LEAST_ROUNDS}; else {ROUNDS}")
+    parser.add_argument("--only", nargs="+", choices=names, metavar="WORKLOAD", help=", ".join(names))
+    parser.add_argument("--stores", nargs="+", choices=STORES, default=STORES, metavar="STORE", help=", ".join(STORES))
+    parser.add_argument("--json", type=Path, help="write the figures of every round to this file")
+    arguments = parser.parse_args()
+    if arguments.rounds < 1:
+        parser.error("there is at least one round")
+    if arguments.rounds < LEAST_ROUNDS:
+        progress.print(f"Fewer than {LEAST_ROUNDS} rounds show little: this is to see that it works.")
+    return arguments
+
+
+# -- the checkouts
+
+
+def checked_out(commit: str, folder: Path) -> Path:
+    """The Python of an environment in which that commit's Duly is installed, with what this checkout pins."""
+    checkout, environment = folder / "checkout", folder / "venv"
+    found = _run("git", "-C", str(HERE), "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
+    _run("git", "clone", "--quiet", "--shared", "--no-checkout", str(HERE), str(checkout))
+    _run("git", "-C", str(checkout), "checkout", "--quiet", "--detach", found)
+    pins = "requirements/dev.txt"
+    if (HERE / pins).read_bytes() != (checkout / pins).read_bytes():
+        progress.print(f"{commit} pins other dependencies: both are measured with those of this checkout")
+    progress.print(f"Installing {commit} ({found[:12]})")
+    python = environment / "bin/python"
+    uv = str(Path(sys.executable).with_name("uv"))
+    _run(uv, "venv", "--quiet", "--python", sys.executable, str(environment))
+    _run(uv, "pip", "install", "--quiet", "--python", str(python), "--require-hashes", "-r", str(HERE / pins))
+    editable = ("--no-deps", "--no-build-isolation", "--editable", str(checkout))
+    _run(uv, "pip", "install", "--quiet", "--python", str(python), *editable)
+    imported = _run(str(python), "-c", "import duly; print(duly.__file__)")
+    if not Path(imported).is_relative_to(checkout):
+        raise SystemExit(f"{python} imports {imported}, and not the Duly of {commit}")
+    return python
+
+
+def _run(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=HERE, env=surroundings())
+    if done.returncode != 0:
+        raise SystemExit(f"`{' '.join(command)}` failed: {done.stderr.strip() or done.returncode}")
+    return done.stdout.strip()
+
+
+def surroundings() -> dict[str, str]:
+    """Nothing that would send one of the two elsewhere."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("DULY_", "PYTHON", "VIRTUAL_"))}
+
+
+# -- measuring
+
+
+@contextlib.contextmanager
+def databases(store: str, server: Postgres | None, folder: Path, sides: list[Side]) -> Iterator[dict[str, str]]:
+    """A new one for each side, whose tables its own Duly has made."""
+    urls = {}
+    for side in sides:
+        if server is not None and store == "postgres":
+            urls[side.name] = server.create_database(side.name)
+        else:
+            urls[side.name] = f"sqlite:///{folder}/{side.name}.db"
+        measured(side, "migrate", urls[side.name], 0)
+    yield urls
+    for side in sides:
+        if server is not None and store == "postgres":
+            with psycopg.connect(server.url, autocommit=True) as connection:
+                connection.execute(f"DROP DATABASE {side.name} WITH (FORCE)")
+                connection.execute("CHECKPOINT")
+        else:
+            for file in folder.glob(f"{side.name}.db*"):
+                file.unlink()
+
+
+def both(workload: str, store: str, sides: list[Side], urls: dict[str, str]) -> Iterator[tuple[Row, str, float]]:
+    """One right after the other."""
+    for side in sides:
+        url = urls[side.name]
+        if workload == "drain":
+            measured(side, "fill", url, EVENTS["drain"])
+        tidy(url)
+        for whose, figure in one(workload, side, url).items():
+            if store == "postgres" or whose == "client":
+                yield Row(workload, store, whose), side.name, figure
+
+
+def one(workload: str, side: Side, url: str) -> dict[str, float]:
+    """CPU time in µs for each event."""
+    events = EVENTS[workload]
+    if workload == "http creates":
+        return http_creates(side, url, events)
+    with Usage([], url) as usage:
+        client = measured(side, workload, url, events)["us"]
+    return {"client": float(client), "server": 1e6 * usage.server / events}
+
+
+def http_creates(side: Side, url: str, events: int) -> dict[str, float]:
+    """Timers, each with a key of its own, in a request of its own."""
+    secret = measured(side, "key", url, 0)["secret"]
+    command = [str(side.python), "-m", "duly", "serve", "--no-worker", "--port", "0", "--db", url]
+    with started(command, {"DULY_LOG_FORMAT": "json"}, re.compile(r"Duly serves (http://[\d.:]+)")) as (
+        process,
+        address,
+    ):
+        server = Server(process, address, {"Authorization": f"Bearer {secret}"})
+        _, _, usage = asyncio.run(singles(server, url, events))
+    return {"client": 1e6 * usage.workers / events, "server": 1e6 * usage.server / events}
+
+
+def measured(side: Side, workload: str, url: str, events: int) -> dict[str, float | str]:
+    """What ``compared.py`` prints, in a process of its own."""
+    command = [str(side.python), "-m", "benchmarks.compared", workload, url, str(events)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=HERE, env=surroundings(), timeout=PATIENCE
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"{workload} of {side.name} failed: {done.stderr.strip()[-2000:]}")
+    figures: dict[str, float | str] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+# -- telling
+
+
+def table(found: dict[Row, Compared], rounds: int) -> Table:
+    shown = Table(title=f"CPU time in µs for each event: medians of {rounds} rounds", title_justify="left")
+    for column in ("workload", "store", "whose"):
+        shown.add_column(column)
+    for column in ("base", "new", "new / base", "lies within"):
+        shown.add_column(column, justify="right")
+    shown.add_column("verdict")
+    colours = {WORSE: "bold red"}
+    for row, one in found.items():
+        numbers = [f"{one.base:,.1f}", f"{one.new:,.1f}", f"{one.ratio:.3f}", f"{one.low:.3f} – {one.high:.3f}"]
+        shown.add_row(*row, *numbers, f"[{colours.get(one.verdict, 'none')}]{one.verdict}[/]")
+    return shown
+
+
+if __name__ == "__main__":
+    main()
