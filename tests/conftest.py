@@ -18,6 +18,7 @@ from duly.testing import ManualClock
 from duly.wiring import open_store
 from tests.debian import RABBITMQ, unpacked
 from tests.invariants import require_invariants
+from tests.quick import DURATIONS, Durations, holds_only_slow, is_slow
 from tests.servers import Postgres, create_database
 
 SERVER = "DULY_TEST_POSTGRES"  # from the xdist controller to its workers: the URL of the run's one server
@@ -35,11 +36,20 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],  # a busy machine is not a bug
 )
+settings.register_profile("quick", deadline=None, max_examples=10)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="leave out what is slow: tests/quick.py has the rule")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start the one server before the workers; without xdist, `postgres_server` does when first asked."""
+    if config.getoption("quick"):
+        settings.load_profile("quick")
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Durations(config))
     keep_bytecode(config)
     fetch_what_no_wheel_has(config)
     if config.getoption("dist", "no") != "no" and not config.option.collectonly:
@@ -64,9 +74,21 @@ def keep_bytecode(config: pytest.Config) -> None:
         os.environ.setdefault("PYTHONPYCACHEPREFIX", str(config.cache.mkdir("bytecode")))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if config.getoption("quick") and holds_only_slow(collection_path) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What takes longest comes first, so that at the end no worker has to wait for another's."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+    durations = config.cache.get(DURATIONS, {}) if config.cache is not None else {}
+    for item in items:
+        if is_slow(item, durations):
+            item.add_marker("slow")
+    if config.getoption("quick"):
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
