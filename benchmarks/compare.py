@@ -184,8 +184,6 @@ def both(workload: str, store: str, sides: list[Side], urls: dict[str, str]) -> 
     """One right after the other."""
     for side in sides:
         url = urls[side.name]
-        if workload == "drain":
-            measured(side, "fill", url, EVENTS["drain"])
         tidy(url)
         for whose, figure in one(workload, side, url).items():
             if store == "postgres" or whose == "client":
