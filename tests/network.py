@@ -59,7 +59,8 @@ class Namespace:
         return self
 
     def __exit__(self, *_: object) -> None:
-        subprocess.run(["ip", "netns", "delete", self.name], check=False, capture_output=True)
+        for gone in (["link", "delete", self._outer], ["netns", "delete", self.name]):
+            subprocess.run(["ip", *gone], check=False, capture_output=True)
 
     @property
     def enter(self) -> list[str]:

@@ -147,7 +147,10 @@ class Postgres:
                 child.suspend()
 
     def thaw(self) -> None:
-        if self._server is not None:
+        """Let it go on; nothing, if it does not run any more."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if self._server is None:
+                return
             server = psutil.Process(self._server.pid)
             for process in [*server.children(recursive=True), server]:
                 with contextlib.suppress(psutil.NoSuchProcess):

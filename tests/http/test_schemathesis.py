@@ -19,6 +19,10 @@ CHECKS = {
     # No schema can say whether a zone or a schedule exists, whether an instant lies ahead, or that a character can be
     # printed: that is 422. An If-Match that is none, or of another state, is 412. All else that is good is taken.
     "positive_data_acceptance": {"expected-statuses": ["2xx", "401", "403", "404", "409", "412", "422", "429"]},
+    # A condition is looked at before the body: a wrong one is 412, whatever the body is.
+    "negative_data_rejection": {
+        "expected-statuses": "400 401 403 404 405 406 409 412 413 415 422 428 429 5xx".split(),
+    },
 }
 NAMED_AS_WELL = {
     # A schedule may be called "preview": the methods of /v1/schedules/{name} are allowed at that address, too.

@@ -307,7 +307,7 @@ INSERT INTO duly.journal (subject, at, act, worker, version, claimed, detail)
 SELECT e.id, {now}, 'forgotten', :worker, mine.version, mine.claimed, mine.detail
 FROM unnest(:id::uuid[], :version::int[], :claimed::timestamptz[], :detail::text[]) AS mine (id, version, claimed, detail)
 JOIN duly.events AS e ON e.id = mine.id
-WHERE (e.version, e.claimed) IS DISTINCT FROM (mine.version, mine.claimed)
+WHERE mine.version <= e.version AND (e.version, e.claimed) IS DISTINCT FROM (mine.version, mine.claimed)
   AND (SELECT count(*) FROM duly.journal AS j
        WHERE j.subject = mine.id AND j.version = mine.version AND j.claimed IS NOT NULL) = 0
 RETURNING subject::text

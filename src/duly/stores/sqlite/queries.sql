@@ -205,7 +205,7 @@ RETURNING id
 INSERT INTO journal (subject, at, act, worker, version, claimed, detail)
 SELECT e.id, :now, 'forgotten', :worker, value ->> 1, value ->> 2, value ->> 3
 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0
-WHERE (e.version IS NOT value ->> 1 OR e.claimed IS NOT value ->> 2)
+WHERE value ->> 1 <= e.version AND (e.version IS NOT value ->> 1 OR e.claimed IS NOT value ->> 2)
   AND NOT EXISTS (
       SELECT 1 FROM journal AS j WHERE j.subject = e.id AND j.version = value ->> 1 AND j.claimed IS NOT NULL
   )
