@@ -1,11 +1,11 @@
 """``make compare BASE=<commit>``: is this checkout slower than that commit?
 
 BASE is cloned into a temporary folder, with an environment of its own and the same pinned dependencies. The two are
-measured in turns, base first in one round and second in the next, and each workload of both within seconds. What counts
-is the CPU time of an event, in Duly's own process and, beside that, in the PostgreSQL server: the machine's speed
-varies by half, but hardly between two runs in a row. What is measured comes from this checkout and asks Duly only for
-what users may ask for, so BASE may be older than this tool. Exits with 1 if something is worse by more than 5 %, beyond
-its spread.
+measured in turns of some tenths of a second, of which a round has several, and which of the two is first alternates.
+What counts is the CPU time of an event, in Duly's own process and, beside that, in the PostgreSQL server: the machine's
+speed varies by half within a minute, but hardly from one turn to the next. What is measured comes from this checkout
+and asks Duly only for what users may ask for, so BASE may be older than this tool. Exits with 1 if something is worse
+by more than 5 %, beyond its spread.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,8 +41,11 @@ MINUTES = 20
 """After which no round begins, if there are enough of them: where others keep the machine busy."""
 
 STORES = ("sqlite", "postgres")
-EVENTS = {"insert": 100_000, "drain": 40_000, "lateness": 800, "http creates": 2_000}
-"""In the order in which they are measured. Each takes half a second of CPU or more: the server's is known to 10 ms."""
+EVENTS = {"insert": 10_000, "drain": 5_000, "lateness": 200, "http creates": 250}
+"""Of one turn, in the order in which the workloads are measured."""
+
+TURNS = {"insert": 10, "drain": 8, "lateness": 4, "http creates": 8}
+"""That each side has in a round, an even number, so that both are as often the first."""
 
 SERVER = {
     "shared_buffers": "1GB",
@@ -50,7 +53,7 @@ SERVER = {
     "checkpoint_timeout": "30min",
     "autovacuum": "off",  # it would come in the middle of somebody's turn
 }
-PATIENCE = 600  # seconds for one run
+PATIENCE = 120  # seconds for one process to do what it should
 
 console = Console(width=None if sys.stdout.isatty() else 130)
 progress = Console(stderr=True)
@@ -168,7 +171,7 @@ def databases(store: str, server: Postgres | None, folder: Path, sides: list[Sid
             urls[side.name] = server.create_database(side.name)
         else:
             urls[side.name] = f"sqlite:///{folder}/{side.name}.db"
-        measured(side, "migrate", urls[side.name], 0)
+        once(side, "migrate", urls[side.name])
     yield urls
     for side in sides:
         if server is not None and store == "postgres":
@@ -181,48 +184,99 @@ def databases(store: str, server: Postgres | None, folder: Path, sides: list[Sid
 
 
 def both(workload: str, store: str, sides: list[Side], urls: dict[str, str]) -> Iterator[tuple[Row, str, float]]:
-    """One right after the other."""
-    for side in sides:
-        url = urls[side.name]
-        tidy(url)
-        for whose, figure in one(workload, side, url).items():
-            if store == "postgres" or whose == "client":
-                yield Row(workload, store, whose), side.name, figure
+    """CPU time in µs for each event, of both sides, who take turns."""
+    spent: dict[tuple[str, str], float] = defaultdict(float)
+    with contextlib.ExitStack() as stack:
+        playing = {
+            side.name: stack.enter_context(
+                serving(side, urls[side.name])
+                if workload == "http creates"
+                else processing(side, workload, urls[side.name])
+            )
+            for side in sides
+        }
+        for side in sides:
+            playing[side.name](EVENTS[workload])  # which loads, connects and plans
+            tidy(urls[side.name])
+        for number in range(TURNS[workload]):
+            for side in sides if number % 2 == 0 else reversed(sides):
+                for whose, seconds in playing[side.name](EVENTS[workload]).items():
+                    spent[side.name, whose] += seconds
+    for (side_name, whose), seconds in spent.items():
+        if store == "postgres" or whose == "client":
+            yield Row(workload, store, whose), side_name, 1e6 * seconds / (EVENTS[workload] * TURNS[workload])
 
 
-def one(workload: str, side: Side, url: str) -> dict[str, float]:
-    """CPU time in µs for each event."""
-    events = EVENTS[workload]
-    if workload == "http creates":
-        return http_creates(side, url, events)
-    with Usage([], url) as usage:
-        client = measured(side, workload, url, events)["us"]
-    return {"client": float(client), "server": 1e6 * usage.server / events}
+Play = Callable[[int], dict[str, float]]
+"""Takes a turn of so many events, and tells the CPU seconds of the client and of the server."""
 
 
-def http_creates(side: Side, url: str, events: int) -> dict[str, float]:
-    """Timers, each with a key of its own, in a request of its own."""
-    secret = measured(side, "key", url, 0)["secret"]
+@contextlib.contextmanager
+def processing(side: Side, workload: str, url: str) -> Iterator[Play]:
+    """In a process of its own, which is told when it is its turn."""
+    with subprocess.Popen(
+        _command(side, workload, url),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=HERE,
+        env=surroundings(),
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        asked, answers = process.stdin, process.stdout
+
+        def play(events: int) -> dict[str, float]:
+            with Usage([], url) as usage:
+                asked.write(f"{events}\n")
+                asked.flush()
+                answer = answers.readline()
+            if not answer:
+                raise SystemExit(f"{workload} of {side.name} failed: see above")
+            return {"client": json.loads(answer), "server": usage.server}
+
+        try:
+            yield play
+        finally:
+            asked.close()
+            process.wait(PATIENCE)
+
+
+@contextlib.contextmanager
+def serving(side: Side, url: str) -> Iterator[Play]:
+    """A server that is sent timers, each with a key of its own, in a request of its own."""
+    secret = once(side, "key", url)
     command = [str(side.python), "-m", "duly", "serve", "--no-worker", "--port", "0", "--db", url]
+    created = 0
     with started(command, {"DULY_LOG_FORMAT": "json"}, re.compile(r"Duly serves (http://[\d.:]+)")) as (
         process,
         address,
     ):
         server = Server(process, address, {"Authorization": f"Bearer {secret}"})
-        _, _, usage = asyncio.run(singles(server, url, events))
-    return {"client": 1e6 * usage.workers / events, "server": 1e6 * usage.server / events}
+
+        def play(events: int) -> dict[str, float]:
+            nonlocal created
+            _, _, usage = asyncio.run(singles(server, url, events, created))
+            created += events
+            return {"client": usage.workers, "server": usage.server}
+
+        yield play
 
 
-def measured(side: Side, workload: str, url: str, events: int) -> dict[str, float | str]:
-    """What ``compared.py`` prints, in a process of its own."""
-    command = [str(side.python), "-m", "benchmarks.compared", workload, url, str(events)]
+def once(side: Side, name: str, url: str) -> str | None:
+    """What a process of its own prints that does one thing."""
+    command = _command(side, name, url)
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, cwd=HERE, env=surroundings(), timeout=PATIENCE
     )
     if done.returncode != 0:
-        raise SystemExit(f"{workload} of {side.name} failed: {done.stderr.strip()[-2000:]}")
-    figures: dict[str, float | str] = json.loads(done.stdout.splitlines()[-1])
-    return figures
+        raise SystemExit(f"{name} of {side.name} failed: {done.stderr.strip()[-2000:]}")
+    found: str | None = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _command(side: Side, name: str, url: str) -> list[str]:
+    return [str(side.python), "-m", "benchmarks.compared", name, url]
 
 
 # -- telling

@@ -1,109 +1,134 @@
 """What ``make compare`` runs in the environment of each checkout. It comes from the newer one, so it asks Duly only for
 what users may ask for: ``Duly``, ``Timer``, ``add_many``, ``on``, ``run``, ``stop`` and ``keys.create``.
 
-python -m benchmarks.compared drain postgresql://… 20000
+A process takes turns: it reads how many events the next turn has, and writes what that took. Between its turns it does
+nothing but wait, with its worker running and all that it needs loaded.
+
+    echo 5000 | python -m benchmarks.compared drain postgresql://…
 """
 
 import asyncio
+import contextlib
 import gc
 import json
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from duly import Duly, Event, Timer
 
-CHUNK = 5000
 RATE = 200  # events a second, where they come one by one
-START = timedelta(seconds=4)  # for a worker to start, and to load what sends webhooks
-BEFORE = timedelta(milliseconds=200)  # the first event, from when on is measured
-SLOWEST_INSERT = 10_000  # events a second, on a busy machine
-PATIENCE = 300.0  # seconds
+LEAD = timedelta(milliseconds=300)  # from when they are added until the first is due
+SLOWEST_INSERT = 20_000  # events a second
+SETTLING = 0.1  # seconds in which a worker settles what it has handled
+PATIENCE = 120.0  # seconds for one turn
 
-CPU = dict[str, float]
-
-
-async def migrate(url: str, _: int) -> CPU:
-    """Makes the tables, which is not measured."""
-    async with Duly(url):
-        return {}
+Turn = Callable[[int], Awaitable[float]]
+"""Handles so many events, and tells the CPU seconds which that took."""
 
 
-async def insert(url: str, events: int) -> CPU:
+@contextlib.asynccontextmanager
+async def insert(url: str) -> AsyncIterator[Turn]:
     """Many at once, due in a year."""
-    return await _add(url, events, datetime.now(UTC) + timedelta(days=365))
+    async with Duly(url) as duly:
+
+        async def turn(events: int) -> float:
+            timers = _timers(datetime.now(UTC) + timedelta(days=365), timedelta(microseconds=1), events)
+            began = _begin()
+            await duly.add_many(timers)
+            return time.process_time() - began
+
+        yield turn
 
 
-async def drain(url: str, events: int) -> CPU:
-    """Many that are due at once, from the first claim until the last settlement."""
-    first = datetime.now(UTC) + START + timedelta(seconds=events / SLOWEST_INSERT)
-    await _add(url, events, first)
-    return await _work(url, events, first)
+@contextlib.asynccontextmanager
+async def drain(url: str) -> AsyncIterator[Turn]:
+    """Many that are due at once, from when they are stored until the last is settled."""
+    async with _working(url) as handled:
+
+        async def turn(events: int) -> float:
+            first = datetime.now(UTC) + LEAD + timedelta(seconds=events / SLOWEST_INSERT)
+            return await handled(_timers(first, timedelta(microseconds=1), events))
+
+        yield turn
 
 
-async def lateness(url: str, events: int) -> CPU:
+@contextlib.asynccontextmanager
+async def lateness(url: str) -> AsyncIterator[Turn]:
     """One by one, each at its instant."""
-    async with Duly(url) as duly:
-        first = datetime.now(UTC) + START
-        await duly.add_many([Timer(first + timedelta(seconds=n / RATE), "bench", {"n": n}) for n in range(events)])
-    return await _work(url, events, first)
+    async with _working(url) as handled:
+
+        async def turn(events: int) -> float:
+            return await handled(_timers(datetime.now(UTC) + LEAD, timedelta(seconds=1 / RATE), events))
+
+        yield turn
 
 
-async def key(url: str, _: int) -> dict[str, str]:
-    """With which the HTTP API lets in as much as can come."""
-    async with Duly(url) as duly:
-        return {"secret": (await duly.keys.create("compare", scope="write", rate=1_000_000)).secret}
-
-
-async def _add(url: str, events: int, first: datetime) -> CPU:
-    timers = [Timer(first + timedelta(microseconds=n), "bench", {"n": n}) for n in range(events)]
-    async with Duly(url) as duly:
-        await duly.add_many(timers[:1])  # connects
-        began = _cpu()
-        for start in range(1, events, CHUNK):
-            await duly.add_many(timers[start : start + CHUNK])
-        return {"us": 1e6 * (_cpu() - began) / events}
-
-
-async def _work(url: str, events: int, first: datetime) -> CPU:
-    """Measures from a moment before the first is due: by then, the worker has loaded all that it may need."""
-    duly, handled = Duly(url), 0
+@contextlib.asynccontextmanager
+async def _working(url: str) -> AsyncIterator[Callable[[list[Timer]], Awaitable[float]]]:
+    """A running worker, which is given timers and handles them."""
+    duly, all_handled = Duly(url), asyncio.Event()
+    left = 0
 
     @duly.on("bench")
     async def handle(_event: Event) -> None:
-        nonlocal handled
-        handled += 1
-        if handled == events:
-            duly.stop()  # what has begun is settled before it stops
+        nonlocal left
+        left -= 1
+        if left == 0:
+            all_handled.set()
 
-    async with duly, asyncio.timeout(PATIENCE):
+    async def handled(timers: list[Timer]) -> float:
+        nonlocal left
+        left = len(timers)
+        all_handled.clear()
+        await duly.add_many(timers)
+        if left < len(timers):
+            raise SystemExit("the machine is too slow: events were due before all of them were stored")
+        began = _begin()
+        async with asyncio.timeout(PATIENCE):
+            await all_handled.wait()
+        await asyncio.sleep(SETTLING)
+        return time.process_time() - began
+
+    async with duly:
         running = asyncio.create_task(duly.run(signals=False))
-        await asyncio.sleep((first - BEFORE - datetime.now(UTC)).total_seconds())
-        if handled:
-            raise SystemExit("the machine is too slow: events were due before the worker had started")
-        began = _cpu()
+        yield handled
+        duly.stop()
         await running
-        spent = _cpu() - began
-    if handled != events:
-        raise SystemExit(f"of {events:,} events, {handled:,} were handled")
-    return {"us": 1e6 * spent / events}
 
 
-def _cpu() -> float:
+def _timers(first: datetime, apart: timedelta, events: int) -> list[Timer]:
+    return [Timer(first + number * apart, "bench", {"n": number}) for number in range(events)]
+
+
+def _begin() -> float:
     gc.collect()  # nobody pays for the litter of what came before
     return time.process_time()
 
 
-WORKLOADS: dict[str, Callable[[str, int], Coroutine[Any, Any, dict[str, Any]]]] = {
-    "migrate": migrate,
-    "insert": insert,
-    "drain": drain,
-    "lateness": lateness,
-    "key": key,
-}
+async def take_turns(workload: Callable[[str], AbstractAsyncContextManager[Turn]], url: str) -> None:
+    async with workload(url) as turn:
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            print(json.dumps(await turn(int(line))), flush=True)
+
+
+async def migrate(url: str) -> None:
+    """Makes the tables."""
+    async with Duly(url):
+        print(json.dumps(None))
+
+
+async def key(url: str) -> None:
+    """With which the HTTP API lets in as much as can come."""
+    async with Duly(url) as duly:
+        print(json.dumps((await duly.keys.create("compare", scope="write", rate=1_000_000)).secret))
+
+
+ONCE = {"migrate": migrate, "key": key}
+IN_TURNS = {"insert": insert, "drain": drain, "lateness": lateness}
 
 if __name__ == "__main__":
-    name, url, events = sys.argv[1:]
-    print(json.dumps(asyncio.run(WORKLOADS[name](url, int(events)))))
+    name, url = sys.argv[1:]
+    asyncio.run(ONCE[name](url) if name in ONCE else take_turns(IN_TURNS[name], url))

@@ -125,26 +125,27 @@ def http_creates(_peer: Peer, url: str, many: int, bulk: int) -> Figures:
     return figures
 
 
-async def singles(server: Server, url: str, many: int) -> tuple[float, list[float], Usage]:
+async def singles(server: Server, url: str, many: int, first: int = 0) -> tuple[float, list[float], Usage]:
+    """Timers in a request each; *first* is the number in the key of the first one."""
     body, latencies = json.dumps(TIMER).encode(), list[float]()
     async with server.session() as session:
 
-        async def put(numbers: Iterator[int]) -> None:
+        async def put(keys: Iterator[str]) -> None:
             headers = {"Content-Type": "application/json"}
-            for number in numbers:
+            for key in keys:
                 began = time.perf_counter()
-                async with session.put(f"/v1/timers/invoice-{number}", data=body, headers=headers) as answer:
+                async with session.put(f"/v1/timers/{key}", data=body, headers=headers) as answer:
                     await answer.read()
                     if answer.status != 201:
                         raise Broken(f"a timer was answered with {answer.status}: {await answer.text()}")
                 latencies.append(time.perf_counter() - began)
 
-        warming = iter(range(many, many + 10 * AT_ONCE))
+        warming = (f"warming-{first + number}" for number in range(10 * AT_ONCE))
         await asyncio.gather(*(put(warming) for _ in range(AT_ONCE)))
         latencies.clear()
         with Usage([server.process], url) as usage:
             start = time.perf_counter()
-            left = iter(range(many))
+            left = (f"invoice-{first + number}" for number in range(many))
             await asyncio.gather(*(put(left) for _ in range(AT_ONCE)))
             took = time.perf_counter() - start
     return many / took, latencies, usage

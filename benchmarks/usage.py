@@ -67,9 +67,8 @@ def _whole_server(postmaster: psutil.Process | None) -> float:
     if postmaster is None:
         return 0.0
     times = postmaster.cpu_times()
-    total = times.user + times.system + times.children_user + times.children_system
-    for child in postmaster.children():
+    total = float(times.children_user + times.children_system)
+    for process in (postmaster, *postmaster.children()):
         with contextlib.suppress(psutil.NoSuchProcess):
-            own = child.cpu_times()
-            total += own.user + own.system
-    return float(total)
+            total += precise_cpu(process)
+    return total
