@@ -51,8 +51,11 @@ class Leases:
     def claimed(self, events: Iterable[Event], sent: float) -> None:
         """These were claimed by a question that was sent then, by the steady clock: their leases began after that."""
         end = sent + self._lease.total_seconds()
-        for claim in {event.claimed for event in events}:
-            self._ends[claim] = max(end, self._ends.get(claim, end))  # it may have been renewed before it was fired
+        claim = None
+        for event in events:
+            if event.claimed != claim:  # most have that of the one before, and hashing an instant takes long
+                claim = event.claimed
+                self._ends[claim] = max(end, self._ends.get(claim, end))  # it may have been renewed before it was fired
         self._soonest = min(self._soonest, end)
 
     def has_ended(self, event: Event) -> bool:

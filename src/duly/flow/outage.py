@@ -17,30 +17,26 @@ ON_THEIR_WAY = SHORTEST / 2  # seconds: what was under way when all else failed 
 class Outage:
     def __init__(self, signals: Signals) -> None:
         self._signals = signals
-        self._since: float | None = None
+        self.lasts = False  # whether the store is known to be away
+        self._since = 0.0
         self._last = 0.0
         self._ended = 0.0  # when the last one was over, by time.monotonic
         self._wait = SHORTEST
         self._writing_failed = False
         self._believed_after = ON_THEIR_WAY  # seconds since the last failure
 
-    @property
-    def lasts(self) -> bool:
-        """Whether the store is known to be away."""
-        return self._since is not None
-
     def failed(self, error: Exception, asked: float = math.inf) -> float:
         """How many seconds to wait before the next try. *asked*: when that was begun which has failed, by
         time.monotonic. What was under way before the last outage ended belongs to that one."""
-        if self._since is None and asked < self._ended:
+        if not self.lasts and asked < self._ended:
             return SHORTEST
         wait, self._wait = self._wait, min(self._wait * 2, LONGEST)
         if isinstance(error, NotWritable):
             # On a full disk a small write may find room where a large one does not: the one that failed comes again
             # after its wait, and if it fails again, nothing is over.
             self._writing_failed, self._believed_after = True, wait
-        if self._since is None:
-            self._since = time.monotonic()
+        if not self.lasts:
+            self.lasts, self._since = True, time.monotonic()
             tried = "; writing is tried again every few seconds" if self._writing_failed else ""
             self._signals.emit(StoreDown(f"{error}{tried}", readable=self._writing_failed))
         self._last = time.monotonic()
@@ -61,9 +57,9 @@ class Outage:
 
     def over(self) -> None:
         """Something worked that tells of the whole store."""
-        if self._since is not None and self._believes:
+        if self.lasts and self._believes:
             self._signals.emit(StoreUp(timedelta(seconds=time.monotonic() - self._since)))
-            self._since, self._wait, self._ended = None, SHORTEST, time.monotonic()
+            self.lasts, self._wait, self._ended = False, SHORTEST, time.monotonic()
             self._writing_failed, self._believed_after = False, ON_THEIR_WAY
 
     @property

@@ -51,7 +51,7 @@ class Pool:
         self._runners = 0
         self._starting = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self.running: dict[tuple[str, int], Running] = {}  # by claim: one that was lost may run on beside the next one
+        self.running: set[Running] = set()
         self.finished = 0
 
     @property
@@ -69,7 +69,7 @@ class Pool:
         self._spawn()
 
     def events(self) -> list[Event]:
-        return [*self.turns, *(running.event for running in self.running.values())]
+        return [*self.turns, *(running.event for running in self.running)]
 
     def take_waiting(self) -> list[Event]:
         """What has not been started, for giving back."""
@@ -80,7 +80,7 @@ class Pool:
     def expire(self) -> None:
         """End what has gone on past its deadline."""
         now = self._loop.time()
-        for running in [running for running in self.running.values() if running.expires <= now]:
+        for running in [running for running in self.running if running.expires <= now]:
             route = running.route
             then = "; its thread still runs and cannot be stopped" if _in_thread(route) else " and was cancelled"
             outcome = Failed(f"went on past its deadline of {route.deadline.total_seconds():g} s{then}")
@@ -93,14 +93,14 @@ class Pool:
 
     def cancel(self) -> list[Event]:
         """End everything; the events that were under way."""
-        ended = list(self.running.values())
+        ended = list(self.running)
         for running in ended:
             self._take_away(running, None)
         return [running.event for running in ended]
 
     def _take_away(self, running: Running, outcome: Outcome | None) -> None:
         running.gone = True
-        del self.running[running.event.id, running.event.version]
+        self.running.remove(running)
         self._runners -= 1
         self.turns.ended(running.start, outcome)
         running.task.cancel()
@@ -137,7 +137,7 @@ class Pool:
             event = start[0]
             route = self._routes[event.lane]
             running = Running(start, route, self._loop.time() + route.deadline.total_seconds(), task)
-            self.running[event.id, event.version] = running
+            self.running.add(running)
             outcome: Outcome | None
             try:
                 outcome = await _in_context(self._attempt(event, route), self._base.copy(), running)
@@ -145,7 +145,7 @@ class Pool:
                 outcome = Failed("was cancelled from within")
             if running.gone:
                 return
-            del self.running[event.id, event.version]
+            self.running.remove(running)
             self.finished += 1
             self._finish(event, outcome)
             if running.waited:

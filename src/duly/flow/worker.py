@@ -419,7 +419,7 @@ class Worker:
 
     def _finished(self, event: Event, outcome: Outcome | None) -> None:
         if outcome is not None:
-            if (tx := self._lent.pop((event.id, event.version), None)) is not None:
+            if self._lent and (tx := self._lent.pop((event.id, event.version), None)) is not None:
                 tx.abandon()  # it is taken away from a handler that has it still
             self._settler.add(event, outcome)
         if self._pool.load <= self._enough:
