@@ -28,6 +28,7 @@ WORKLOADS = {
     "webhooks": "webhooks",
     "timers": "timers",
     "quiet": "tenants",
+    "worst": "worst",
     "reads": "reads",
     "confined": "confined",
     "http_creates": "http",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from benchmarks.peers import OTHERS, Absent, Peer, find
 from benchmarks.rules import EXPRESSIONS
+from benchmarks.worst import ATTACKS
 
 WORKLOADS = (
     "insert",
@@ -219,6 +220,9 @@ def _tenants(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
     for name, store in (("duly", ""), ("duly_sqlite", ", SQLite")):
         for flood, beside in ((0, "alone"), (sizes.flood, f"beside {sizes.flood:,} due events of another tenant")):
             yield Case("quiet", name, (flood, sizes.quiet, 10), f"{beside}{store}")
+    for place, attack in enumerate(ATTACKS):
+        label = "all of it at once" if "," in attack else attack
+        yield Case("worst", "duly", (place, sizes.seconds), label)
 
 
 def _http(sizes: Sizes, _others: list[str]) -> Iterator[Case]:

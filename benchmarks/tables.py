@@ -34,6 +34,7 @@ def tables(results: Results) -> list[Table]:
         _morning,
         _webhooks,
         _quiet,
+        _worst,
         _timers,
         _reads,
         _http_creates,
@@ -199,6 +200,19 @@ def _quiet(results: Results) -> Table:
         "the other's events/s": lambda row: _rate(row) if row.numbers[0] else "–",
     }
     return _table(results, "quiet", "A quiet tenant beside a flooding one, one worker", columns, label_first=True)
+
+
+def _worst(results: Results) -> Table:
+    columns = {
+        "requests alone, p99 ms": _plain("request_alone_p99_ms", 1),
+        "beside, p99 ms": _plain("request_p99_ms", 1),
+        "times": _plain("request_times", 1),
+        "lateness alone, p99 ms": _plain("late_alone_p99_ms", 1),
+        "lateness beside, p99 ms": _plain("late_p99_ms", 1),
+        "times as late": _plain("late_times", 1),
+    }
+    title = "A quiet tenant beside one at its worst, one server with its worker"
+    return _table(results, "worst", title, columns, label_first=True)
 
 
 def _reads(results: Results) -> Table:

@@ -118,6 +118,12 @@ def _quiet(results: Results) -> Iterator[Verdict]:
     yield _under(row, f"a quiet tenant, {row.label if row else 'beside a flood'}, p99", P99, 250, "ms")
 
 
+def _worst(results: Results) -> Iterator[Verdict]:
+    row = results.find("worst", "duly", "all of it at once")
+    for figure, what in (("request_times", "requests"), ("late_times", "lateness")):
+        yield _under(row, f"a quiet tenant beside one at its worst, {what}, p99 of its own alone", figure, 3, "×")
+
+
 def _reads(results: Results) -> Iterator[Verdict]:
     for store in ("PostgreSQL", "SQLite"):
         row = next((row for row in results.of("reads", store) if row.runs), None)
@@ -150,6 +156,7 @@ _JUDGES = {
     "webhooks": _webhooks,
     "timers": _timers,
     "quiet": _quiet,
+    "worst": _worst,
     "reads": _reads,
     "http_reads": _http_reads,
     "http_memory": _http_memory,

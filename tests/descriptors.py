@@ -11,8 +11,14 @@ STANDARD = 3
 @contextmanager
 def none_free(pid: int = 0) -> Iterator[None]:
     """What a process has open stays open, and it can open nothing more. Without an id, it is this one."""
+    with limited(STANDARD, pid):
+        yield
+
+
+@contextmanager
+def limited(files: int, pid: int = 0) -> Iterator[None]:
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (STANDARD, before[1]))
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (files, before[1]))
     try:
         yield
     finally:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from duly.core.addresses import Network, read_networks
+from duly.core.broker_allow import BrokerAllow, read_broker_allow
 from duly.core.durations import EXAMPLES, format_duration, parse_duration
 from duly.core.rates import EXAMPLES as RATES
 from duly.core.rates import read_rate
@@ -27,6 +28,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 8080
     api_rate: float = 1000.0
+    max_connections: int | None = None
     poll_interval: timedelta = timedelta(seconds=5)
     lookahead: timedelta = timedelta()
     batch_size: int = 1000
@@ -38,6 +40,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     delivery_time: time = time(9)
     secret_key: Keys = Keys(None)
     webhook_allow: tuple[Network, ...] = ()
+    broker_allow: BrokerAllow = BrokerAllow()
+    trusted_proxies: tuple[Network, ...] = ()
     nats_url: str | None = None
     redis_url: str | None = None
     rabbitmq_url: str | None = None
@@ -54,7 +58,7 @@ _SPANS = {  # the least and the most of each
     "shutdown_grace": (timedelta(), timedelta(hours=24)),
     "late_after": (timedelta(), timedelta(days=365)),
 }
-_NUMBERS = {"batch_size": (1, 1000), "concurrency": (1, 10_000), "port": (0, 65_535)}
+_NUMBERS = {"batch_size": (1, 1000), "concurrency": (1, 10_000), "port": (0, 65_535), "max_connections": (1, 1_000_000)}
 _CHOICES = {"log_format": ("text", "json")}
 _SCHEMES = ("sqlite://", "postgresql://", "postgres://")
 _BROKERS = {  # the schemes of each, and how it is written
@@ -109,7 +113,9 @@ def _parse(name: str, variable: str, written: Any) -> Any:
     if name in _CHOICES and written not in _CHOICES[name]:
         raise BadSetting(variable, written, " or ".join(_CHOICES[name]))
     if name == "database_url" and not str(written).startswith(_SCHEMES):
-        raise BadSetting(variable, redacted(written), "sqlite:///path/to/file.db or postgresql://user@host/database")
+        raise BadSetting(
+            variable, without_login(written), "sqlite:///path/to/file.db or postgresql://user@host/database"
+        )
     return written
 
 
@@ -187,6 +193,14 @@ def _networks(variable: str, written: Any) -> tuple[Network, ...]:
         raise BadSetting(variable, written, f"networks such as 10.0.0.0/8,fd00::/8 ({error})") from None
 
 
+def _patterns(variable: str, written: Any) -> BrokerAllow:
+    try:
+        return written if isinstance(written, BrokerAllow) else read_broker_allow(str(written))
+    except ValueError as error:
+        example = "patterns such as redis:{tenant}:*, nats:orders.{tenant}.>"
+        raise BadSetting(variable, written, f"{example}; {error}") from None
+
+
 def _host(variable: str, written: Any) -> str:
     if not isinstance(written, str) or not re.fullmatch(r"[A-Za-z0-9.:%_-]+|\[[0-9A-Fa-f.:%]+\]", written):
         raise BadSetting(variable, written, "a name or address to listen on, such as 127.0.0.1, ::1 or 0.0.0.0")
@@ -206,6 +220,8 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "delivery_time": _time_of_day,
     "secret_key": _keys,
     "webhook_allow": _networks,
+    "broker_allow": _patterns,
+    "trusted_proxies": _networks,
 }
 
 

@@ -1,7 +1,7 @@
 """The public names: ``from duly import …`` finds what stands here."""
 
 from duly.core.event_types import Anniversary, Birthday, EventType, Reminder, Subscription
-from duly.core.model import Delivered, Event, Failed, Rejected, Schedule, Status, Timer, Unreachable
+from duly.core.model import Delivered, Event, Failed, PassedOver, Rejected, Schedule, Status, Timer, Unreachable
 from duly.core.policies import DependsOn, Misfire
 from duly.core.recurrence import Dst, Rule
 from duly.core.retry import Retry
@@ -68,6 +68,7 @@ __all__ = [
     "OfType",
     "OfUser",
     "Overdue",
+    "PassedOver",
     "Ready",
     "Rejected",
     "Reminder",

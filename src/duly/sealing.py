@@ -45,6 +45,17 @@ class Seal:
             raise Unsealed(f"what is stored as target {name!r} was sealed for another one: {ANEW}")
         return sealed
 
+    def is_of_first_key(self, text: str) -> bool:
+        """Whether the key that seals now has sealed it, not one that only opens."""
+        self._fernet()  # which tells what is missing
+        from cryptography.fernet import Fernet, InvalidToken
+
+        try:
+            Fernet(base64.urlsafe_b64encode(self._keys.derived("seal")[0])).decrypt(text.encode())
+        except InvalidToken:
+            return False
+        return True
+
     def _fernet(self) -> Any:
         if not self._keys:
             raise Unsealed(f"the secrets of targets are sealed with DULY_SECRET_KEY, which is not set: {MAKE_KEY}")

@@ -18,9 +18,18 @@ def lateness(event: Event) -> timedelta:
 
 
 class Created(msgspec.Struct, frozen=True):
-    """Events that the store has accepted."""
+    """Events of one type and tenant that the store has accepted: timers, the next ones of schedules and of users'
+    calendars, triggers and backfills. Not those that are stored by a transaction on a connection of your own."""
 
     ids: Sequence[str]
+    type: str
+    tenant: str
+
+
+class FileCreated(msgspec.Struct, frozen=True):
+    """There was no database file, and a new one was made."""
+
+    path: str
 
 
 class Claimed(msgspec.Struct, frozen=True):
@@ -237,10 +246,18 @@ class Signals:
         self._observers: list[tuple[Observer, tuple[type, ...]]] = []
         self._wanted: dict[type, list[Observer]] = {}
 
-    def observe(self, observer: Observer, *kinds: type) -> None:
-        """Without kinds, the observer hears everything."""
-        self._observers.append((observer, kinds))
+    def observe(self, observer: Observer, *kinds: type) -> Callable[[], None]:
+        """Without kinds, the observer hears everything. What this returns ends that; a second call of it does
+        nothing."""
+        one = (observer, kinds)
+        self._observers.append(one)
         self._wanted.clear()
+
+        def end() -> None:
+            self._observers = [other for other in self._observers if other is not one]
+            self._wanted.clear()
+
+        return end
 
     def wanted(self, kind: type) -> list[Observer]:
         """Who hears this kind; empty means that nobody does, and the signal need not be made."""

@@ -15,7 +15,7 @@ from duly.core.model import Entry, Event, Schedule, Timer
 from duly.core.preview import Preview
 from duly.core.recurrence import Rule
 from duly.core.specs import Spec
-from duly.core.stored_targets import Known, Target
+from duly.core.stored_targets import Known, Resealed, Target
 from duly.core.users import User
 from duly.errors import Misuse
 from duly.flow.dead_letters import Discarded, Replayed
@@ -294,6 +294,9 @@ class SyncTargets:
     def rotate(self, name: str, **options: Any) -> Target:
         return self._sync.call(self._verbs.rotate, name, **options)
 
+    def reseal(self, **options: Any) -> Resealed:
+        return self._sync.wait_for(self._verbs.reseal(**options))
+
     def get(self, name: str, **options: Any) -> Target:
         return self._sync.call(self._verbs.get, name, **options)
 
@@ -358,6 +361,9 @@ class SyncKeys:
 
     def recognise(self, secret: str) -> ApiKey:
         return self._sync.wait_for(self._verbs.recognise(secret))
+
+    def known(self, secrets: "builtins.list[str]") -> set[str]:
+        return self._sync.wait_for(self._verbs.known(secrets))
 
     def used(self, ids: "builtins.list[str]") -> None:
         self._sync.call(self._verbs.used, ids)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -15,7 +15,7 @@ from duly.config import Settings, read_settings, redacted
 from duly.core.durations import EXAMPLES as A_DURATION
 from duly.core.durations import parse_duration
 from duly.core.event_types import EventTypes, shipped
-from duly.core.model import Event, Schedule, Timer
+from duly.core.model import Event, NewEvent, Schedule, Timer
 from duly.core.recurrence import Rule
 from duly.core.retry import DEFAULT, Retry
 from duly.core.targets import HTTP, WEBHOOK
@@ -35,7 +35,7 @@ from duly.flow.users import Users
 from duly.flow.worker import Options, Worker
 from duly.observers.logs import observe_with_logs
 from duly.ports import Added, Channel, Clock, Route, Transaction
-from duly.signals import Created, Observer, PassEnded, Signals
+from duly.signals import Created, FileCreated, Observer, PassEnded, Signals
 from duly.stores.sqlite.store import SqliteStore
 from duly.stores.statements import Statements
 
@@ -99,6 +99,7 @@ class Duly:
         self._worker_loop: asyncio.AbstractEventLoop | None = None
         self._sync: Sync | None = None
         self.store = self._opens = open_store(self.settings, clock)
+        self.store.on_created = self._tell_created
         self.directory = RecentDirectory(self.store)
         self.events = Events(self.store)
         self.targets = Targets(self.store, self.directory.forget, self.settings.secret_key, self._signals)
@@ -165,9 +166,24 @@ class Duly:
 
         return register
 
-    def observe(self, observer: Observer, *kinds: type) -> None:
-        """Call *observer* with each signal of these kinds (or all), after it was committed."""
-        self._signals.observe(observer, *kinds)
+    def observe(self, observer: Observer, *kinds: type) -> Callable[[], None]:
+        """Call *observer* with each signal of these kinds (or all), after it was committed; call what this returns to
+        end that."""
+        return self._signals.observe(observer, *kinds)
+
+    def _begin_to_log(self) -> None:
+        """Not when this is made: what is logged depends on the application's set-up of logging."""
+        if not self._logged:
+            self._logged = True
+            observe_with_logs(self._signals)
+
+    def _tell_created(self, events: Sequence[Event | NewEvent]) -> None:
+        if self._signals.wanted(Created):
+            ids: dict[tuple[str, str], list[str]] = {}
+            for event in events:
+                ids.setdefault((event.tenant, event.type), []).append(event.id)
+            for (tenant, type), these in ids.items():
+                self._signals.emit(Created(these, type, tenant))
 
     # -- life
 
@@ -176,6 +192,10 @@ class Duly:
         if self._opened == 0:
             await self.store.open(migrate=self._migrate)
             self._loop = loop
+            if isinstance(self.store, SqliteStore) and self.store.made is not None:
+                self._begin_to_log()
+                self._signals.emit(FileCreated(str(self.store.made)))
+                self.store.made = None
         elif loop is not self._loop:
             raise Misuse("this Duly is open in another event loop (duly.sync has one of its own): make a second Duly")
         self._opened += 1
@@ -285,14 +305,11 @@ class Duly:
     ) -> Added:
         """As ``at`` and ``after``, also telling whether the event was created, moved or left unchanged."""
         timer = Timer(due, type, payload, key, tenant, target, retry, correlation_id)
-        added = await put_timer(self.transaction_of(transaction) or self.store, timer, self._channels)
-        if transaction is None and added.change == "created":
-            self._signals.emit(Created([added.event.id]))
-        return added
+        return await put_timer(self.transaction_of(transaction) or self.store, timer, self._channels)
 
     async def add_many(self, timers: Iterable[Timer], *, transaction: Any = None) -> list[str]:
         """Schedule many: all of them or, when one is invalid, none. The ids, in order."""
-        return await add_timers(self.store, timers, self._channels, self.transaction_of(transaction), self._signals)
+        return await add_timers(self.store, timers, self._channels, self.transaction_of(transaction))
 
     async def every(self, name: str, rule: Rule, type: str, payload: Any = None, **options: Any) -> Schedule:
         """Fire again and again by a rule. A second call with this name replaces the schedule. The options are those of
@@ -384,7 +401,8 @@ class Duly:
 
     def _engines(self) -> dict[str, Channel]:
         """Everybody may schedule for all of them; whoever has no address leaves the delivery to other workers."""
-        return {name: make_channel(name, getattr(self.settings, f"{name}_url")) for name in ENGINES}
+        allow = self.settings.broker_allow
+        return {name: make_channel(name, getattr(self.settings, f"{name}_url"), allow) for name in ENGINES}
 
     def _webhook(self) -> Channel:
         from duly.channels.sending import Sender
@@ -399,9 +417,7 @@ class Duly:
         return Http(Sender(self.settings.webhook_allow), self.directory, self.settings.secret_key)
 
     def _new_worker(self, name: str | None, lanes: Collection[str] | None = None) -> Worker:
-        if not self._logged:  # not before: what is logged depends on the application's set-up of logging
-            self._logged = True
-            observe_with_logs(self._signals)
+        self._begin_to_log()
         options = Options(
             poll_interval=self.settings.poll_interval,
             lookahead=self.settings.lookahead,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from duly import Duly, Event, Invalid, Misuse, OfSeries, Status, cron, every
+from duly import Duly, Event, Invalid, Misuse, OfSeries, Status, cron, every, once
 from duly.signals import Orphaned
 from duly.testing import ManualClock
 from tests.conftest import OpenDuly
@@ -143,7 +143,7 @@ async def test_ten_workers_at_work_fire_every_schedule_once_each_time(url: str) 
 async def test_a_recurrence_that_would_run_for_ever_is_an_error_on_its_own_schedule(
     app: Duly, clock: ManualClock
 ) -> None:
-    endless = '{"rrule": "FREQ=WEEKLY;BYDAY=MO;BYSETPOS=5", "start": "2026-01-01T00:00:00"}'
+    endless = '{"rrule": "FREQ=DAILY;INTERVAL=7;BYDAY=MO", "start": "2026-01-01T00:00:00"}'
     fired: list[Event] = []
 
     @app.on("tick")
@@ -160,20 +160,75 @@ async def test_a_recurrence_that_would_run_for_ever_is_an_error_on_its_own_sched
     assert Counter(event.payload for event in fired) == {"a": 2, "z": 2, "bad": 1}
     bad = await app.schedules.get("bad")
     assert bad.next_at is None
-    assert str(bad.halted).startswith("error: TooMuchWork: looked through 20,000 periods")
+    assert str(bad.halted).startswith("error: TooMuchWork: gave up after 10,000 steps")
     mended = await app.schedules.put("bad", every("1h"), "tick", "bad")
     assert (mended.halted, mended.next_at) == (None, START + 3 * HOUR)
 
 
 async def test_an_impossible_recurrence_is_refused_when_it_is_put(app: Duly) -> None:
-    with pytest.raises(Invalid, match=r"rule: looked through .* without finding"):
+    with pytest.raises(Invalid, match=r"rule: gave up after 10,000 steps, .* without finding"):
         await app.schedules.put(
-            "never", {"rrule": "FREQ=WEEKLY;BYDAY=MO;BYSETPOS=5", "start": "2026-01-01T00:00:00"}, "tick"
+            "never", {"rrule": "FREQ=DAILY;INTERVAL=7;BYDAY=MO", "start": "2026-01-01T00:00:00"}, "tick"
         )
+    with pytest.raises(Invalid, match=r"rule\.rrule: BYSETPOS=5 cannot come: .* at most 1 to choose from"):
+        await app.schedules.put("never", {"rrule": "FREQ=WEEKLY;BYDAY=MO;BYSETPOS=5"}, "tick")
     with pytest.raises(Invalid, match="rule: it never fires"):
         await app.schedules.put("never", {"rrule": "FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30"}, "tick")
-    over = {"rrule": "FREQ=DAILY;UNTIL=20251231T000000", "start": "2025-01-01T00:00:00"}
-    assert (await app.schedules.put("over", over, "tick")).halted == "ended", "it has fired, at its time"
+
+
+@pytest.mark.parametrize(
+    ("rule", "bounds", "why"),
+    [
+        (
+            {"rrule": "FREQ=DAILY;UNTIL=20251230T000000", "start": "2025-01-01T00:00:00"},
+            {},
+            "its last was 2025-12-30T00:00:00Z",
+        ),
+        ({"at": "2025-01-01T00:00:00Z"}, {}, "its last was 2025-01-01T00:00:00Z"),
+        ({"cron": "0 9 * * *"}, {"end": START - DAY}, "its last was 2025-12-30T09:00:00Z"),
+        (
+            {"rrule": "FREQ=DAILY;COUNT=3"},
+            {"start": START + 7 * DAY},
+            "its start, end and exclusions leave no occurrence",
+        ),
+    ],
+)
+async def test_a_rule_that_is_over_at_once_is_refused_with_the_reason(
+    app: Duly, rule: dict[str, Any], bounds: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(Invalid, match=f"rule: it is over before it begins: {why}, and nothing would fire"):
+        await app.schedules.put("over", rule, "tick", **bounds)
+    assert await app.schedules.list() == []
+
+
+async def test_a_program_that_declares_what_is_over_starts_all_the_same(app: Duly) -> None:
+    declare(app, rule=once(START - DAY))
+    await app.tick()
+    assert (await app.schedules.get("report")).halted == "ended"
+
+
+@pytest.mark.parametrize("text", ["FREQ=DAILY;COUNT=3", "FREQ=DAILY;BYHOUR=0,1;COUNT=3", "FREQ=SECONDLY;COUNT=3"])
+async def test_a_count_without_a_start_counts_what_fires(app: Duly, clock: ManualClock, text: str) -> None:
+    fired: list[Event] = []
+
+    @app.on("tick")
+    async def tick(event: Event) -> None:
+        fired.append(event)
+
+    await app.schedules.put("three", {"rrule": text}, "tick", misfire="all")
+    for _ in range(5):
+        clock.advance(DAY)
+        await app.tick()
+    assert [event.stands_for for event in fired] == [1, 1, 1]
+    assert fired[0].due > START
+    assert (await app.schedules.get("three")).halted == "ended"
+
+
+async def test_a_count_of_one_fires_once(app: Duly, clock: ManualClock) -> None:
+    put = await app.schedules.put("one", {"rrule": "FREQ=DAILY;COUNT=1"}, "tick")
+    assert put.next_at == START + DAY
+    again = await app.schedules.put("one", {"rrule": "FREQ=DAILY;COUNT=1"}, "tick")
+    assert again.next_at == START + DAY, "it is the same rule, and keeps its start"
 
 
 async def test_a_day_of_downtime_with_many_hourly_schedules_fires_each_once(app: Duly, clock: ManualClock) -> None:

@@ -84,7 +84,8 @@ async def test_nothing_is_told_of_a_transaction_that_may_be_undone(app: Duly) ->
     async with app.transaction() as tx:
         await app.at(START, "greet", transaction=tx)
         await app.add_many([Timer(START, "greet")], transaction=tx)
-    assert heard == []
+        assert heard == []
+    assert [type(signal) for signal in heard] == [Created]
 
 
 async def test_it_is_told_after_the_commit(app: Duly, duly: OpenDuly) -> None:

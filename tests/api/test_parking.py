@@ -106,7 +106,7 @@ async def test_one_event_that_fails_again_and_again_parks_nothing(
 ) -> None:
     """A receiver may choke on it alone."""
     app = await duly(channels={"webhook": there}, poll_interval="10ms")
-    retry = Retry(max_attempts=1000, base=SECOND, cap=SECOND)
+    retry = Retry(max_attempts=1000, base=SECOND, max=SECOND)
     await many_due(app, clock, webhook(URL), 4, retry=retry)
 
     async def tried(times: int) -> bool:

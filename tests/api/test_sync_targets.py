@@ -57,6 +57,7 @@ def test_the_same_calls_do_the_same(sync: Sync) -> None:
 
 
 def test_events_are_found_by_their_destination(sync: Sync) -> None:
+    sync.targets.put("crm", ELSEWHERE)
     stored = sync.at(START, "x", target=webhook(target="crm"))
     inline = sync.at(START, "x", target=http("PUT", f"{ELSEWHERE}?token=1"))
     sync.at(START, "x")

@@ -365,6 +365,85 @@ async def test_an_overdue_greeting_waits_for_nine_in_the_new_zone(app: Duly, clo
     assert [event.lateness for event in await everything_of(app, user) if not event.head] == [0 * SECOND]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"timezone": "Asia/Tokyo"}, {"delivery_time": "07:30"}, {"timezone": "Europe/London", "last_name": "King"}],
+)
+async def test_a_greeting_of_today_that_a_change_puts_into_the_past_fires_now_and_once(
+    app: Duly, clock: ManualClock, change: dict[str, Any]
+) -> None:
+    greeted = greetings(app)
+    user = await app.users.add(**a_user())
+    clock.set(at("2026-03-15 12:00"))  # 8:00 in New York
+    await app.tick()
+    await app.users.update(user.id, **change)
+    head = await planned(app, user)
+    assert (head.occurrence, head.due < clock.now()) == ("2026-03-15", True)
+    assert "which is over there: it fires now" in str((await app.events.history(head.id))[-1].detail)
+    await app.tick()
+    assert [event.occurrence for event in greeted] == ["2026-03-15"]
+    assert (await app.events.get(head.id)).lateness == clock.now() - head.due
+    await app.users.update(user.id, timezone="Pacific/Honolulu", delivery_time="23:00")
+    assert (await planned(app, user)).occurrence == "2027-03-15"
+    clock.advance(2 * DAY)
+    await app.tick()
+    assert len(greeted) == 1
+
+
+async def test_a_date_of_birth_that_becomes_today_after_the_hour_begins_next_year(
+    app: Duly, clock: ManualClock
+) -> None:
+    greeted = greetings(app)
+    user = await app.users.add(**a_user(date_of_birth="1990-03-16"))
+    clock.set(at("2026-03-15 14:00"))
+    await app.users.update(user.id, date_of_birth="1990-03-15", timezone="Asia/Tokyo")
+    assert (await planned(app, user)).occurrence == "2027-03-15"
+    await app.tick()
+    assert greeted == []
+
+
+async def test_what_is_owed_for_a_date_that_is_not_the_users_any_more_is_left_out_with_the_reason(
+    app: Duly, clock: ManualClock
+) -> None:
+    greeted = greetings(app)
+    user = await app.users.add(**a_user())
+    owed = await planned(app, user)
+    clock.set(at("2026-03-15 15:00"))  # nobody was at work at nine
+    await app.users.update(user.id, date_of_birth="1990-06-20", by="ada")
+    left_out = await app.events.get(owed.id)
+    assert (left_out.status, left_out.occurrence, left_out.head) == (Status.SKIPPED, "2026-03-15", False)
+    entry = (await app.events.history(owed.id))[-1]
+    assert (entry.act, entry.worker) == ("skipped", "ada")
+    assert "does not have this date any more" in str(entry.detail)
+    await app.tick()
+    assert greeted == []
+    assert await due(app, user) == at("2026-06-20 13:00")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"since": "2025-12-20", "every": "month"}, "it was late, and its user does not have this date any more"),
+        (None, "its user has no such event any more"),
+    ],
+)
+async def test_what_is_owed_behind_a_date_that_is_not_the_users_any_more_is_left_out_too(
+    app: Duly, clock: ManualClock, change: dict[str, str] | None, why: str
+) -> None:
+    greetings(app, "subscription")
+    monthly = {"subscription": {"since": "2025-12-10", "every": "month"}}
+    user = await app.users.add(**a_user(timezone="UTC", attributes=monthly))
+    clock.set(at("2026-03-12 00:00"))  # nobody has worked since January
+    await app.users.update(user.id, attributes={"subscription": change}, by="ada")
+    left_out = [event for event in await everything_of(app, user) if event.status is Status.SKIPPED]
+    assert {event.occurrence for event in left_out} == {"2026-01-10", "2026-02-10", "2026-03-10"}
+    for event in left_out:
+        entry = (await app.events.history(event.id))[-1]
+        assert (entry.act, entry.worker, entry.detail) == ("skipped", "ada", why)
+    ahead = [event.occurrence for event in await app.users.ahead(user.id) if event.type == "subscription"]
+    assert ahead == (["2026-03-20"] if change else [])
+
+
 # -- changes of what has started
 
 
@@ -510,11 +589,31 @@ async def test_an_anniversary_that_is_removed_and_set_again_still_fires_this_yea
     assert first.due == at("2026-06-01 13:00")
     await app.users.update(user.id, anniversary=None)
     assert [head.type for head in await app.users.ahead(user.id)] == ["birthday"]
-    assert (await app.events.get(first.id)).status is Status.CANCELLED
+    assert (await app.events.get(first.id)).status is Status.SKIPPED
     await app.users.update(user.id, anniversary="2015-06-01")
     await fire(app, clock, user, "anniversary")
     assert [event.due for event in fired] == [at("2026-06-01 13:00")]
     assert await due(app, user, "anniversary") == at("2027-06-01 13:00")
+
+
+async def test_an_anniversary_that_is_owed_and_removed_is_left_out_with_the_reason(
+    app: Duly, clock: ManualClock
+) -> None:
+    kept = greetings(app, "anniversary")
+    user = await app.users.add(**a_user(anniversary="2015-06-01"))
+    owed = await planned(app, user, "anniversary")
+    clock.set(at("2026-06-01 15:00"))
+    await app.users.update(user.id, anniversary=None)
+    left_out = await app.events.get(owed.id)
+    assert (left_out.status, left_out.occurrence) == (Status.SKIPPED, "2026-06-01")
+    reason = "its user has no such event any more"
+    assert [(entry.act, entry.detail) for entry in await app.events.history(owed.id)] == [("skipped", reason)]
+    assert [(entry.act, entry.detail) for entry in await app.users.history(user.id)][-1] == (
+        "halted", f"anniversary: {reason}"
+    )  # fmt: skip
+    await app.users.update(user.id, anniversary="2015-06-01")
+    await app.tick()
+    assert (kept, await due(app, user, "anniversary")) == ([], at("2027-06-01 13:00"))
 
 
 async def test_an_anniversary_that_was_kept_this_year_is_not_kept_again(app: Duly, clock: ManualClock) -> None:

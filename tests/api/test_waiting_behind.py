@@ -106,6 +106,7 @@ async def test_what_waits_behind_a_head_that_came_too_late_goes_in_its_place(
 async def test_a_limit_that_ends_after_the_rule_lets_go_what_waits(duly: OpenDuly, clock: ManualClock) -> None:
     app = await duly()
     end_of_rule = START + MINUTE
+    await app.schedules.put(NAME, HOURLY, NAME, overlap="queue")
     schedule = await app.schedules.put(NAME, HOURLY, NAME, overlap="queue", end=end_of_rule)
     assert (schedule.halted, schedule.next_at) == ("ended", None)
     first, second = await app.schedules.trigger(NAME), await app.schedules.trigger(NAME)
@@ -119,6 +120,7 @@ async def test_a_limit_that_comes_after_the_rule_has_ended_counts_what_is_under_
 ) -> None:
     app = await duly()
     end_of_rule = START + MINUTE
+    await app.schedules.put(NAME, HOURLY, NAME)
     await app.schedules.put(NAME, HOURLY, NAME, end=end_of_rule)
     await app.schedules.trigger(NAME)
     await app.schedules.put(NAME, HOURLY, NAME, overlap="queue", end=end_of_rule)

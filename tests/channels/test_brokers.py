@@ -303,7 +303,7 @@ async def test_bad_credentials_keep_events_waiting_and_no_password_is_shown(
     await app.tick()
     event = await app.events.get(event.id)
     assert (event.status, event.attempts) == (Status.PENDING, 0)
-    assert await acts(app, event.id) == ["given back"]
+    assert await acts(app, event.id) in ([], ["given back"])  # whichever asks the broker first: the tick, or its claim
     [told] = down
     assert told.channel == station.channel
     assert "the credentials in its URL" in told.reason

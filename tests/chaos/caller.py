@@ -32,7 +32,7 @@ REST_SECONDS = 0.2
 REMEMBERED = 30
 """How many of its latest timers a caller moves and cancels."""
 
-OFTEN = Retry(max_attempts=50, base=timedelta(milliseconds=500), cap=timedelta(seconds=2))
+OFTEN = Retry(max_attempts=50, base=timedelta(milliseconds=500), max=timedelta(seconds=2))
 TIMEOUT = "5s"  # of one webhook
 
 TRIGGERED, PAUSED, SKIPPED = "latest-plain", "paused", "skipped"

@@ -170,14 +170,19 @@ def names(shell: Shell, *words: object) -> list[str]:
     return [one["name"] for one in json.loads(schedules(shell, "list", *words, "--json"))["schedules"]]
 
 
+def _with_files(files: int | None) -> list[str]:
+    return [] if files is None else ["/bin/sh", "-c", f'ulimit -n {files} && exec "$@"', "sh"]
+
+
 class Process:
     """A `duly` command in a process of its own."""
 
-    def __init__(self, *words: object, folder: Path, **variables: str) -> None:
+    def __init__(self, *words: object, folder: Path, files: int | None = None, **variables: str) -> None:
+        """*files* is how many it may have open."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("DULY_")}
         self._log = (folder / f"log-{time.monotonic_ns()}").open("w+b")
         self.inner = subprocess.Popen(
-            [sys.executable, "-m", "duly", *(str(word) for word in words)],
+            [*_with_files(files), sys.executable, "-m", "duly", *(str(word) for word in words)],
             cwd=folder,
             env=kept | variables,
             stdin=subprocess.DEVNULL,
@@ -215,8 +220,8 @@ Spawn = Callable[..., Process]
 def spawn(tmp_path: Path) -> Iterator[Spawn]:
     started: list[Process] = []
 
-    def spawn(*words: object, **variables: str) -> Process:
-        started.append(Process(*words, folder=tmp_path, **variables))
+    def spawn(*words: object, files: int | None = None, **variables: str) -> Process:
+        started.append(Process(*words, folder=tmp_path, files=files, **variables))
         return started[-1]
 
     yield spawn

@@ -85,6 +85,29 @@ def test_doctor_tells_of_events_that_nothing_here_can_send(on: Shell, monkeypatc
     assert on("doctor", "--app", "shop").out.count("no handler here") == 0
 
 
+def test_serve_and_doctor_say_what_is_open_over_http(lite: Shell, spawn: Spawn) -> None:
+    assert "over HTTP" not in findings(lite), "nobody asks for brokers"
+    lite.set(DULY_KAFKA_URL="kafka://localhost:1")
+    closed = "brokers are closed; DULY_BROKER_ALLOW opens addresses to tenants"
+    assert findings(lite)["over HTTP"]["found"] == closed
+    allow = "kafka:{tenant}-*, nats:orders.{tenant}.>"
+    lite.set(DULY_BROKER_ALLOW=allow)
+    found = findings(lite)["over HTTP"]
+    assert (found["level"], found["found"]) == ("ok", f"open to tenants by DULY_BROKER_ALLOW: {allow}")
+    url = f"sqlite:///{lite.folder}/duly.db"
+    server = spawn("serve", "--port", "0", "--no-worker", DULY_DATABASE_URL=url, DULY_BROKER_ALLOW=allow)
+    wait_until(lambda: "Over HTTP: " in server.output, told=lambda: server.output)
+    assert server.stop() == 0
+    assert f"Over HTTP: open to tenants by DULY_BROKER_ALLOW: {allow}\n" in server.output
+
+
+def test_a_bad_pattern_keeps_a_server_from_starting(lite: Shell) -> None:
+    lite.set(DULY_BROKER_ALLOW="redis:{tenant}*")
+    done = lite("serve", "--port", "0")
+    assert done.code != 0
+    assert "has {tenant}*, which opens to acme what is acme2's" in done.err
+
+
 def test_a_worker_says_what_it_serves_and_what_waits_for_others(on: Shell, url: str, spawn: Spawn) -> None:
     with RedisServer(login=True) as server:
         sent = on.at("now", "--type", "x", "--to", "redis:orders")

@@ -248,6 +248,7 @@ def test_a_dry_run_does_nothing_on_either_store(on: Shell) -> None:
 
 def test_options_decide_what_the_lines_become(tab: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(SYSTEM.encode())))
+    tab("migrate")
     words = "--system --prefix etc- --type shell.run --mode shadow --paused --tenant acme".split()
     result = tab("schedules", "import", "-", *words)
     assert result.code == 0

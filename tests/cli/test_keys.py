@@ -68,6 +68,7 @@ def test_the_list_shows_what_keys_allow_and_how_they_are(on: Shell) -> None:
     created(on, "gone")
     created(on, "new", "--tenant", "acme", "--scope", "admin", "--rate", "5/s")
     keys(on, "revoke", "gone")
+    assert [key["all_tenants"] for key in listed(on)] == [False] * 3
     told = keys(on, "list").splitlines()
     assert told[0].split() == "ID NAME KEY TENANT SCOPE STATE RATE CREATED EXPIRES LAST USED".split()
     assert re.search(r"new +duly_\S{6}… +acme +admin +active +5/s .* never +never", told[1])
@@ -76,6 +77,14 @@ def test_the_list_shows_what_keys_allow_and_how_they_are(on: Shell) -> None:
     narrow = keys(on, "list")
     assert max(map(len, narrow.splitlines())) <= 80
     assert "admin for acme · 5/s · made" in narrow
+
+
+def test_a_key_of_all_tenants_says_so(on: Shell) -> None:
+    done = keys(on, "create", "watch", "--tenant", "ops", "--all-tenants")
+    assert done.startswith("created watch  read for ops and all tenants\n")
+    [key] = listed(on)
+    assert (key["scope"], key["tenant"], key["all_tenants"]) == ("read", "ops", True)
+    assert re.search(r"watch .* ops and all tenants +read +active ", keys(on, "list"))
 
 
 def test_the_list_has_pages_and_can_be_one_tenants(on: Shell) -> None:

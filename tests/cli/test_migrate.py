@@ -13,7 +13,7 @@ import pytest
 from duly import Duly, StoreError
 from duly.edges.cli.migrate import script
 from duly.errors import SchemaMismatch
-from duly.stores.migrations import Migration
+from duly.stores.migrations import Migration, migrations
 from tests.cli.conftest import Shell
 
 
@@ -29,6 +29,15 @@ def test_migrate_tells_what_it_applied_and_does_it_once(shell: Shell, empty_url:
     assert "applied 0001_events\n" in first.out
     assert second.out.startswith("nothing to apply")
     assert asyncio.run(works(empty_url))
+
+
+def test_what_a_migration_changes_for_people_is_said_to_those_who_had_a_database(shell: Shell, tmp_path: Path) -> None:
+    older = [one for one in migrations("sqlite") if one.version < 8]
+    with closing(apsw.Connection(str(tmp_path / "older.db"))) as connection:
+        connection.execute(script("sqlite", older))
+    upgraded = shell("migrate", "--db", f"sqlite:///{tmp_path}/older.db")
+    assert "note: admin keys that were made before may still name any tenant" in upgraded.err.replace("\n", " ")
+    assert "note:" not in shell("migrate", "--db", f"sqlite:///{tmp_path}/new.db").err
 
 
 def test_migrate_tells_programs_the_same(shell: Shell, empty_url: str) -> None:

@@ -47,7 +47,6 @@ def test_put_says_what_it_did_and_when_it_fires_next(on: Shell) -> None:
         ),
         (["--once", "2035-05-01T09:00:00+02:00"], {"at": "2035-05-01T07:00:00Z"}, "next 2035-05-01 07:00:00 UTC"),
         (["--once", "2035-05-01T09:00", *BRUSSELS], {"at": "2035-05-01T09:00:00"}, "next 2035-05-01 07:00:00 UTC"),
-        (["--once", "2020-01-01T00:00:00Z"], {"at": "2020-01-01T00:00:00Z"}, "it has ended: there is no next"),
         (["--template", "weekday-mornings"], {"cron": "0 9 * * MON-FRI"}, "cron 0 9 * * MON-FRI in UTC"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -56,6 +55,15 @@ def test_each_kind_of_rule_can_be_put(lite: Shell, options: list[str], rule: dic
     assert said in schedules(lite, "put", "it", "--type", "x", *options)
     put = shown(lite, "it")["rule"]
     assert {field: put.get(field) for field in rule} == rule
+
+
+def test_what_ends_by_a_change_says_so_and_what_is_over_at_once_is_refused(lite: Shell) -> None:
+    over = ["--type", "x", "--once", "2020-01-01T00:00:00Z"]
+    refused = lite("schedules", "put", "it", *over)
+    assert refused.code == 2
+    assert "rule: it is over before it begins: its last was 2020-01-01T00:00:00Z, and nothing would fire" in refused.err
+    schedules(lite, "put", "it", *DAILY)
+    assert "it has ended: there is no next" in schedules(lite, "put", "it", *over)
 
 
 def test_a_delay_is_counted_from_now(lite: Shell) -> None:
@@ -88,7 +96,8 @@ def test_putting_makes_the_database_and_looking_does_not(shell: Shell) -> None:
     shell.set(DULY_DATABASE_URL="sqlite:///new.db")
     assert "`duly migrate`" in shell("schedules", "list").err
     assert not (shell.folder / "new.db").exists()
-    schedules(shell, "put", "it", *DAILY)
+    told = shell("schedules", "put", "it", *DAILY)
+    assert (told.code, told.err) == (0, f"there was no database file {shell.folder / 'new.db'}: a new one was made\n")
     assert names(shell) == ["it"]
 
 
@@ -111,6 +120,7 @@ def test_all_schedules_can_be_taken_to_another_database(lite: Shell) -> None:
     schedules(lite, "put", "report", *DAILY, "--depends-on", "zz-load", "--within", "1h")
     schedules(lite, "put", "other", *DAILY, "--tenant", "acme")
     lite.write("all.json", schedules(lite, "list", "--json"))
+    lite("migrate", "--db", "sqlite:///copy.db")
     assert len(schedules(lite, "put", "--file", "all.json", "--db", "sqlite:///copy.db").splitlines()) == 3
     for field in ("rule", "type", "tenant", "depends_on", "enabled"):
         there = lite("schedules", "list", "--json", "--db", "sqlite:///copy.db").json["schedules"]

@@ -4,13 +4,14 @@ import asyncio
 import getpass
 import json
 import re
+import shlex
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 import pytest
 
-from duly import Duly
+from duly import Duly, cron
 from duly.testing import ManualClock
 from tests.cli.conftest import Shell, names, schedules, shown
 
@@ -28,11 +29,11 @@ async def warm(event: Event) -> None: ...
 """
 
 
-def long_ago(url: str, act: Callable[[Duly], Awaitable[object]]) -> None:
+def long_ago(url: str, act: Callable[[Duly], Awaitable[object]], clock: ManualClock | None = None) -> None:
     """Do something to the database as if it was 2020."""
 
     async def act_then() -> None:
-        async with Duly(url, clock=ManualClock(datetime(2020, 1, 1, tzinfo=UTC))) as duly:
+        async with Duly(url, clock=clock or ManualClock(datetime(2020, 1, 1, tzinfo=UTC))) as duly:
             await act(duly)
 
     asyncio.run(act_then())
@@ -47,6 +48,7 @@ def test_the_list_fits_and_shows_what_matters(lite: Shell, columns: int) -> None
     schedules(lite, "put", "weekly-report", "--type", "x", "--once", "2035-05-01T09:00", *BRUSSELS)
     schedules(lite, "put", "held-back", *DAILY, "--paused")
     schedules(lite, "put", "canary", *DAILY, "--mode", "shadow", "--tenant", "acme")
+    schedules(lite, "put", "over", *DAILY)
     schedules(lite, "put", "over", "--type", "x", "--once", "2020-01-01T00:00:00Z")
     listed = schedules(lite, "list")
     assert all(len(line.rstrip()) <= columns for line in listed.splitlines())
@@ -243,6 +245,55 @@ def test_a_pause_holds_and_a_resumption_lets_go(on: Shell) -> None:
     assert schedules(on, "resume", "it").startswith("it was not paused; next 20")
 
 
+def test_what_a_command_passes_over_is_told_with_the_command_that_fires_it(on: Shell) -> None:
+    schedules(on, "put", "it", "--type", "x", "--every", "1h")
+    told = schedules(on, "reschedule", "it", "+3h30m")
+    assert "passed over: 2 occurrences, 20" in told
+    assert "to fire the first one, once its time has come: duly schedules backfill it --from 20" in told
+    assert "passed over" not in schedules(on, "reschedule", "it", "+1h")
+    assert "passed over: 1 occurrence, 20" in schedules(on, "skip", "it")
+    [skipped] = json.loads(schedules(on, "skip", "it", "--json"))["schedules"]
+    assert (skipped["passed_over"]["count"], len(skipped["passed_over"]["first"])) == (1, 1)
+    assert "passed over" not in schedules(on, "put", "it", "--type", "x", "--every", "2h")
+
+
+def fired_beside(on: Shell) -> list[str | None]:
+    """For which instants events wait that are not the next ones of their schedules."""
+    waiting = on("events", "list", "--status", "PENDING", "--json").json["events"]
+    return [event["scheduled_at"] for event in waiting if not event["head"]]
+
+
+@pytest.mark.parametrize("name", ["it", "-o'clock 日"])
+def test_the_command_that_is_shown_fires_one_when_it_is_run(on: Shell, url: str, name: str) -> None:
+    async def put_and_paused(duly: Duly) -> None:
+        await duly.schedules.put(name, cron("0 9 1 1 *"), "x")
+        await duly.schedules.pause(name)
+
+    long_ago(url, put_and_paused)
+    on.set(COLUMNS="60")
+    told = schedules(on, "resume", "--", name)
+    assert re.search(r"passed over: \d+ occurrences, 2020-01-01 09:00:00, 2021-01-01 09:00:00, .* … \(UTC\)\n", told)
+    [shown] = re.findall("to fire the first one: duly (.*)$", told, re.MULTILINE)
+    ran = on(*shlex.split(shown))
+    assert (ran.code, ran.err) == (0, "")
+    assert fired_beside(on) == ["2020-01-01T09:00:00Z"]
+
+
+def test_the_command_for_what_an_edit_puts_into_the_past_fires_it_too(on: Shell, url: str) -> None:
+    shown: list[str] = []
+
+    async def edited(duly: Duly) -> None:
+        await duly.schedules.put("it", cron("0 9 * * *", timezone="Asia/Tokyo"), "x")
+        over = (await duly.schedules.put("it", cron("0 8 * * *", timezone="Asia/Tokyo"), "x")).passed_over
+        shown.append(over.fire_with if over is not None else "")
+
+    at_half_past_eight = ManualClock(datetime(2019, 12, 31, 23, 30, tzinfo=UTC))
+    long_ago(url, edited, at_half_past_eight)
+    ran = on(*shlex.split(shown[0])[1:])
+    assert (ran.code, ran.err) == (0, "")
+    assert len(fired_beside(on)) == 1
+
+
 @pytest.mark.parametrize(
     ("passed", "said"),
     [([], "were left out; next 20"), (["--passed", "fire"], "fire by its misfire policy; next 2020-01-01 09:00:00")],
@@ -292,6 +343,7 @@ def test_the_next_event_alone_can_be_moved_or_left_out(on: Shell) -> None:
     )
     assert "it leaves one out; next 2035-06-01 07:00:00 UTC" in schedules(on, "skip", "it", "--reason", "closed")
     assert [entry["act"] for entry in shown(on, "it")["history"]] == ["created", "rescheduled", "skipped"]
+    schedules(on, "put", "over", *DAILY)
     schedules(on, "put", "over", "--type", "x", "--once", "2020-01-01T00:00:00Z")
     for act in (["skip", "over"], ["reschedule", "over", "+1h"]):
         result = on("schedules", *act)
@@ -443,3 +495,9 @@ def test_what_is_not_there_fails_with_the_command_that_lists_what_is(lite: Shell
     result = lite("schedules", act, "nobody")
     assert (result.code, result.out) == (1, "")
     assert result.err == "duly: there is no schedule 'nobody'; `duly schedules list` shows them\n"
+
+
+def test_a_zone_that_is_seldom_meant_is_taken_and_warned_of(lite: Shell) -> None:
+    told = schedules(lite, "put", "daily", *DAILY, "--timezone", "EST")
+    assert "warning: EST is an abbreviation and stands for UTC-5 in every season" in told
+    assert "warning" not in schedules(lite, "put", "daily", *DAILY, "--timezone", "UTC")

@@ -1,6 +1,7 @@
 """`duly serve`, as a process of its own: where it listens, whom it lets in, and how it ends."""
 
 import asyncio
+import contextlib
 import json
 import re
 import signal
@@ -12,7 +13,9 @@ import httpx
 import pytest
 
 from duly import Duly
+from duly.core.keys import write_key
 from tests.cli.conftest import Process, Shell, Spawn, wait_until
+from tests.descriptors import none_free
 from tests.servers import Postgres
 
 OPEN = ("/docs", "/openapi.json", "/healthz", "/readyz", "/metrics")
@@ -109,6 +112,59 @@ def test_what_is_no_place_to_listen_is_refused(shell: Shell, words: tuple[str, s
     assert refused.code == 2
     assert refused.err.strip()
     assert "Traceback" not in refused.err
+
+
+def test_it_warns_as_long_as_there_is_no_key(shell: Shell, spawn: Spawn) -> None:
+    process = spawn("serve", "--port", "0", "--no-worker", DULY_DATABASE_URL=lite(shell))
+    wait_until(lambda: "warning: there is no API key" in process.output, told=lambda: process.output)
+    assert process.stop() == 0
+    a_key(lite(shell))
+    with_key = spawn("serve", "--port", "0", "--no-worker", DULY_DATABASE_URL=lite(shell))
+    base = ready(with_key)
+    assert ask("GET", f"{base}/v1/events").status_code == 401
+    assert with_key.stop() == 0
+    assert "warning" not in with_key.output
+
+
+def test_the_proxies_that_are_trusted_come_from_the_environment(shell: Shell, spawn: Spawn) -> None:
+    """Each guess comes from another address, of which a proxy on loopback tells: none of them is one too many."""
+    a_key(lite(shell))
+    options = {"DULY_DATABASE_URL": lite(shell), "DULY_TRUSTED_PROXIES": "127.0.0.0/8"}
+    base = ready(spawn("serve", "--port", "0", "--no-worker", **options))
+    with httpx.Client(base_url=base, timeout=30, trust_env=False) as client:
+        for number in range(60):
+            guess = write_key(number.to_bytes(32, "big"))
+            headers = {"Authorization": f"Bearer {guess}", "X-Forwarded-For": f"198.51.100.{number}"}
+            assert client.get("/v1/events", headers=headers).status_code == 401
+
+
+def test_idle_connections_keep_nobody_out_and_write_next_to_nothing(shell: Shell, spawn: Spawn) -> None:
+    process = spawn("serve", "--port", "0", files=128, DULY_DATABASE_URL=lite(shell))
+    base = ready(process)
+    port = int(base.rpartition(":")[2])
+    before = len(process.output.splitlines())
+    with contextlib.ExitStack() as opened:
+        for _ in range(400):
+            opened.enter_context(socket.create_connection(("127.0.0.1", port), 30))
+        for _ in range(5):
+            assert ask("GET", f"{base}/v1/events").status_code == 200
+    assert "connections.full" in process.output
+    assert len(process.output.splitlines()) - before <= 5, process.output
+    assert process.stop() == 0, process.output
+
+
+def test_a_server_without_a_free_file_waits_says_so_once_and_goes_on(shell: Shell, spawn: Spawn) -> None:
+    process = spawn("serve", "--port", "0", "--no-worker", DULY_DATABASE_URL=lite(shell))
+    base = ready(process)
+    port = int(base.rpartition(":")[2])
+    before = len(process.output.splitlines())
+    with contextlib.ExitStack() as opened:
+        with none_free(process.pid):
+            for _ in range(50):
+                opened.enter_context(socket.create_connection(("127.0.0.1", port), 30))
+            wait_until(lambda: "connections.not_accepted" in process.output, told=lambda: process.output)
+        assert ask("GET", f"{base}/v1/events").status_code == 200
+    assert len(process.output.splitlines()) - before <= 5, process.output
 
 
 def test_without_a_worker_nothing_fires(shell: Shell, spawn: Spawn) -> None:

@@ -182,10 +182,10 @@ def test_an_event_tells_where_it_goes_and_is_found_by_it(keyed: Shell) -> None:
     assert keyed("at", "+1h", "--type", "x", "--target", "crm").out.endswith("to crm\n")
 
 
-def test_a_target_that_is_not_there_yet_is_told(keyed: Shell) -> None:
-    done = keyed("at", "+1h", "--type", "x", "--target", "crm", "--tenant", "acme", "--json")
-    assert (done.code, done.json["target"]) == (0, {"webhook": {"target": "crm"}})
-    assert "there is no target 'crm' in tenant 'acme'" in done.err
+def test_a_target_that_is_not_there_yet_is_refused(keyed: Shell) -> None:
+    done = keyed("at", "+1h", "--type", "x", "--target", "crm", "--tenant", "acme")
+    assert (done.code, done.out) == (2, "")
+    assert "there is no target 'crm' in tenant 'acme': put it first" in done.err
 
 
 def test_a_schedule_can_go_to_a_target(keyed: Shell) -> None:
@@ -364,7 +364,9 @@ def test_the_list_fits_and_shows_names_whole(keyed: Shell, columns: int) -> None
 def test_a_deleted_target_is_gone_and_its_events_become_dead_letters(keyed: Shell, receiver: Receiver) -> None:
     put(keyed, "crm", f"{receiver.url}/in")
     id = keyed.at("now", "--type", "x", "--target", "crm")
-    assert targets(keyed, "delete", "crm") == f"deleted crm  webhook to {receiver.url}/in\n"
+    refused = keyed("targets", "delete", "crm")
+    assert (refused.code, "target 'crm' is in use: 1 event still to come" in refused.err) == (1, True)
+    assert targets(keyed, "delete", "crm", "--force") == f"deleted crm  webhook to {receiver.url}/in\n"
     keyed("tick")
     assert keyed.show(id)["status"] == "FAILED"
     assert "there is no target 'crm'" in keyed.show(id)["last_error"]
@@ -387,3 +389,44 @@ def test_tables_show_the_fact_and_show_also_what_the_receiver_said(keyed: Shell,
     assert lines.count(said) == 2, whole  # beside the last error, and in the history
     assert f"last error   {fact}" in lines
     assert "\x1b" not in whole
+
+
+# -- a new key
+
+
+NEWER = "another key of more than thirty-two characters"
+THIRD = "a third key of more than thirty-two characters"
+
+
+def test_after_a_change_of_key_all_are_sealed_anew_and_the_old_key_can_go(keyed: Shell) -> None:
+    for name in ("a", "b"):
+        put(keyed, name, HOOK)
+    put(keyed, "plain", HOOK, "--channel", "http")
+    put(keyed, "c", HOOK, "--tenant", "acme")
+    keyed.set(DULY_SECRET_KEY=f"{NEWER},{KEY}")
+    put(keyed, "d", HOOK)
+    assert targets(keyed, "reseal", "--tenant", "acme") == "sealed 1 target anew; 0 had the first key already\n"
+    assert targets(keyed, "reseal") == "sealed 2 targets anew; 2 had the first key already\n"
+    assert json.loads(targets(keyed, "reseal", "--json")) == {"resealed": 0, "unchanged": 4, "closed": []}
+    assert "resealed" in [entry["act"] for entry in shown(keyed, "a")["history"]]
+    keyed.set(DULY_SECRET_KEY=NEWER)
+    found = json.loads(keyed("doctor", "--json").out)
+    assert "DULY_SECRET_KEY opens 4 targets" in json.dumps(found)
+    targets(keyed, "rotate", "a")
+
+
+def test_what_no_key_opens_is_named_and_the_others_are_sealed_anew(keyed: Shell) -> None:
+    put(keyed, "lost", HOOK)
+    keyed.set(DULY_SECRET_KEY=THIRD)
+    put(keyed, "found", HOOK)
+    keyed.set(DULY_SECRET_KEY=f"{NEWER},{THIRD}")
+    done = keyed("targets", "reseal")
+    assert done.code == 1
+    assert done.out == "sealed 1 target anew; 0 had the first key already\n"
+    assert "target lost cannot be opened by any key in DULY_SECRET_KEY" in done.err
+    keyed.set(DULY_SECRET_KEY=f"{NEWER},{KEY}")
+    assert targets(keyed, "reseal") == "sealed 1 target anew; 1 had the first key already\n"
+    keyed.set(DULY_SECRET_KEY="")
+    refused = keyed("targets", "reseal")
+    assert refused.code == 2
+    assert "DULY_SECRET_KEY, which is not set" in refused.err

@@ -115,7 +115,9 @@ def test_an_option_everywhere_can_have_its_value_behind_a_sign(shell: Shell) -> 
 
 
 def test_after_two_hyphens_nothing_is_an_option(shell: Shell) -> None:
-    done = shell("--db", "sqlite:///here.db", "schedules", "put", "--cron", "0 9 * * *", "--type", "x", "--", "--app")
+    words = ("--db", "sqlite:///here.db", "schedules", "put", "--cron", "0 9 * * *", "--type", "x")
+    shell(*words, "first")
+    done = shell(*words, "--", "--app")
     assert (done.code, done.err) == (0, "")
     assert "created --app " in done.out
 
@@ -255,3 +257,18 @@ def test_colour_on_a_terminal_unless_no_color_says_otherwise(
     shell.at("now", "--type", "greet")
     shown = shell("events", "list")
     assert ("\x1b[36m" in shown.out) is not no_colour
+
+
+@pytest.mark.parametrize(
+    "url", ["mysql://ada:s3cret@db/x", "postgresql:/ada:s3cret@db/x", "ada:s3cret@db/x", "mysql://db/x?password=s3cret"]
+)
+@pytest.mark.parametrize("words", [("events", "list"), ("serve",), ("demo",)])
+def test_a_url_that_cannot_be_used_is_told_without_its_password(shell: Shell, words: tuple[str, ...], url: str) -> None:
+    refused = shell(*words, "--db", url)
+    assert refused.code == 2
+    assert "--db" in refused.err
+    assert "***" in refused.err
+    assert "s3cret" not in refused.err + refused.out
+    shell.set(DULY_DATABASE_URL=url)
+    refused = shell(*words)
+    assert "s3cret" not in refused.err + refused.out

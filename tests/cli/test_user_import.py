@@ -92,7 +92,7 @@ def test_bad_lines_are_told_with_all_their_problems_and_the_good_ones_kept(on: S
     assert result.code == 1
     assert result.out.startswith("2 added, 0 changed, 0 unchanged, 2 refused in ")
     first, second = result.err.splitlines()
-    assert first.startswith("line 3: date_of_birth: 1990-02-30 is no date: day is out of range for month; timezone: ")
+    assert first.startswith("line 3: date_of_birth: 1990-02-30 is no date: 1990-02 has 28 days; timezone: ")
     assert second == "line 4: has 2 cells where the header has 5"
     assert keys(on) == {"u0", "u2"}
 
@@ -195,11 +195,11 @@ def test_a_users_name_cannot_steer_the_terminal(lite: Shell) -> None:
 
 
 def test_a_dry_run_checks_every_line_and_needs_no_database(shell: Shell) -> None:
-    text = "\n".join([HEADER, row(0), row(1, born="2990-01-01"), ",Ada,,,", "u9,,,,Asia/Tokyo", "u9,,,,Mars"])
+    text = "\n".join([HEADER, row(0), row(1, born="2990-01-01"), ",Ada,,,", row(9), "u9,,,,Asia/Tokyo", "u9,,,,Mars"])
     result = import_(shell, text, "--dry-run", "--db", "sqlite:///none.db")
     assert result.code == 1
-    assert result.out.startswith("2 good, 3 refused (a dry run: nothing was stored) in ")
-    assert [line.split(": ")[0] for line in result.err.splitlines()] == ["line 3", "line 4", "line 6"]
+    assert result.out.startswith("3 good, 3 refused (a dry run: nothing was stored) in ")
+    assert [line.split(": ")[0] for line in result.err.splitlines()] == ["line 3", "line 4", "line 7"]
     assert not (shell.folder / "none.db").exists()
 
 
@@ -207,6 +207,32 @@ def test_a_dry_run_does_not_tell_programs_that_anything_was_added(shell: Shell) 
     told = import_(shell, "\n".join([HEADER, row(0), "bad"]), "--dry-run", "--json").json
     assert told.keys() == {"good", "refused", "last_line", "seconds", "users_per_second", "complete", "dry_run"}
     assert (told["good"], told["refused"], told["dry_run"]) == (1, 1, True)
+
+
+def test_a_dry_run_refuses_what_the_import_refuses(on: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_users, "CHUNK", 3)
+    monkeypatch.setattr(import_users, "MOST_RECENT", 2)
+    reminding = '"{""reminder"": {""on"": ""%s""}}"'
+    assert import_(on, f"{HEADER}\n{row(0)}\n{row(1)}\n").code == 0
+    lines = [
+        f"{HEADER},attributes",
+        "u0,,,,Asia/Tokyo,",  # changes somebody
+        "u7,,,,Asia/Tokyo,",  # there is no u7
+        "u1,,,,Mars,",
+        f"{row(2)},",
+        f"u2,,,,,{reminding % 'soon'}",  # whom this file has added
+        f"u2,,,,,{reminding % '2030-01-01'}",
+        *(f"{row(number)}," for number in range(3, 9)),
+        "u3,,,,Asia/Tokyo,",  # who was added long ago
+        "u3,,,1850-02-30,,",
+        f"u0,,,,,{reminding % 'later'}",
+    ]
+    text = "\n".join(lines)
+    rehearsed, done = import_(on, text, "--dry-run"), import_(on, text)
+    refused = [line for line in done.err.splitlines() if line.startswith("line ")]
+    assert [line.split(":")[0] for line in refused] == ["line 3", "line 4", "line 6", "line 15", "line 16"]
+    assert [line for line in rehearsed.err.splitlines() if line.startswith("line ")] == refused
+    assert rehearsed.code == done.code == 1
 
 
 def test_a_dry_run_asks_the_event_types(shell: Shell) -> None:

@@ -115,6 +115,7 @@ def test_add_tells_programs_every_field(on: Shell) -> None:
         "attributes": {"cat": "Felix"},
         "change": "added",
         "unregistered": [],
+        "warnings": [],
     }
 
 

@@ -6,11 +6,17 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
+import msgspec
 from fastapi import FastAPI
 
 from duly import Duly
 from duly.edges.http.app import create_api
 from duly.edges.http.serving import address_of, http_server, listen
+
+
+def without_via(one: Any) -> Any:
+    """What is told over HTTP: not how it came, which only the engine needs."""
+    return msgspec.structs.replace(one, via=None)
 
 
 @asynccontextmanager

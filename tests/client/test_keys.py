@@ -12,9 +12,10 @@ from tests.client.serving import serving
 from tests.make import HOUR, START
 
 
-async def test_a_key_acts_for_its_tenant_and_an_admins_for_any(app: Duly) -> None:
+async def test_a_key_acts_for_its_tenant_and_one_of_all_tenants_for_any(app: Duly) -> None:
     acme = (await app.keys.create("acme", tenant="äcme", scope="write")).secret
-    admin = (await app.keys.create("boss", scope="admin")).secret
+    admin = (await app.keys.create("boss", scope="admin", all_tenants=True)).secret
+    of_one = (await app.keys.create("boss of one", scope="admin")).secret
     reader = (await app.keys.create("reader", scope="read")).secret
     async with serving(app, keyless=False) as url:
         async with Client(url, key=acme) as own, Client(url, key=acme, tenant="äcme") as named:
@@ -35,9 +36,10 @@ async def test_a_key_acts_for_its_tenant_and_an_admins_for_any(app: Duly) -> Non
             assert await other.events.get(event.id) == event
             with pytest.raises(NotFound):
                 await boss.events.get(event.id)
-        async with Client(url, key=acme, tenant="other") as stranger:
-            with pytest.raises(Forbidden, match="only an admin key"):
-                await stranger.events.find()
+        for key in (acme, of_one):
+            async with Client(url, key=key, tenant="other") as stranger:
+                with pytest.raises(Forbidden, match="only a key for all tenants"):
+                    await stranger.events.find()
         async with Client(url, key=reader) as weak:
             assert await weak.events.find() == []
             with pytest.raises(Forbidden, match="needs the scope write"):

@@ -20,7 +20,7 @@ GROUPS = ("", "events", "schedules", "users", "targets")
 NOT_OVER_HTTP = {
     "on", "schedule", "observe", "run", "tick", "stop", "transaction",
     "schedules.replan", "users.refresh",
-    "targets.history", "targets.destinations", "targets.waiting", "targets.signing_secret",
+    "targets.history", "targets.reseal", "targets.destinations", "targets.waiting", "targets.signing_secret",
 }  # fmt: skip
 """These raise Misuse, which says what to do instead."""
 

@@ -16,7 +16,8 @@ URL = "https://hooks.example/duly"
 def seen(target: Target) -> Target:
     """Without what is not told over HTTP."""
     known = target.known or Known(target.tenant, target.name)
-    return msgspec.structs.replace(target, sealed=None, known=msgspec.structs.replace(known, target=None, within=False))
+    known = msgspec.structs.replace(known, target=None, within=False)
+    return msgspec.structs.replace(target, sealed=None, via=None, known=known)
 
 
 async def test_a_target_is_what_python_has_on_the_same_database(app: Duly, client: Client) -> None:

@@ -22,7 +22,7 @@ ADA: dict[str, Any] = {
 
 def seen(user: User) -> User:
     """Without what is not told over HTTP."""
-    return msgspec.structs.replace(user, created_by=None, usual_time=None)
+    return msgspec.structs.replace(user, created_by=None, usual_time=None, via=None)
 
 
 async def test_a_user_is_what_python_has_on_the_same_database(app: Duly, client: Client) -> None:
@@ -119,3 +119,14 @@ async def test_the_types_of_events_are_listed(app: Duly, client: Client) -> None
     listed = await client.event_types.list()
     assert [one.name for one in listed if one.source == "calendar"] == sorted(app.event_types.names())
     assert ("invoice.overdue", "handler") in [(one.name, one.source) for one in listed]
+
+
+async def test_a_list_of_large_ones_takes_several_pages_and_is_whole(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duly.edges.http.users.PAGE_BYTES", 1000)
+    made = [await client.users.add(**ADA | {"attributes": {"note": "x" * 400}}) for _ in range(10)]
+    newest_first = [user.id for user in reversed(made)]
+    assert [user.id for user in await client.users.list(limit=9)] == newest_first[:9]
+    assert [user.id for user in await client.users.list(limit=9, after=newest_first[8])] == newest_first[9:]
+    assert [user.id async for user in client.users.all()] == newest_first

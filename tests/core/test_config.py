@@ -34,6 +34,7 @@ BAD = [
     ("DULY_WEBHOOK_ALLOW", "localhost", "networks such as 10.0.0.0/8,fd00::/8"),
     ("DULY_WEBHOOK_ALLOW", "10.0.0.1/8", "networks such as 10.0.0.0/8,fd00::/8 (10.0.0.1/8 has host bits set)"),
     ("DULY_WEBHOOK_ALLOW", "10.0.0.0/8;fd00::/8", "networks such as"),
+    ("DULY_TRUSTED_PROXIES", "nginx", "networks such as 10.0.0.0/8,fd00::/8"),
     ("DULY_DATABASE_URL", "duly.db", "sqlite:///path/to/file.db or postgresql://"),
     ("DULY_DATABASE_URL", "mysql://localhost/duly", "sqlite:///path/to/file.db or postgresql://"),
     ("DULY_NATS_URL", "localhost:4222", "nats://host:4222"),

@@ -46,6 +46,7 @@ def test_a_timer_becomes_an_event() -> None:
         "timezone": None,
         "zone_data": None,
         "asked": None,
+        "via": None,
         "held": None,
         "gated": False,
         "rule_json": None,

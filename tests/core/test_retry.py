@@ -16,13 +16,13 @@ policies = st.builds(
     max_attempts=st.integers(1, 1000),
     base=st.timedeltas(timedelta(), timedelta(days=365)),
     factor=st.floats(1, 100) | st.integers(1, 100).map(float),
-    cap=st.timedeltas(timedelta(), timedelta(days=365)),
+    max=st.timedeltas(timedelta(), timedelta(days=365)),
 )
 jitters = st.floats(0, 1, exclude_max=True)
 
 
-def test_the_backoff_grows_by_the_factor_up_to_the_cap() -> None:
-    retry = Retry(base=30 * SECOND, factor=4, cap=HOUR)
+def test_the_backoff_grows_by_the_factor_up_to_the_longest_wait() -> None:
+    retry = Retry(base=30 * SECOND, factor=4, max=HOUR)
     assert [retry.least(attempt) for attempt in (1, 2, 3, 4, 5, 6)] == [
         30 * SECOND,
         2 * MINUTE,
@@ -39,7 +39,7 @@ def test_the_wait_is_never_shorter_than_the_backoff_and_at_most_a_quarter_longer
 ) -> None:
     least = retry.least(attempt)
     assert least <= retry.wait(attempt, jitter) <= 1.25 * least
-    assert timedelta() <= least <= retry.cap
+    assert timedelta() <= least <= retry.max
 
 
 @given(retry=policies, attempt=st.integers(1, 10**6))
@@ -56,11 +56,11 @@ def test_the_backoff_never_shrinks(retry: Retry, attempt: int) -> None:
 @pytest.mark.parametrize("attempt", [10**3, 10**6, 10**9, 2**63])
 @pytest.mark.parametrize("factor", [1.0, 1.0000001, 4.0, 100.0])
 def test_huge_attempts_do_not_overflow(attempt: int, factor: float) -> None:
-    assert Retry(base=SECOND, factor=factor, cap=HOUR).least(attempt) <= HOUR
+    assert Retry(base=SECOND, factor=factor, max=HOUR).least(attempt) <= HOUR
 
 
 def test_a_factor_may_be_whole() -> None:
-    assert Retry(base=SECOND, factor=100, cap=HOUR).least(1000) == HOUR
+    assert Retry(base=SECOND, factor=100, max=HOUR).least(1000) == HOUR
 
 
 def test_attempts_are_spent_when_there_are_as_many_as_allowed() -> None:
@@ -84,7 +84,7 @@ def test_the_default_is_not_written() -> None:
 
 def test_a_policy_may_say_only_what_differs() -> None:
     assert parse_retry({"max_attempts": 9}) == Retry(max_attempts=9)
-    assert parse_retry({"max": "5m"}) == Retry(cap=5 * MINUTE)
+    assert parse_retry({"max": "5m"}) == Retry(max=5 * MINUTE)
     assert parse_retry({}) == DEFAULT
 
 
@@ -118,8 +118,8 @@ def test_a_bad_policy_is_refused_with_every_field_at_once(written: Any, paths: l
         ({"max_attempts": 1001}, "retry.max_attempts"),
         ({"base": -SECOND}, "retry.base"),
         ({"base": timedelta(days=366)}, "retry.base"),
-        ({"cap": -SECOND}, "retry.max"),
-        ({"cap": timedelta.max}, "retry.max"),
+        ({"max": -SECOND}, "retry.max"),
+        ({"max": timedelta.max}, "retry.max"),
         ({"factor": 0.5}, "retry.factor"),
         ({"factor": 101}, "retry.factor"),
         ({"factor": float("nan")}, "retry.factor"),
@@ -139,7 +139,7 @@ def test_a_policy_out_of_bounds_is_a_problem(fields: dict[str, Any], path: str) 
         ({"max_attempts": True}, "retry.max_attempts"),
         ({"base": 30}, "retry.base"),
         ({"base": "30s"}, "retry.base"),
-        ({"cap": None}, "retry.max"),
+        ({"max": None}, "retry.max"),
         ({"factor": "4"}, "retry.factor"),
         ({"factor": None}, "retry.factor"),
         ({"factor": True}, "retry.factor"),

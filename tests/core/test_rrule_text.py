@@ -200,6 +200,14 @@ def test_a_rule_is_read_as_it_was_written(text: str) -> None:
         ("FREQ=YEARLY;BYWEEKNO=1;BYDAY=1MO", "BYDAY with a number cannot be given with BYWEEKNO"),
         ("FREQ=DAILY;BYSETPOS=1", "BYSETPOS needs another part such as BYDAY to choose from"),
         (
+            "FREQ=MONTHLY;BYMONTH=2;BYDAY=SU;BYSETPOS=366",
+            "BYSETPOS=366 cannot come: FREQ=MONTHLY with these parts has at most 5 to choose from",
+        ),
+        (
+            "FREQ=SECONDLY;BYHOUR=9;BYSETPOS=2,-3",
+            "BYSETPOS=2 cannot come: FREQ=SECONDLY with these parts has at most 1 to choose from",
+        ),
+        (
             "RDATE:20240101T000000\nRRULE:FREQ=DAILY",
             "RDATE is not supported: a recurrence is one RRULE, with EXDATE for what it leaves out",
         ),

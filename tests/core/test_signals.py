@@ -6,7 +6,7 @@ import pytest
 from duly.signals import Claimed, Completed, Created, Signals, WorkerStopped
 from tests.make import HOUR, START, make_event
 
-CREATED = Created(["an id"])
+CREATED = Created(["an id"], "greet", "default")
 
 
 def test_an_observer_hears_everything_unless_it_says_what() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly import Schedule, Stale, User
+from duly import PassedOver, Schedule, Stale, User
 from duly.core.tags import check_tag, schedule_tag, user_tag
 from tests.make import START
 
@@ -47,7 +47,10 @@ LOOKS: list[dict[str, Any]] = [
     {"held": "paused"},
     {"halted": "ended"},
     {"origin": "app:weekly"},
+    {"via": "http"},
     {"updated": START + timedelta(days=1)},
+    {"earlier_json": "[]"},
+    {"passed_over": PassedOver(1, (START,), "duly schedules trigger it")},
 ]
 
 
@@ -63,7 +66,7 @@ def test_what_happens_to_a_schedule_by_itself_does_not(look: dict[str, Any]) -> 
 
 def test_every_field_of_a_schedule_is_one_or_the_other() -> None:
     known = {field for change in EDITS + LOOKS for field in change}
-    assert known | {"user_id", "created"} == set(Schedule.__struct_fields__)
+    assert known | {"user_id", "created", "earlier_json", "passed_over"} == set(Schedule.__struct_fields__)
 
 
 @pytest.mark.parametrize(

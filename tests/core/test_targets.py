@@ -4,10 +4,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from yarl import URL as Parsed
 
 from duly import http, webhook
 from duly.core.checks import target_problems
 from duly.core.targets import (
+    AmbiguousHost,
     destination_of,
     origin_of,
     parked_alone,
@@ -15,6 +17,7 @@ from duly.core.targets import (
     shown,
     spec_problems,
     target_name_problems,
+    url_in_ascii,
     url_problems,
 )
 
@@ -303,3 +306,19 @@ def test_a_url_and_its_origin_are_parked_under_different_names() -> None:
     assert parked_as("https://hooks.example?x=1") == "https://hooks.example", "as people mean it"
     assert parked_as("https://hooks.example/") == "https://hooks.example/"
     assert parked_as("https://hooks.example/in?x=1") == parked_alone("https://hooks.example/in?y=2")
+
+
+@pytest.mark.parametrize("host", ["straße.example", "STRAẞE.example", "βόλος.example"])
+def test_a_host_that_means_two_is_refused(host: str) -> None:
+    [problem] = url_problems("url", f"https://{host}/in")
+    assert "write it as xn--" in problem.message
+    with pytest.raises(AmbiguousHost):
+        url_in_ascii(f"https://{host}/in")
+
+
+@pytest.mark.parametrize("host", ["bücher.example", "☃.example", "日本語。example", "hooks.example"])
+@pytest.mark.parametrize("rest", ["/in?x=ü#é", ":8443", ""])
+def test_what_is_connected_to_is_what_is_signed_for(host: str, rest: str) -> None:
+    url = f"https://{host}{rest}"
+    connected = Parsed(url_in_ascii(url))
+    assert origin_of(url) == str(connected.origin())

@@ -1,12 +1,12 @@
 import struct
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 
 import pytest
 import tzdata
 
 from duly.core import zones
-from duly.core.zones import BLOCK, EPOCH, SECOND, is_newer, names, seconds_of, to_wall, zone
+from duly.core.zones import BLOCK, EPOCH, NO_PLACE, SECOND, is_newer, names, seconds_of, to_wall, zone, zone_warning
 
 
 def transitions(name: str) -> list[tuple[int, int, int]]:
@@ -73,12 +73,45 @@ def test_the_zones_are_those_of_the_package_and_not_of_the_system() -> None:
         ("../../etc/passwd", "is not a time zone"),
         ("", "write its IANA name, such as Europe/Brussels"),
         ("posixrules", "is not a time zone"),
+        ("GMT+2", "an offset from UTC has no summer time; name a place that has it, such as Europe/Brussels"),
+        ("utc-5", "an offset from UTC has no summer time"),
+        ("+02:00", "an offset from UTC has no summer time"),
+        ("CST", "write its IANA name"),
+        ("Factory", "write its IANA name"),
     ],
 )
 def test_an_unknown_zone_is_refused_with_what_was_meant(name: str, message: str) -> None:
     with pytest.raises(ValueError, match=r"is not a time zone") as refused:
         zone(name)
     assert message in str(refused.value)
+    assert "Etc/GMT" not in str(refused.value)  # Etc/GMT+2 is UTC-2
+
+
+@pytest.mark.parametrize(
+    ("name", "warning"),
+    [
+        ("EST", "EST is an abbreviation and stands for UTC-5 in every season; New York is America/New_York"),
+        ("CET", "CET is an abbreviation and stands for Brussels' time; name your own city, such as Europe/Berlin"),
+        ("Etc/GMT+2", "Etc/GMT+2 is UTC-2: the sign in its name is reversed, and it has no summer time"),
+        ("Etc/GMT-14", "Etc/GMT-14 is UTC+14: the sign in its name is reversed, and it has no summer time"),
+        *((name, None) for name in ("UTC", "GMT", "GMT0", "GMT+0", "Etc/GMT-0", "Europe/Brussels", None)),
+    ],
+)
+def test_a_zone_that_is_seldom_meant_is_accepted_with_a_warning(name: str | None, warning: str | None) -> None:
+    assert name is None or zone(name)
+    assert zone_warning(name) == warning
+
+
+@pytest.mark.parametrize("name", NO_PLACE)
+def test_what_is_said_of_abbreviations_is_so(name: str) -> None:
+    """Where it names one zone, that one has had the same time for years; else none has summer time."""
+    said = NO_PLACE[name]
+    days = [datetime(2025, 1, 1, 12, tzinfo=UTC) + timedelta(days=7 * week) for week in range(52)]
+    if "every season" in said:
+        offset = int(said.split()[0].removeprefix("UTC"))
+        assert {to_wall(day, name) - day.replace(tzinfo=None) for day in days} == {timedelta(hours=offset)}
+    else:
+        assert [to_wall(day, name) for day in days] == [to_wall(day, said.split()[-1]) for day in days]
 
 
 def test_editions_are_told_apart_by_age() -> None:

@@ -130,9 +130,13 @@ def test_the_table_of_log_lines_has_what_should_be_watched() -> None:
     source = Path(duly.__file__).parent
     code = "".join(
         (source / path).read_text(encoding="utf-8")
-        for path in ("observers/logs.py", "flow/settle.py", "channels/nats_streams.py", "edges/timer_service.py")
-    )
-    subjects = "channel|clock|commands?|event|handler|intake|schedule|settle|store|stream|target|worker"
+        for path in (
+            "observers/logs.py", "flow/settle.py", "channels/nats_streams.py", "edges/timer_service.py",
+            "channels/sending.py",
+            "edges/http/accepting.py", "edges/http/connections.py",
+        )
+    )  # fmt: skip
+    subjects = "channel|clock|commands?|connections|event|handler|intake|schedule|settle|store|stream|target|worker"
     made = set(re.findall(rf"\"((?:{subjects})\.\w+)[\" ]", code)) - {"timer.commands", "timer.events"}
     assert made - {"event.completed"} == documented
 

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 
 from duly import Duly
 from duly.edges.http.app import create_api
+from duly.edges.http.connections import Connections
 from duly.edges.http.serving import http_server, listen
 
 Result = TypeVar("Result")
@@ -18,8 +19,10 @@ Result = TypeVar("Result")
 class Served:
     """A server that runs, and the Duly behind it."""
 
-    def __init__(self, app: Duly, api: FastAPI, port: int, loop: asyncio.AbstractEventLoop) -> None:
-        self.app, self.api, self.port, self._loop = app, api, port, loop
+    def __init__(
+        self, app: Duly, api: FastAPI, port: int, loop: asyncio.AbstractEventLoop, connections: Connections
+    ) -> None:
+        self.app, self.api, self.port, self._loop, self.connections = app, api, port, loop, connections
         self.url = f"http://127.0.0.1:{port}"
 
     @property
@@ -45,9 +48,13 @@ def served(url: str, *, keyless: bool = True, **options: Any) -> Iterator[Served
         async with Duly(url, **options) as app:
             listening = listen("127.0.0.1", 0)
             api = create_api(app, keyless=keyless)
-            server = http_server(api, app.settings.shutdown_grace)
+            settings = app.settings
+            server = http_server(
+                api, settings.shutdown_grace, most=settings.max_connections, trusted=settings.trusted_proxies
+            )
             serving = asyncio.create_task(server.serve(sockets=[listening]))
-            ready.append(Served(app, api, listening.getsockname()[1], asyncio.get_running_loop()))
+            port, loop = listening.getsockname()[1], asyncio.get_running_loop()
+            ready.append(Served(app, api, port, loop, server.connections))
             started.set()
             await stop.wait()
             server.should_exit = True

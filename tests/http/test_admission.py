@@ -4,23 +4,30 @@ import asyncio
 import logging
 import math
 import re
+import socket
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Callable
 from datetime import timedelta
+from ipaddress import ip_network
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.requests import Request
 
 from duly.core.keys import write_key
-from duly.edges.http import admission
+from duly.edges.http import admission, crowd
 from duly.edges.http.admission import BURST, Admission, Bucket, _bucket
+from duly.edges.http.proxies import whose_address
 from duly.edges.http.surroundings import SAFETY
 from duly.errors import Misuse, StoreUnavailable
 from duly.testing import ManualClock
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller
+from tests.http.serving import Served, served
 from tests.http.tenants import SECRET_KEY, settle
 
 MARKER = "zyxmarkerzyx"
@@ -140,11 +147,39 @@ async def test_an_unknown_key_is_looked_up_once_in_a_second(http: Caller, monkey
     assert len(asked) == 2
 
 
+@pytest.fixture(autouse=True)
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """For how long guesses too many were made to wait, which nobody does here."""
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(admission, "sleep", sleep)
+    return slept
+
+
+async def test_guesses_at_once_wait_the_longer_the_more_they_are(
+    http: Caller, monkeypatch: pytest.MonkeyPatch, slept: list[float]
+) -> None:
+    now = time.monotonic()
+    monkeypatch.setattr(admission.time, "monotonic", lambda: now)
+    monkeypatch.setattr(crowd, "TOGETHER", 0.0)
+    await http.app.keys.create("a")
+    guesses = [write_key(number.to_bytes(32, "big")) for number in range(60)]
+    answers = await asyncio.gather(*(http("GET", "/v1/events", authorization=f"Bearer {one}") for one in guesses))
+    assert sorted({answer.status_code for answer in answers}) == [401, 429]
+    assert max(slept) > 10 * min(slept) > 0
+    assert max(slept) <= admission.SLOWEST
+
+
 async def test_whoever_guesses_keys_is_slowed_down_and_who_has_one_is_not(
     http: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.monotonic()
     monkeypatch.setattr(admission.time, "monotonic", lambda: now)
+    monkeypatch.setattr(crowd, "TOGETHER", 0.0)  # for the loop's clock stands still as well
     made = await http.app.keys.create("a")
     good = f"Bearer {made.secret}"
     assert (await http("GET", "/v1/events", authorization=good)).status_code == 200
@@ -159,6 +194,114 @@ async def test_whoever_guesses_keys_is_slowed_down_and_who_has_one_is_not(
     for number in range(30):
         await http("GET", "/v1/events", authorization=f"Bearer {write_key(bytes([number]) * 32)}")
     assert (await http("GET", "/v1/events", authorization=good)).status_code == 200
+
+
+async def test_keys_that_are_guessed_at_once_are_counted_before_anybody_waits(
+    http: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.monotonic()
+    monkeypatch.setattr(admission.time, "monotonic", lambda: now)
+    monkeypatch.setattr(crowd, "TOGETHER", 0.0)  # for the loop's clock stands still as well
+    await http.app.keys.create("a")
+    asked, together = looking_up(http, monkeypatch), []
+    known_hashes = http.app.store.known_hashes
+
+    async def looked_up(hashes: Any) -> Any:
+        together.append(len(hashes))
+        return await known_hashes(hashes)
+
+    monkeypatch.setattr(http.app.store, "known_hashes", looked_up)
+    guesses = [f"Bearer {write_key(number.to_bytes(32, 'big'))}" for number in range(200)]
+    answers = await asyncio.gather(*(http("GET", "/v1/events", authorization=guess) for guess in guesses))
+    assert Counter(answer.status_code for answer in answers) == {401: len(asked), 429: 200 - len(asked)}
+    assert 20 <= len(asked) <= 21
+    assert sum(together) == 200 - len(asked)
+    assert len(together) < 100, "they are looked up together"
+
+
+async def test_a_flood_of_unknown_keys_keeps_no_known_one_out(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.monotonic()
+    monkeypatch.setattr(admission.time, "monotonic", lambda: now)
+    monkeypatch.setattr(crowd, "TOGETHER", 0.0)  # for the loop's clock stands still as well
+    monkeypatch.setattr(admission, "MOST_KEPT", 10)
+    made = [await http.app.keys.create(f"{number}") for number in range(30)]
+    seen_before = f"Bearer {made[0].secret}"
+    assert (await http("GET", "/v1/events", authorization=seen_before)).status_code == 200
+    guesses = [f"Bearer {write_key(number.to_bytes(32, 'big'))}" for number in range(100)]
+    flood = [http("GET", "/v1/events", authorization=guess) for guess in guesses]
+    good = [http("GET", "/v1/events", authorization=f"Bearer {one.secret}") for one in made]
+    answers = await asyncio.gather(*flood, *good)
+    assert [answer.status_code for answer in answers[100:]] == [200] * 30
+    assert {answer.status_code for answer in answers[:100]} == {401, 429}
+
+
+async def test_a_known_key_that_comes_in_a_flood_is_told_if_the_database_is_away(
+    http: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission, "GUESSES", 0.001)
+    made = [await http.app.keys.create(name) for name in "ab"]
+    assert (await http("GET", "/v1/events", authorization=f"Bearer {write_key(bytes(32))}")).status_code == 401
+
+    async def away(_: object) -> None:
+        raise StoreUnavailable("planted")
+
+    with monkeypatch.context() as planted:
+        planted.setattr(http.app.store, "known_hashes", away)
+        assert (await http("GET", "/v1/events", authorization=f"Bearer {made[0].secret}")).status_code == 503
+    assert (await http("GET", "/v1/events", authorization=f"Bearer {made[1].secret}")).status_code == 200
+
+
+def guess_through(server: Served, address: Callable[[int], str], first: int = 0) -> Counter[int]:
+    """What becomes of 60 unknown keys, each from another address if one believes the header."""
+    with httpx.Client(base_url=server.url) as client:
+        return Counter(
+            client.get(
+                "/v1/events",
+                headers={
+                    "Authorization": f"Bearer {write_key(number.to_bytes(32, 'big'))}",
+                    "X-Forwarded-For": address(number),
+                },
+            ).status_code
+            for number in range(first, first + 60)
+        )
+
+
+def other_each_time(number: int) -> str:
+    return f"198.51.100.{number}"
+
+
+def test_a_header_is_no_address_unless_a_trusted_proxy_sends_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "GUESSES", 0.01)
+    with served(url, keyless=False) as server:
+        assert guess_through(server, other_each_time) == {401: 1, 429: 59}
+    with served(url, keyless=False, trusted_proxies="127.0.0.0/8") as server:
+        assert guess_through(server, other_each_time) == {401: 60}
+        assert guess_through(server, lambda number: f"{other_each_time(number)}, 203.0.113.9", 60) == {401: 1, 429: 59}
+
+
+@pytest.mark.parametrize(
+    ("peer", "told", "whose"),
+    [
+        ("203.0.113.5", ["198.51.100.1"], "203.0.113.5"),
+        ("10.0.0.1", [], "10.0.0.1"),
+        ("10.0.0.1", ["198.51.100.1"], "198.51.100.1"),
+        ("10.0.0.1", ["8.8.8.8, 198.51.100.1, 10.0.0.2"], "198.51.100.1"),
+        ("10.0.0.1", ["8.8.8.8", "198.51.100.1:4711"], "198.51.100.1"),
+        ("10.0.0.1", ["unknown"], "10.0.0.1"),
+        ("10.0.0.1", ["10.0.0.3, 10.0.0.2"], "10.0.0.3"),
+        ("10.0.0.1", ["[2001:db8:1:2:3::4]:443"], "2001:db8:1:2::/64"),
+        ("::ffff:10.0.0.1", ["198.51.100.1"], "198.51.100.1"),
+        ("2001:db8:1:2:ffff::1", [], "2001:db8:1:2::/64"),
+        ("", ["198.51.100.1"], ""),
+        ("a unix socket", ["198.51.100.1"], "a unix socket"),
+    ],
+)
+def test_each_address_on_the_way_is_believed_as_far_as_proxies_are_trusted(
+    peer: str, told: list[str], whose: str
+) -> None:
+    headers = [(b"x-forwarded-for", one.encode()) for one in told]
+    request = Request({"type": "http", "headers": headers, "client": (peer, 1) if peer else None})
+    assert whose_address(request, [ip_network("10.0.0.0/8")]) == whose
 
 
 def looking_up(http: Caller, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -241,6 +384,15 @@ async def test_without_keys_only_this_machine_itself_is_served(
         ("forwarded", "for=203.0.113.7"),
         ("via", "1.1 proxy"),
         ("x_real_ip", "203.0.113.7"),
+        ("x_forwarded", "203.0.113.7"),
+        ("x_envoy_external_address", "203.0.113.7"),
+        ("x_amzn_trace_id", "Root=1-67891233-abcdef012345678912345678"),
+        ("cf_ray", "230b030023ae2822-SJC"),
+        ("x_cluster_client_ip", "203.0.113.7"),
+        ("x_original_url", "/v1/events"),
+        ("x_varnish", "32770"),
+        ("x_request_start", "t=1700000000"),
+        ("cdn_loop", "cloudflare"),
     ],
 )
 async def test_without_keys_nobody_is_served_through_a_proxy(http: Caller, name: str, value: str) -> None:
@@ -252,6 +404,24 @@ async def test_without_keys_nobody_is_served_through_a_proxy(http: Caller, name:
     made = await http.app.keys.create("a", scope="write")
     key = {"authorization": f"Bearer {made.secret}"}
     assert (await http("POST", "/v1/users", USER, **key, **{name: value})).status_code == 201
+
+
+@pytest.mark.parametrize(("version", "status"), [("1.0", 403), ("1.1", 200)])
+def test_without_keys_what_speaks_as_proxies_do_is_refused(url: str, version: str, status: int) -> None:
+    """nginx passes requests on by HTTP/1.0 and without a header, unless it is told otherwise."""
+    with served(url) as server, socket.create_connection(("127.0.0.1", server.port), 30) as connection:
+        connection.sendall(f"GET /v1/events HTTP/{version}\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert answer.split()[1] == str(status).encode()
+    assert (b"HTTP/1.0 is what proxies speak" in answer) is (status == 403)
+
+
+async def test_with_a_key_it_does_not_matter_what_speaks(http: Caller) -> None:
+    made = await http.app.keys.create("a")
+    old = httpx.ASGITransport(lambda scope, *rest: http.api({**scope, "http_version": "1.0"}, *rest))
+    async with httpx.AsyncClient(transport=old, base_url="http://127.0.0.1") as client:
+        answer = await client.get("/v1/events", headers={"Authorization": f"Bearer {made.secret}"})
+    assert answer.status_code == 200
 
 
 async def test_the_first_key_ends_that_at_once(http: Caller, duly: OpenDuly) -> None:

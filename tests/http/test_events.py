@@ -197,6 +197,7 @@ async def test_an_event_is_read_with_its_whole_history(shop: Caller, clock: Manu
     await http.post(f"/v1/events/{made['id']}/replay")
     await http.app.tick()
     shown = await http.get(f"/v1/events/{made['id']}")
+    assert shown.pop("history_cursor") is None
     history = shown.pop("history")
     assert [(entry["act"], entry["attempt"], entry["detail"]) for entry in history if entry["act"] != "created"] == [
         ("rescheduled", None, "due 2026-01-01T01:00:00Z → 2026-01-01T02:00:00Z"),

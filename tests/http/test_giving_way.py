@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from duly.core.recurrence import Every
 from duly.core.timetable import Timetable
 from duly.edges.http import bodies, previewing, timers
 from duly.edges.http.bodies import DEEP
+from duly.flow import schedules
 from tests.http.calling import Caller
 
 LEAP_DAYS = {"rule": {"cron": "0 0 29 2 *"}, "after": "2026-01-01T00:00:00Z"}
@@ -57,6 +59,25 @@ async def test_others_are_answered_while_a_rule_is_evaluated(http: Caller, slow:
     assert answer.json()["complete"] is True
 
 
+@pytest.mark.parametrize("verb", ["PUT", "PATCH"])
+async def test_others_are_answered_while_a_schedule_that_is_put_is_evaluated(
+    http: Caller, slow: Slow, verb: str
+) -> None:
+    slow.set()
+    await http.put("/v1/schedules/leap", {"type": "x", "rule": {"every": "1h"}})
+    slow.clear()
+    slow.begun.clear()
+    asking = asyncio.create_task(http(verb, "/v1/schedules/leap", SCHEDULE))
+    async with asyncio.timeout(60):
+        while not slow.begun.is_set():  # noqa: ASYNC110 - a thread cannot tell of it
+            await asyncio.sleep(0.01)
+    for _ in range(5):
+        assert (await http("GET", "/healthz")).status_code == 200
+    assert not asking.done()
+    slow.set()
+    assert (await asking).json()["next_at"][5:10] == "02-29"
+
+
 async def test_others_are_answered_while_a_backfill_is_evaluated(http: Caller, slow: Slow) -> None:
     slow.set()
     await http.put("/v1/schedules/leap", SCHEDULE)
@@ -93,14 +114,37 @@ async def test_too_many_previews_at_once_are_told_to_come_again(
     http: Caller, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(previewing, "PATIENCE", 0.01)
-    asking = [asyncio.create_task(http("POST", "/v1/schedules/preview", LEAP_DAYS)) for _ in range(2)]
-    while not http.api.state.previews.locked():  # noqa: ASYNC110 - nobody tells of it
+    asking = asyncio.create_task(http("POST", "/v1/schedules/preview", LEAP_DAYS))
+    while not slow.begun.is_set():  # noqa: ASYNC110 - nobody tells of it
         await asyncio.sleep(0)
     refused = await http("POST", "/v1/schedules/preview", LEAP_DAYS)
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
     assert "try again" in refused.json()["detail"]
     slow.set()
-    assert [answer.status_code for answer in await asyncio.gather(*asking)] == [200, 200]
+    assert (await asking).status_code == 200
+
+
+async def test_a_tenant_s_many_previews_leave_a_place_to_another(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    flooding, quiet = [await http.app.keys.create("a", tenant=tenant) for tenant in ("flooding", "quiet")]
+    slow, preview = Slow(), schedules.preview
+
+    def slowly(table: Timetable, *given: Any) -> Any:
+        if not isinstance(table.rule, Every):
+            slow.begun.set()
+            assert slow.wait(60), "nobody else was answered meanwhile"
+        return preview(table, *given)
+
+    monkeypatch.setattr(schedules, "preview", slowly)
+    of_flooding = {"authorization": f"Bearer {flooding.secret}"}
+    asking = [asyncio.create_task(http("POST", "/v1/schedules/preview", LEAP_DAYS, **of_flooding)) for _ in range(9)]
+    while not slow.begun.is_set():  # noqa: ASYNC110 - a thread cannot tell of it
+        await asyncio.sleep(0.01)
+    every = {"rule": {"every": "1h"}, "count": 1}
+    answer = await http.post("/v1/schedules/preview", every, authorization=f"Bearer {quiet.secret}")
+    assert len(answer["occurrences"]) == 1
+    assert not any(one.done() for one in asking)
+    slow.set()
+    assert {answer.status_code for answer in await asyncio.gather(*asking)} == {200}
 
 
 @pytest.fixture

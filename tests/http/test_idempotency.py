@@ -68,7 +68,8 @@ async def test_the_same_request_again_does_nothing_and_is_told_the_same(http: Ca
         mine = await settle(http.app, operation.name)  # each is asked of what no other has changed
         if operation.name in ("enable_target", "probe_target"):
             assert await http.app.store.park(mine.name, mine.target, "is parked: 503", HOUR)
-        asked = operation.method, mine.path(operation.path), operation.takes and operation.takes.example
+        path = mine.path(operation.path) + ("?force=true" if operation.name == "delete_target" else "")
+        asked = operation.method, path, operation.takes and operation.takes.example
         headers = {"authorization": mine.key(), "idempotency_key": operation.name}
         first = await http(*asked, **headers)
         assert first.is_success, f"{operation.name}: {first.text}"

@@ -9,7 +9,7 @@ from duly import Event
 from duly.testing import ManualClock
 from tests.http.calling import Caller, paths
 from tests.http.test_schedules import acts, put
-from tests.make import DAY, HOUR, MINUTE
+from tests.make import DAY, HOUR, MINUTE, START
 
 HOURLY = {"every": "1h"}
 
@@ -146,7 +146,33 @@ async def test_the_next_event_alone_can_be_moved_or_left_out(http: Caller, clock
     assert "a holiday" in (await http.get(f"/v1/events/{left_out['id']}"))["history"][-1]["detail"]
 
 
+async def test_an_answer_tells_what_is_passed_over_and_what_would_fire_it(http: Caller, clock: ManualClock) -> None:
+    await put(http, rule={"cron": "0 9 * * *"}, timezone="UTC")
+    moved = await http.post("/v1/schedules/daily/reschedule", {"due_at": "2026-01-09T09:00:00Z"})
+    assert moved["passed_over"] == {
+        "count": 8,
+        "first": [f"2026-01-0{day}T09:00:00Z" for day in (2, 3, 4, 5, 6)],
+        "fire_with": "duly schedules backfill daily --from 2026-01-02T09:00:00Z --to 2026-01-02T09:00:01Z",
+    }
+    assert len((await http.get("/v1/events?status=SKIPPED"))["events"]) == 8
+    assert (await http.get("/v1/schedules/daily"))["passed_over"] is None
+    back = await http.post("/v1/schedules/daily/reschedule", {"due_at": "2026-01-01T09:00:00Z"})
+    assert back["passed_over"] is None
+    clock.set(START + 8 * HOUR + 30 * MINUTE)
+    edited = (await http("PATCH", "/v1/schedules/daily", {"rule": {"cron": "0 8 * * *"}})).json()
+    assert edited["passed_over"]["first"] == ["2026-01-01T09:00:00Z"]
+    assert edited["passed_over"]["fire_with"] == "duly schedules trigger daily"
+    assert (await http.put("/v1/schedules/daily", edited))["passed_over"] is None, "what is shown can be sent back"
+    skipped = await http.post("/v1/schedules/daily/skip")
+    assert skipped["passed_over"]["count"] == 1
+    await http.post("/v1/schedules/daily/pause")
+    clock.set(START + 100 * HOUR)
+    resumed = await http.post("/v1/schedules/daily/resume")
+    assert (resumed["passed"], resumed["passed_over"]["count"]) == (2, 2)
+
+
 async def test_a_schedule_without_a_next_event_cannot_be_moved_or_skipped(http: Caller) -> None:
+    await put(http)
     await put(http, rule={"at": "2025-01-01T00:00:00"})
     for verb, body in (("reschedule", {"due_at": "2027-01-01T00:00:00Z"}), ("skip", {})):
         refused = await http("POST", f"/v1/schedules/daily/{verb}", body)

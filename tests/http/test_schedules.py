@@ -396,3 +396,12 @@ async def test_the_history_names_the_key_of_who_did_it(http: Caller, calling: Op
 
 async def acts(http: Caller, name: str = "daily") -> list[str]:
     return [entry["act"] for entry in (await http.get(f"/v1/schedules/{name}/history"))["history"]]
+
+
+async def test_a_zone_that_is_seldom_meant_is_taken_and_warned_of(http: Caller) -> None:
+    warned = ["EST is an abbreviation and stands for UTC-5 in every season; New York is America/New_York"]
+    answer = await put(http, timezone="EST")
+    assert (answer.status_code, answer.json()["warnings"]) == (201, warned)
+    again = await http("PUT", "/v1/schedules/daily", answer.json())
+    assert (again.status_code, again.json()["warnings"]) == (200, warned)
+    assert (await put(http, timezone="America/New_York")).json()["warnings"] == []

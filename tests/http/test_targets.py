@@ -12,6 +12,7 @@ from tests.make import HOUR
 from tests.receivers.obedient import Answer, Obedient
 
 URL = "https://hooks.example/in"
+TO_SHOP = {"type": "sale", "after": "1h", "target": {"webhook": {"target": "shop"}}}
 TOKEN = "t0ken-that-nobody-may-see"
 BROUGHT = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
@@ -161,10 +162,25 @@ async def test_who_is_not_there_is_not_found(shop: Caller) -> None:
 
 async def test_what_names_a_deleted_target_becomes_a_dead_letter(shop: Caller, clock: ManualClock) -> None:
     await shop.put("/v1/targets/shop", {"url": URL})
-    gone = await shop.delete("/v1/targets/shop")
+    await shop.post("/v1/timers", {"timers": [TO_SHOP | {"key": "one"}, {"type": "x", "after": "1h"}]})
+    assert (await shop("DELETE", "/v1/targets/shop?force=perhaps")).status_code == 422
+    refused = await shop("DELETE", "/v1/targets/shop")
+    assert (refused.status_code, "is in use: 1 event still to come" in refused.json()["detail"]) == (409, True)
+    gone = await shop.delete("/v1/targets/shop?force=true")
     assert (gone["name"], gone["url"]) == ("shop", URL)
-    dead = await send(shop, clock)
+    clock.advance(2 * HOUR)
+    await shop.app.tick()
+    dead = await shop.get("/v1/timers/one")
     assert (dead["status"], "shop" in dead["last_error"]) == ("FAILED", True)
+
+
+async def test_a_timer_that_names_a_target_which_is_not_there_is_refused_alone(shop: Caller) -> None:
+    told = {"path": "target.webhook.target", "message": "there is no target 'shop' in tenant 'default': put it first"}
+    refused = await shop("PUT", "/v1/timers/one", TO_SHOP)
+    assert (refused.status_code, refused.json()["errors"]) == (422, [told])
+    many = await shop.post("/v1/timers", {"timers": [TO_SHOP, {"type": "x", "after": "1h"}, TO_SHOP | {"key": "two"}]})
+    assert [one["status"] for one in many["results"]] == ["refused", "created", "refused"]
+    assert many["results"][0]["errors"] == many["results"][2]["errors"] == [told]
 
 
 async def test_targets_are_listed_by_name_in_pages(shop: Caller) -> None:

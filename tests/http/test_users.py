@@ -80,7 +80,7 @@ async def test_a_change_of_some_fields_leaves_the_others(http: Caller, clock: Ma
     wanted = {"last_name": "King", "anniversary": None, "updated_at": "2026-01-02T00:00:00Z"}
     assert changed == user | wanted | {"attributes": {"deep": {"a": {"b": 1.5}}, "dog": 1}}
     events = (await http.get(f"/v1/users/{user['id']}/events"))["events"]
-    assert {event["type"]: event["status"] for event in events} == {"birthday": "PENDING", "anniversary": "CANCELLED"}
+    assert {event["type"]: event["status"] for event in events} == {"birthday": "PENDING", "anniversary": "SKIPPED"}
     nothing = await change(http, changed, delivery_time=None, leap=None, key=None, target=None)
     assert [nothing[field] for field in ("delivery_time", "leap", "key", "target")] == [None] * 4
     assert (await birthday(http, user))["due_at"] == "2026-03-15T13:00:00Z", "at 9:00 again"
@@ -351,3 +351,11 @@ async def test_thousands_are_imported_by_one_request(http: Caller) -> None:
     assert [done[word] for word in ("added", "changed", "unchanged", "refused")] == [4999, 1, 0, 2]
     assert [n for n, result in enumerate(done["results"]) if result["status"] == "refused"] == [2500, 5001]
     assert (await http.get("/v1/users?key=k0"))["users"][0]["last_name"] == "King"
+
+
+async def test_a_zone_that_is_seldom_meant_is_taken_and_warned_of(http: Caller) -> None:
+    added = await http("POST", "/v1/users", FULL | {"timezone": "Etc/GMT+2"})
+    told = ["Etc/GMT+2 is UTC-2: the sign in its name is reversed, and it has no summer time"]
+    assert (added.status_code, added.json()["warnings"]) == (201, told)
+    back = await http("PUT", f"/v1/users/{added.json()['id']}", added.json() | {"timezone": "UTC"})
+    assert (back.status_code, back.json()["warnings"]) == (200, [])

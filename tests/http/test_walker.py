@@ -47,6 +47,9 @@ async def stranger(http: Caller, rival: Tenant) -> Tenant:
         scope: (await http.app.keys.create(scope, scope=scope, tenant="stranger")).secret
         for scope in ("read", "write", "admin")
     }
+    for scope in ("read", "admin"):
+        made = await http.app.keys.create(scope, scope=scope, tenant="stranger", all_tenants=True)
+        keys[f"{scope} of all"] = made.secret
     return Tenant("stranger", keys, *["nothing"] * 4, "nobody", "nobody", "nowhere")
 
 
@@ -147,7 +150,9 @@ async def test_only_an_admin_key_may_name_another_tenant(http: Caller, rival: Te
     before = await rows_of(http.app, rival)
     for operation in routes(http):
         path = rival.path(operation.path)
-        scopes = ("read", "write") if operation.said["x-scope"] == "read" else ("write",)
+        scopes = (
+            ("read", "write", "admin") if operation.said["x-scope"] == "read" else ("write", "admin", "read of all")
+        )
         for scope in scopes:
             answer = await ask(http, operation, path, authorization=stranger.key(scope), duly_tenant="rival")
             assert answer.status_code == 403, f"{operation}: {answer.text}"
@@ -157,9 +162,10 @@ async def test_only_an_admin_key_may_name_another_tenant(http: Caller, rival: Te
         if operation.method == "GET":
             path = rival.path(operation.path)
             as_rival = await ask(http, operation, path, authorization=rival.key("read"))
-            as_admin = await ask(http, operation, path, authorization=stranger.key("admin"), duly_tenant="rival")
-            assert as_admin.json() == as_rival.json(), operation
-    put = await http("PUT", "/v1/timers/new", {"after": "1h", "type": "x"}, authorization=stranger.key("admin"),
+            for scope in ("read of all", "admin of all"):
+                as_other = await ask(http, operation, path, authorization=stranger.key(scope), duly_tenant="rival")
+                assert as_other.json() == as_rival.json(), operation
+    put = await http("PUT", "/v1/timers/new", {"after": "1h", "type": "x"}, authorization=stranger.key("admin of all"),
                      duly_tenant="rival")  # fmt: skip
     assert (put.status_code, put.json()["tenant"]) == (201, "rival")
 

@@ -215,3 +215,28 @@ def test_small_answers_do_not_wait_for_what_was_sent_before_to_be_acknowledged()
         accepted, _ = listening.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "status", "detail"),
+    [
+        (b"", 400, "has no Host header"),
+        (b"Host: a.example\r\nhost: b.example\r\n", 400, "more than one Host header"),
+        (b"Host: a.example\r\nHost: a.example\r\n", 400, "more than one Host header"),
+        (b"Host: a.example\r\n", 200, None),
+        (b"Host: \r\n", 200, None),
+    ],
+)
+def test_a_request_has_one_host(server: Served, hosts: bytes, status: int, detail: str | None) -> None:
+    with Line(server) as line:
+        line.send(b"GET /healthz HTTP/1.1\r\n" + hosts + b"Connection: close\r\n\r\n")
+        answered, _, body = read(line.heard())
+    assert answered == status
+    assert detail is None or detail in body["detail"]
+
+
+def test_http_1_0_needs_no_host_but_may_not_have_two(server: Served) -> None:
+    for hosts, status in ((b"", 200), (b"Host: a\r\nHost: b\r\n", 400)):
+        with Line(server) as line:
+            line.send(b"GET /healthz HTTP/1.0\r\n" + hosts + b"\r\n")
+            assert read(line.heard())[0] == status

@@ -41,6 +41,7 @@ def kinds() -> list[dict[str, Any]]:
         {"target": {"nats": "é"}, "correlation_id": "🎂\\N"},
         {"retry": Retry(max_attempts=9), "correlation_id": "c"},
         {"delay": timedelta()},
+        {"via": "http"},
     ]
 
 

@@ -15,7 +15,8 @@ from duly.stores.postgres.store import PLANS
 from duly.stores.queries import Query, load
 
 FORBIDDEN = {
-    "add_key", "key", "key_by_hash", "list_keys", "keys_named", "revoke_key", "use_keys", "any_key", "forget_requests",
+    "add_key", "key", "key_by_hash", "known_hashes", "list_keys", "keys_named", "revoke_key", "use_keys", "any_key",
+    "forget_requests",
 }  # fmt: skip
 """What is done beside the requests, not by them."""
 
@@ -67,6 +68,9 @@ INDEXES = {
     "head": {"events_head"},
     "head_id": {"events_head"},
     "taken": {"events_occurrence"},
+    "facts": {"events_occurrence"},
+    "passed_ahead": {"events_passed"},
+    "free_names": {"events_pkey"},
     "reshape": {"events_pkey"},
     "user": {"users_pkey"},
     "user_by_key": {"users_key"},

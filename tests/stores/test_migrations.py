@@ -236,3 +236,55 @@ async def test_the_heads_of_version_2_go_on(empty_url: str, monkeypatch: pytest.
         shown = await app.schedules.get("hourly")
     assert [(event.scheduled, event.timezone, event.stands_for) for event in fired] == [(START + HOUR, "UTC", 2)]
     assert (shown.next_at, shown.timezone, shown.policies_json) == (START + 2 * HOUR, "UTC", None)
+
+
+async def test_admin_keys_of_before_may_still_name_any_tenant_and_it_is_said(empty_url: str) -> None:
+    store = store_on(empty_url)
+    await store.connect()
+    every = migrations(store.dialect)
+    [since] = [one.version for one in every if one.name == "all_tenants"]
+    try:
+        with pytest.MonkeyPatch.context() as before:
+            older = tuple(one for one in every if one.version < since)
+            for module in ("duly.stores.migrations", f"duly.stores.{store.dialect}.store"):
+                before.setattr(f"{module}.pending", lambda _, applied: [one for one in older if one.version > applied])
+            await store.migrate()
+        for scope in ("read", "write", "admin"):
+            values = new_id(), scope, scope, scope, scope
+            await write(
+                store,
+                "INSERT INTO duly.api_keys (id, tenant, name, scope, hash, hint, created) "
+                f"VALUES ($1, 'default', $2, $3, $4, $5, {'now()' if store.dialect == 'postgres' else '0'})",
+                *values,
+            )
+        assert await store.migrate() == [f"{one.version:04}_{one.name}" for one in every if one.version >= since]
+        keys = {key.scope: key for key in await store.list_keys(None, before=None, limit=10)}
+        assert {scope: key.all_tenants for scope, key in keys.items()} == {"read": False, "write": False, "admin": True}
+        [entry] = await store.history(keys["admin"].id)  # type: ignore[index]
+        assert (entry.act, entry.detail) == ("changed", "all-tenants, as before for every admin key")
+    finally:
+        await store.close()
+
+
+async def test_what_was_there_before_counts_as_codes(empty_url: str) -> None:
+    store = store_on(empty_url)
+    await store.connect()
+    try:
+        with pytest.MonkeyPatch.context() as before:
+            [anew] = [one.version for one in migrations(store.dialect) if one.name == "via"]
+            older = tuple(one for one in migrations(store.dialect) if one.version < anew)
+            for module in ("duly.stores.migrations", f"duly.stores.{store.dialect}.store"):
+                before.setattr(f"{module}.pending", lambda _, applied: [one for one in older if one.version > applied])
+            await store.migrate()
+        id, now = new_id(), "now()" if store.dialect == "postgres" else "0"
+        await write(
+            store,
+            "INSERT INTO duly.events (id, tenant, type, lane, due, ready, payload, target, created) "
+            f"VALUES ($1, 'acme', 'x', 'redis', {now}, {now}, 'null', $2, {now})",
+            id,
+            '{"redis":"orders"}',
+        )
+        await store.migrate()
+        assert (await store.get(id)).via is None
+    finally:
+        await store.close()

@@ -18,12 +18,24 @@ from duly.core.lifecycle import DELIVERED
 from duly.core.model import Claim, Settlement, Status, Verdict
 from duly.core.specs import ErrorLike, Everything, OfTenant
 from duly.flow.ids import new_id
-from duly.ports import Looking
+from duly.ports import Freed, Looking
 from duly.stores.migrations import migrations
 from duly.stores.queries import load
 from duly.testing import ManualClock
 from duly.wiring import open_store
-from tests.make import HOUR, LANE, LEASE, completed, failed, given_back, make_head, make_new, make_schedule, make_user
+from tests.make import (
+    HOUR,
+    LANE,
+    LEASE,
+    START,
+    completed,
+    failed,
+    given_back,
+    make_head,
+    make_new,
+    make_schedule,
+    make_user,
+)
 
 pytestmark = pytest.mark.broken_rows("its tables are filled by hand")
 
@@ -222,6 +234,12 @@ async def the_path(tx: Any) -> AsyncIterator[tuple[str, set[str], int]]:
     yield "head", {"events_head"}, 1
     assert await tx.taken([("schedule:old", "101"), (schedule.series, "never")])
     yield "taken", {"events_occurrence"}, 2
+    assert await tx.facts([("schedule:old", "101", "101~"), (schedule.series, "never", "never~")])
+    yield "facts", {"events_occurrence"}, 2
+    assert await tx.passed_ahead([("schedule:old", START), (schedule.series, START)]) == []
+    yield "passed_ahead", {"events_passed"}, 2
+    await tx.free_names([Freed(events[0].id, "nobody", START, 1, "no reason")], "me")
+    yield "free_names", {"events_pkey"}, 2  # a row in each of its indexes, and one of its history
     held = make_head(schedule, head=False, occurrence="by hand", held="waits for its turn", gated=True)
     await tx.plant([held])
     yield "plant beside", set(), 1
@@ -506,6 +524,9 @@ INDEXES = {
     "shown_schedule": {"events_head", "events_series"},
     "stale_heads": {"events_zone_data"},
     "taken": {"events_occurrence"},
+    "facts": {"events_occurrence"},
+    "passed_ahead": {"events_passed", "sqlite_autoindex_events_1"},
+    "free_names": {"sqlite_autoindex_events_1"},
     "history": {"journal_subject", "sqlite_autoindex_events_1"},
     "find_dead": {"events_dead", "journal_subject"},
     "replay_found": {"sqlite_autoindex_events_1"},

@@ -1,15 +1,15 @@
 """The view that shows timers in the words of those who send them."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from duly import Duly
 from duly.core.model import Event
 from duly.core.timer_messages import REACHED, TIMER, read_command
 from duly.flow.admin import Events
 from duly.flow.schedule import Wish, put_wishes
-from duly.signals import Signals
 from duly.testing import ManualClock
 from tests.make import HOUR, LEASE, MINUTE, START, completed, given_back, make_new, rejected
 from tests.stores.rows import spelled
@@ -29,12 +29,17 @@ async def seen(store: Any) -> dict[str, Any]:
     columns = "tenant_id, service_call_id, due_at, state, registered_at, reached_at, correlation_id"
     async with store.begin() as tx:
         rows = await tx.fetch(spelled(store, f"SELECT {columns} FROM duly.timer_schedules"))
-    read = [[datetime.fromisoformat(one) if is_instant(one) else one for one in row] for row in rows]
+    read = [[instant(one) if is_instant(one) else one for one in row] for row in rows]
     return {row[1]: dict(zip(columns.split(", "), row, strict=True)) for row in read}
 
 
 def is_instant(value: Any) -> bool:
     return isinstance(value, str) and value.startswith("20")
+
+
+def instant(text: str) -> datetime:
+    """SQLite's text is UTC, and does not say so: no more does datetime('now')."""
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
 async def test_a_timer_is_scheduled_and_then_reached(store: Any, clock: ManualClock) -> None:
@@ -98,11 +103,10 @@ async def test_it_shows_timers_of_the_broker_alone(store: Any) -> None:
 
 @pytest.mark.parametrize("due", ["2026-12-01T09:00:00.123Z", "1969-07-20T20:17:40Z", "9998-12-31T23:59:59.999Z"])
 async def test_instants_of_all_times_are_shown(store: Any, due: str) -> None:
-    instant = datetime.fromisoformat(due)
-    await add(store, "s1", due=instant)
+    await add(store, "s1", due=datetime.fromisoformat(due))
     async with store.begin() as tx:
         shown = await tx.fetchval(spelled(store, "SELECT due_at FROM duly.timer_schedules"))
-    assert (datetime.fromisoformat(shown) if isinstance(shown, str) else shown) == instant
+    assert (instant(shown) if isinstance(shown, str) else shown) == datetime.fromisoformat(due)
 
 
 @pytest.mark.parametrize(
@@ -115,6 +119,57 @@ async def test_it_cannot_be_written(store: Any, statement: str) -> None:
         async with store.begin() as tx:
             await tx.execute(spelled(store, statement))
     assert await seen(store) == before
+
+
+POLLING = """
+SELECT tenant_id, service_call_id, due_at, correlation_id
+FROM timer_schedules
+WHERE state = 'Scheduled' AND due_at <= datetime('now')
+ORDER BY due_at ASC
+LIMIT 100;
+"""
+"""Word for word as those write it who poll such a table on SQLite."""
+
+
+async def test_who_polls_finds_what_is_due(store: Any) -> None:
+    """By the real clock: that is the one which datetime('now') shows."""
+    now = datetime.now(UTC)
+    for key, due in {
+        "an hour ago": now - HOUR,
+        "years ago": now - timedelta(days=4000),
+        "last whole second": now.replace(microsecond=0),
+        "in an hour": now + HOUR,
+        "later today or tomorrow": now + 3 * HOUR,
+    }.items():
+        await add(store, key, due=due)
+    async with store.begin() as tx:
+        if store.dialect == "sqlite":
+            rows = await tx.fetch(POLLING)
+        else:
+            await tx.execute("SET LOCAL search_path = duly")
+            rows = await tx.fetch(POLLING.replace("datetime('now')", "now()"))
+    assert [row[1] for row in rows] == ["years ago", "an hour ago", "last whole second"]
+
+
+async def test_sqlite_text_of_instants_sorts_with_its_own_clock() -> None:
+    """Within a second as well, and never before its time."""
+    async with Duly("sqlite://") as duly:
+        await _compare_texts(duly.store)
+
+
+async def _compare_texts(store: Any) -> None:
+    micros = {"whole": 0, "a millisecond": 1000, "a moment after": 400, "nearly the next": 999_999}
+    for key, microsecond in micros.items():
+        await add(store, key, due=START + timedelta(microseconds=microsecond))
+    async with store.begin() as tx:
+        rows = await tx.fetch("SELECT service_call_id, due_at FROM timer_schedules ORDER BY due_at, service_call_id")
+        assert [tuple(row) for row in rows] == [
+            ("whole", "2026-01-01 00:00:00"),
+            ("a millisecond", "2026-01-01 00:00:00.001"),
+            ("a moment after", "2026-01-01 00:00:00.001"),
+            ("nearly the next", "2026-01-01 00:00:01"),
+        ]
+        assert await tx.fetchval("SELECT datetime(1767225600, 'unixepoch')") == "2026-01-01 00:00:00"
 
 
 async def test_one_is_found_by_the_index_of_keys(store: Any) -> None:
@@ -138,6 +193,6 @@ async def test_wishes_of_one_batch_for_one_key_are_one_timer(store: Any) -> None
         return Wish(asked, timer)
 
     wishes = [wish(2, "2030-01-01T00:00:00Z"), wish(3, "2031-01-01T00:00:00Z"), wish(1, "2032-01-01T00:00:00Z")]
-    await put_wishes(store, wishes, [TIMER], Signals())
+    await put_wishes(store, wishes, [TIMER])
     [row] = (await seen(store)).values()
     assert row["due_at"] == datetime.fromisoformat("2031-01-01T00:00:00Z")

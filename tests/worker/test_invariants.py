@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from duly import Conflict, Delivered, Duly, Event, Failed, NotFound, Rejected, StoreUnavailable, every, webhook
+from duly import Conflict, Delivered, Duly, Event, Failed, Invalid, NotFound, Rejected, StoreUnavailable, every, webhook
 from duly.core.model import Outcome
 from tests.worker.watching import working
 
@@ -57,7 +57,8 @@ class Actor:
 
     async def act(self) -> None:
         for _ in range(ACTS):
-            with suppress(Conflict, NotFound, StoreUnavailable):  # the last one: a deadlock, or a file that is locked
+            # Invalid: a new schedule that is over at once. StoreUnavailable: a deadlock, or a file that is locked.
+            with suppress(Conflict, Invalid, NotFound, StoreUnavailable):
                 await self._chance.choice(self._acts)()
             await asyncio.sleep(self._chance.random() / 100)
 

@@ -55,7 +55,7 @@ async def a_paused_schedule(duly: Duly) -> str:
 
 
 async def one_that_keeps_another_waiting(duly: Duly) -> str:
-    await duly.every(NAME, every("1d"), "fail", max_concurrent=1, retry=Retry(base=HOUR, cap=DAY))
+    await duly.every(NAME, every("1d"), "fail", max_concurrent=1, retry=Retry(base=HOUR, max=DAY))
     first = await duly.schedules.trigger(NAME)
     await duly.tick()  # it failed, and is tried again in an hour
     await duly.schedules.trigger(NAME)
@@ -89,7 +89,7 @@ VERBS = [
     Verb("schedules.trigger", a_schedule, lambda duly, name: duly.schedules.trigger(name)),
     Verb("schedules.backfill", a_schedule, lambda duly, name: duly.schedules.backfill(name, START - 3 * DAY, START)),
     Verb("targets.enable", a_disabled_target, lambda duly, name: duly.targets.enable(name)),
-    Verb("targets.delete", a_disabled_target, lambda duly, name: duly.targets.delete(name)),
+    Verb("targets.delete", a_disabled_target, lambda duly, name: duly.targets.delete(name, force=True)),
     Verb("users.add", nothing, lambda duly, _: duly.users.add(**a_user(timezone="UTC")), SOON),
     Verb(
         "users.update",

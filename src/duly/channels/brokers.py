@@ -262,9 +262,14 @@ class Brokered:
     """A channel whose events become messages. Several can share a link."""
 
     def __init__(
-        self, link: Link, write: Callable[[Event], Message], where: Callable[[Event], Mapping[str, Any]]
+        self,
+        link: Link,
+        write: Callable[[Event], Message],
+        where: Callable[[Event], Mapping[str, Any]],
+        closed: Callable[[Event, Mapping[str, Any]], str | None] = lambda _event, _where: None,
     ) -> None:
-        self._link, self._write, self._where = link, write, where
+        """*closed* is asked about what came over HTTP, and says why it may not go there."""
+        self._link, self._write, self._where, self._closed = link, write, where, closed
 
     @property
     def down(self) -> str | None:
@@ -284,7 +289,10 @@ class Brokered:
         await self._link.client()
 
     async def deliver(self, event: Event) -> Outcome:
-        where, message = self._where(event), self._write(event)
+        where = self._where(event)
+        if event.via is not None and (why := self._closed(event, where)) is not None:
+            return Rejected(why)
+        message = self._write(event)
         try:
             await self._link.publish(where, message)
         except Down as error:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from duly.channels.brokers import Brokered, Client, Link, Message
 from duly.channels.requests import CLOUD, JSON, cloud_body, facts_of, standard_body
+from duly.core.broker_allow import BrokerAllow
 from duly.core.broker_targets import CELERY, KAFKA, NATS, RABBITMQ, REDIS, spelled_out
 from duly.core.model import Event, Outcome, Unreachable
 
@@ -26,6 +27,7 @@ ENGINES = {  # each is called as what is to be installed: duly[nats]
     CELERY: Engine("Celery", "celery", "celery", "Celery"),
 }
 
+CLOSED = BrokerAllow()
 FORMS = {"standard": (JSON, standard_body), "cloudevents": (CLOUD, cloud_body)}
 
 
@@ -43,11 +45,18 @@ class Absent:
         return Unreachable(f"this worker cannot reach {ENGINES[self.name].title}: {self.advice}")
 
 
-def make_channel(name: str, url: str | None) -> Brokered | Absent:
+def make_channel(name: str, url: str | None, allow: BrokerAllow = CLOSED) -> Brokered | Absent:
+    """*allow* is what may be sent that came over HTTP."""
     if url is None or find_spec(ENGINES[name].library) is None:
         return Absent(name, url)
     write = write_task if name == CELERY else write_message
-    return Brokered(Link(_opener(name, url)), write, lambda event: where_to(name, event))
+
+    def closed(event: Event, where: Mapping[str, Any]) -> str | None:
+        if not (problems := list(allow.problems(event.tenant, name, where))):
+            return None
+        return f"not sent: {problems[0]} (it came over HTTP; for its delivery, the worker's own setting counts)"
+
+    return Brokered(Link(_opener(name, url)), write, lambda event: where_to(name, event), closed)
 
 
 def where_to(name: str, event: Event) -> Mapping[str, Any]:

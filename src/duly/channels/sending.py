@@ -2,6 +2,7 @@
 a value and within the deadline."""
 
 import asyncio
+import logging
 import os
 import socket
 import ssl
@@ -24,7 +25,9 @@ from duly.channels.guard import Dial, Guard, Resolver, dialling, why_none_is_fre
 from duly.core.addresses import Network
 from duly.core.exhaustion import unreachable
 from duly.core.model import Delivered, Failed, Outcome, Rejected, Unreachable
-from duly.core.targets import shown
+from duly.core.targets import AmbiguousHost, shown, url_in_ascii
+
+log = logging.getLogger("duly")
 
 CONNECT, SILENCE, TOTAL = 5.0, 15.0, timedelta(seconds=30)
 """Seconds to connect, seconds until the answer's head is there, and all of it unless the target says otherwise."""
@@ -108,7 +111,7 @@ class Sender:
     def _request(self, request: Request) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         return self._opened().request(
             request.method,
-            request.url,
+            url_in_ascii(request.url),
             data=_data(request.body),
             headers=request.headers,
             allow_redirects=False,
@@ -188,10 +191,14 @@ def _trouble(error: Exception, request: Request, dial: Dial) -> Outcome:
     if (exhausted := dial.exhausted or _exhausted(error)) is not None:
         return exhausted
     if dial.refused and not dial.opened:
-        reasons = ", ".join(dict.fromkeys(dial.refused))
+        # Whoever may name a target is not told which address a name has inside: that would be a map of the network.
+        log.warning("target.blocked host=%s reason=%r", host, ", ".join(dict.fromkeys(dial.refused)))
         return Rejected(
-            f"blocked: {host}: {reasons}; if it is to be reached, allow its network with DULY_WEBHOOK_ALLOW"
+            f"blocked: {host} leads to a closed network; if it is to be reached, whoever runs the worker opens it with "
+            "DULY_WEBHOOK_ALLOW"
         )
+    if isinstance(error, AmbiguousHost):  # stored before such URLs were refused
+        return Rejected(f"blocked: {host}: {error}")
     if isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError):
         return Rejected(f"blocked: {shown(request.url)!r} is not a URL that can be sent to: {_told(error)}")
     if (what := _what(error)) is None:

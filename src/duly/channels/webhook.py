@@ -1,6 +1,7 @@
 """Delivers an event as a signed webhook, by Standard Webhooks."""
 
 import time
+from collections import OrderedDict
 from datetime import timedelta
 from typing import Any
 
@@ -18,6 +19,10 @@ from duly.sealing import Seal
 FORMS = {"standard": (JSON, standard_body), "cloudevents": (CLOUD, cloud_body)}
 
 
+MOST_DERIVED = 1000
+"""Signing keys that are remembered, of the origins that were sent to last: whoever schedules names the origins, and
+to derive a key takes some microseconds."""
+
 WITHOUT_KEY = timedelta(seconds=30)
 
 
@@ -25,7 +30,7 @@ class Webhook:
     def __init__(self, sender: Sender, directory: Directory, keys: Keys) -> None:
         self._sender, self._directory, self._keys = sender, directory, keys
         self._seal = Seal(keys)
-        self._derived: dict[tuple[str, str], list[str]] = {}
+        self._derived: OrderedDict[tuple[str, str], list[str]] = OrderedDict()
 
     async def deliver(self, event: Event) -> Outcome:
         target = event.target
@@ -56,6 +61,9 @@ class Webhook:
         key = (tenant, origin_of(url))
         if key not in self._derived:
             self._derived[key] = self._keys.signing(*key)
+            if len(self._derived) > MOST_DERIVED:
+                self._derived.popitem(last=False)
+        self._derived.move_to_end(key)
         return self._derived[key]
 
     async def close(self) -> None:

@@ -61,8 +61,8 @@ class Client:
     """A Duly elsewhere, behind its HTTP API: the same verbs, with the same arguments, results and errors.
 
     *timeout* is for a call in all: connections that fail or are lost, 503 and 429 are tried again until then, under the
-    same Idempotency-Key, so that nothing happens twice. *tenant* is for admin keys; all others have their own. *tls*
-    is for a server whose certificate an authority of your own has signed.
+    same Idempotency-Key, so that nothing happens twice. *tenant* is for keys of all tenants; others have their own.
+    *tls* is for a server whose certificate an authority of your own has signed.
     """
 
     def __init__(

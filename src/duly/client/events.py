@@ -9,8 +9,8 @@ import msgspec
 from duly.client.connection import Connection, place
 from duly.client.filters import SCHEDULE_ID, body_of, filters_of
 from duly.client.group import Group, said
-from duly.client.paging import all_pages, one_page
-from duly.client.reading import EVENT, HISTORY, SeenEvents
+from duly.client.paging import all_pages, one_page, whole_history
+from duly.client.reading import EVENT, SeenEvents
 from duly.client.refusals import refuse_name
 from duly.client.schedule_names import ScheduleNames
 from duly.client.writing import instant, rate_text
@@ -122,7 +122,7 @@ class Events(Group):
     async def history(self, id: str, *, tenant: str | None = None) -> list[Entry]:
         """Every attempt, interruption and human act, oldest first."""
         self._check(tenant)
-        return (await self._connection.ask("GET", _place(id), reads=HISTORY)).entries()
+        return await whole_history(self._connection, _place(id, "history"))
 
     async def cancel(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
         """It will not fire. Its series, if it has one, goes on with the occurrence after it."""

@@ -134,7 +134,9 @@ def _beyond(spec: Spec) -> Misuse:
     if (instead := _BY_NOW.get(type(spec))) is not None:
         return Misuse(f"{type(spec).__name__} goes by the store's clock, which HTTP cannot ask: use {instead}")
     if isinstance(spec, OfTenant):
-        return Misuse("a Client asks for one tenant alone: make another one, Client(…, tenant=…), with an admin key")
+        return Misuse(
+            "a Client asks for one tenant alone: make another one, Client(…, tenant=…), with a key for all tenants"
+        )
     return Misuse(
         f"the API has no filter for {type(spec).__name__}: ask with `&` for a type, key, user, destination, error, "
         "status, DueBetween, FailedBetween, ExecutedLate or a schedule's series, and choose among what comes"

@@ -1,13 +1,15 @@
 """Lists, a page at a time or all of them."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
 
 from duly.client.connection import Connection
+from duly.client.reading import HISTORY
 from duly.core.checks import MOST_LISTED, check_page
 from duly.core.cursors import write_cursor
+from duly.core.model import Entry
 
 
 class Paged(Protocol):
@@ -16,6 +18,7 @@ class Paged(Protocol):
 
 
 P = TypeVar("P", bound=Paged)
+Item = TypeVar("Item")
 
 
 async def one_page(
@@ -33,6 +36,29 @@ async def one_page(
     if after is not None:
         query["cursor"] = write_cursor(filters or {}, after)
     return await connection.ask("GET", path, reads=reads, query=query)
+
+
+async def up_to(
+    limit: int,
+    connection: Connection,
+    path: str,
+    reads: msgspec.json.Decoder[P],
+    items: Callable[[P], Sequence[Item]],
+    *,
+    after: str | None = None,
+) -> list[Item]:
+    """So many of a list, from as many pages as it takes: one of large items has fewer of them than were asked for."""
+    page = await one_page(connection, path, reads, limit=limit, after=after)
+    found = [*items(page)]
+    while page.next_cursor is not None and len(found) < limit:
+        query = {"limit": str(limit - len(found)), "cursor": page.next_cursor}
+        page = await connection.ask("GET", path, reads=reads, query=query)
+        found += items(page)
+    return found
+
+
+async def whole_history(connection: Connection, path: str) -> list[Entry]:
+    return [entry async for page in all_pages(connection, path, HISTORY) for entry in page.entries()]
 
 
 async def all_pages(

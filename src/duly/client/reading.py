@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from duly.core.model import Entry, Event, Schedule, Status, lane_of
+from duly.core.model import Entry, Event, PassedOver, Schedule, Status, lane_of
 from duly.core.policies import DEFAULT as NO_POLICIES
 from duly.core.preview import Preview
 from duly.core.rates import read_rate
@@ -59,7 +59,7 @@ class SeenEvent(msgspec.Struct):
     executed_at: datetime | None
 
     def event(self) -> Event:
-        """All of it but what only the engine needs: ``gated`` and ``rule_json`` are not told over HTTP."""
+        """All of it but what only the engine needs: ``gated``, ``rule_json`` and ``via`` are not told over HTTP."""
         target = _text(self.target)
         return Event(
             self.id,
@@ -109,6 +109,7 @@ class SeenEntry(msgspec.Struct):
 
 class SeenHistory(msgspec.Struct):
     history: list[SeenEntry]
+    next_cursor: str | None
 
     def entries(self) -> list[Entry]:
         return [one.entry() for one in self.history]
@@ -142,6 +143,7 @@ class SeenSchedule(msgspec.Struct):
     origin: str | None
     created_at: datetime | None
     updated_at: datetime | None
+    passed_over: PassedOver | None = None
 
     def schedule(self) -> Schedule:
         return Schedule(
@@ -163,6 +165,7 @@ class SeenSchedule(msgspec.Struct):
             next_at=self.next_at,
             last_at=self.last_at,
             held=self.held,
+            passed_over=self.passed_over,
         )
 
     def _policies(self) -> str | None:

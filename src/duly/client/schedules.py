@@ -9,8 +9,8 @@ import msgspec
 
 from duly.client.connection import place
 from duly.client.group import Group, said
-from duly.client.paging import all_pages, one_page
-from duly.client.reading import EVENT, HISTORY, OCCURRENCES, SCHEDULE, SeenResumed, SeenSchedules
+from duly.client.paging import all_pages, up_to, whole_history
+from duly.client.reading import EVENT, OCCURRENCES, SCHEDULE, SeenResumed, SeenSchedules
 from duly.client.refusals import here_only, refuse_name, refuse_transaction
 from duly.client.writing import instant, preview_body, schedule_body
 from duly.core.checks import name_problems, write_json
@@ -92,8 +92,9 @@ class Schedules(Group):
         """In the order of names. For the next page, *after* is the last one of this page."""
         self._check(tenant)
         last = None if after is None else after.name
-        page = await one_page(self._connection, place("schedules"), SCHEDULES, limit=limit, after=last)
-        return [one.schedule() for one in page.schedules]
+        path = place("schedules")
+        found = await up_to(limit, self._connection, path, SCHEDULES, lambda page: page.schedules, after=last)
+        return [one.schedule() for one in found]
 
     async def all(self, *, tenant: str | None = None) -> AsyncIterator[Schedule]:
         """Every one of them, in the order of names."""
@@ -105,7 +106,7 @@ class Schedules(Group):
     async def history(self, name: str, *, tenant: str | None = None) -> builtins.list[Entry]:
         """Every human act, oldest first. What became of its events is in theirs."""
         self._check(tenant)
-        return (await self._connection.ask("GET", _place(name, "history"), reads=HISTORY)).entries()
+        return await whole_history(self._connection, _place(name, "history"))
 
     # -- holding
 

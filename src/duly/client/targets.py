@@ -10,7 +10,7 @@ import msgspec
 
 from duly.client.connection import place
 from duly.client.group import NOTHING, Group, said
-from duly.client.paging import all_pages, one_page
+from duly.client.paging import all_pages, up_to
 from duly.client.reading import TARGET, SeenTargets
 from duly.client.refusals import here_only, refuse_name
 from duly.client.writing import rate_text
@@ -90,8 +90,9 @@ class Targets(Group):
     ) -> builtins.list[Target]:
         """In the order of names. For the next page, *after* is the tenant and name of the last one."""
         self._check(tenant)
-        page = await one_page(self._connection, place("targets"), TARGETS, limit=limit, after=after[1] or None)
-        return [one.target() for one in page.targets]
+        path, last = place("targets"), after[1] or None
+        found = await up_to(limit, self._connection, path, TARGETS, lambda page: page.targets, after=last)
+        return [one.target() for one in found]
 
     async def all(self, *, tenant: str | None = None) -> AsyncIterator[Target]:
         """Every one of them, in the order of names."""
@@ -100,11 +101,12 @@ class Targets(Group):
             for one in page.targets:
                 yield one.target()
 
-    async def delete(self, name: str, *, tenant: str | None = None, by: str = "api") -> Target:
-        """Events that still name it become dead letters when they are due."""
+    async def delete(self, name: str, *, force: bool = False, tenant: str | None = None, by: str = "api") -> Target:
+        """Refused while events wait for it, unless by *force*: then they become dead letters when they are due."""
         self._check(tenant)
         refuse_name(by)
-        return (await self._connection.ask("DELETE", _place(name), reads=TARGET, once=True)).target()
+        place = f"{_place(name)}?force=true" if force else _place(name)
+        return (await self._connection.ask("DELETE", place, reads=TARGET, once=True)).target()
 
     async def disable(
         self, destination: str, *, tenant: str | None = None, reason: str | None = None, by: str = "api"
@@ -152,6 +154,9 @@ class Targets(Group):
         return (await self._connection.ask("GET", _named(destination), reads=TARGET)).known()
 
     # -- not over HTTP
+
+    def reseal(self, *, tenant: str | None = None, by: str = "api") -> NoReturn:
+        raise here_only("targets.reseal", "run `duly targets reseal` where DULY_SECRET_KEY is")
 
     def history(self, name: str, *, tenant: str | None = None) -> NoReturn:
         raise here_only("targets.history", ELSEWHERE)

@@ -9,8 +9,8 @@ import msgspec
 from duly.client.connection import place
 from duly.client.group import Group
 from duly.client.import_users import import_users
-from duly.client.paging import all_pages, one_page
-from duly.client.reading import HISTORY, USER, SeenEvents, SeenUsers
+from duly.client.paging import all_pages, up_to, whole_history
+from duly.client.reading import USER, SeenEvents, SeenUsers
 from duly.client.refusals import here_only, refuse_name, refuse_transaction
 from duly.client.schedules import if_match
 from duly.core.checks import check_id, name_problems, write_json
@@ -58,8 +58,8 @@ class Users(Group):
         """The newest first. For the next page, *after* is the last id of this one."""
         self._check(tenant)
         before = None if after is None else check_id(after, A_USERS, "after")
-        page = await one_page(self._connection, place("users"), USERS, limit=limit, after=before)
-        return [one.user() for one in page.users]
+        found = await up_to(limit, self._connection, place("users"), USERS, lambda page: page.users, after=before)
+        return [one.user() for one in found]
 
     async def all(self, *, tenant: str | None = None) -> AsyncIterator[User]:
         """Every one of them, the newest first."""
@@ -111,8 +111,8 @@ class Users(Group):
     async def events(self, id: str, *, tenant: str | None = None, limit: int = 100) -> builtins.list[Event]:
         """The events of a user, the newest first. ``events.find(OfUser(id) & …)`` asks for more."""
         self._check(tenant)
-        page = await one_page(self._connection, _place(id, "events"), EVENTS, limit=limit)
-        return [one.event() for one in page.events]
+        found = await up_to(limit, self._connection, _place(id, "events"), EVENTS, lambda page: page.events)
+        return [one.event() for one in found]
 
     async def ahead(self, id: str, *, tenant: str | None = None) -> builtins.list[Event]:
         """What is planned for a user: the next event of each type, the soonest first."""
@@ -130,7 +130,7 @@ class Users(Group):
     async def history(self, id: str, *, tenant: str | None = None) -> builtins.list[Entry]:
         """Every act, oldest first. What became of the user's events is in theirs."""
         self._check(tenant)
-        return (await self._connection.ask("GET", _place(id, "history"), reads=HISTORY)).entries()
+        return await whole_history(self._connection, _place(id, "history"))
 
     async def import_(
         self, rows: Lines, *, tenant: str | None = None, by: str = FROM_HTTP, telling: Telling = QUIET

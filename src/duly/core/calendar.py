@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from duly.core.checks import target_problems, write_json
+from duly.core.doors import door_of
 from duly.core.event_types import ALWAYS, EventType
 from duly.core.failure import describe
 from duly.core.model import Event, NewEvent, Schedule, series_of
@@ -65,7 +66,7 @@ def _series(user: User, type: EventType, at: time, channels: Collection[str]) ->
     where = None if target is None else write_json(target, f"{type.name}.target")
     problems = [problem for problem in (payload, where) if isinstance(problem, Problem)]
     if not isinstance(where, Problem):
-        wrong = target_problems(target, channels)
+        wrong = target_problems(target, door_of(user.via, channels))
         problems += [problem._replace(path=f"{type.name}.target") for problem in wrong]
     if problems:
         raise Invalid(problems)
@@ -79,6 +80,7 @@ def _series(user: User, type: EventType, at: time, channels: Collection[str]) ->
         timezone=user.timezone,
         payload_json=str(payload),
         target_json=None if where is None else str(where),
+        via=user.via,  # also where a type has made something else of it
         user_id=user.id,
     )
 
@@ -136,10 +138,17 @@ def continues(head: Event, series: Schedule) -> bool:
 
 def aim(head: Event, series: Schedule, now: datetime) -> Occurrence | None:
     """Which occurrence a head that has not started should be, now that its series goes by another rule. One that is
-    owed already stays owed, if the series still has it."""
-    if min(head.due, occurrence_of(head).at) <= now and (owed := _still(head, series)) is not None:
-        return owed
+    owed stays owed if the series still has it, and so does one that another zone or time of day puts into the past:
+    its date has not been kept, so it fires now."""
+    there = _still(head, series)
+    if there is not None and min(head.due, occurrence_of(head).at, there.at) <= now:
+        return there
     return first_after(series, now)
+
+
+def lost(head: Event, series: Schedule, now: datetime) -> bool:
+    """Whether a head is owed for a date that its series does not have any more."""
+    return min(head.due, occurrence_of(head).at) <= now and _still(head, series) is None
 
 
 def differs(head: Event, anew: NewEvent) -> bool:
@@ -156,6 +165,7 @@ _FOLLOWED = (
     "occurrence",
     "timezone",
     "rule_json",
+    "via",
 )
 
 

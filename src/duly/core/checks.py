@@ -4,6 +4,7 @@ They run before anything is stored, on what the caller gave, and they write its 
 cannot be written as JSON is a problem like any other.
 """
 
+import calendar
 import dataclasses
 import math
 import re
@@ -15,6 +16,7 @@ from typing import Any
 import msgspec
 
 from duly.core.broker_targets import WORDS, broker_problems
+from duly.core.doors import OverHttp
 from duly.core.model import Timer
 from duly.core.retry import Retry
 from duly.core.targets import HTTP, WEBHOOK, spec_problems
@@ -26,7 +28,17 @@ LONGEST = {"type": 200, "key": 500, "tenant": 100, "name": 200, "correlation_id"
 MAX_ATTEMPTS = 1000
 MOST_LISTED = 1000
 MAX_DELAY = timedelta(days=365_000)
+FIRST_YEAR = 2  # of an instant: in every zone, and a delay before it, it is still one
+LAST_YEAR = 9998
+YEARS = f"{FIRST_YEAR} to {LAST_YEAR}"
 
+INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U0001d159\U000e0100-\U000e01ef]"
+)
+"""What counts as printable and shows nothing: all that Unicode calls default-ignorable, such as fillers and variation
+selectors, and two blank signs, of braille and of music. With them, two names can look the same, or one like none."""
+
+_MONTH = re.compile(r"(\d{4})-?(0[1-9]|1[0-2])")
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 _encode = msgspec.json.Encoder().encode
@@ -54,17 +66,26 @@ def due_problems(due: Any) -> tuple[Problem, ...]:
     if isinstance(due, datetime):
         if due.utcoffset() is None:
             message = f"{due.isoformat()} has no time zone: use an aware datetime, such as datetime.now(UTC)"
-        elif not 2 <= due.year <= 9998:
-            message = f"{due.isoformat()} is out of range"
+        elif not FIRST_YEAR <= due.year <= LAST_YEAR:
+            message = f"{due.isoformat()} is out of range: the year must be {YEARS}"
         else:
             return ()
     elif isinstance(due, timedelta):
         if abs(due) <= MAX_DELAY:
             return ()
-        message = f"a delay of {due.days} days is out of range"
+        message = f"a delay of {due.days:,} days is out of range: at most {MAX_DELAY.days:,} days"
     else:
         message = f"expected a datetime or a timedelta, not {type(due).__name__}"
     return (Problem("due", message),)
+
+
+def no_such_day(written: str, error: ValueError) -> str:
+    """Why a date cannot be read. Python says of 30 February only that it is out of range."""
+    found = _MONTH.match(written)
+    if found is None or "out of range" not in str(error):
+        return str(error)
+    year, month = int(found[1]), int(found[2])
+    return f"{found[1]}-{found[2]} has {calendar.monthrange(year, month)[1]} days"
 
 
 def name_problems(field: str, value: Any) -> tuple[Problem, ...]:
@@ -76,6 +97,8 @@ def name_problems(field: str, value: Any) -> tuple[Problem, ...]:
     elif not value.isprintable():
         bad = next(c for c in value if not c.isprintable())
         message = f"has a character that cannot be printed: U+{ord(bad):04X}"
+    elif not value.isascii() and (blank := INVISIBLE.search(value)) is not None:
+        message = f"has a character that nobody can see: U+{ord(blank[0]):04X}"
     elif value != value.strip():
         message = "begins or ends with a space"
     else:
@@ -113,7 +136,10 @@ def target_problems(target: Any, channels: Collection[str]) -> Iterator[Problem]
     elif channel in (WEBHOOK, HTTP):
         yield from spec_problems(channel, target[channel])
     elif channel in WORDS:
-        yield from broker_problems(channel, target[channel])
+        wrong = list(broker_problems(channel, target[channel]))
+        yield from wrong
+        if not wrong and isinstance(channels, OverHttp):
+            yield from channels.problems(target)
 
 
 def retry_problems(retry: Any) -> Iterator[Problem]:
@@ -122,7 +148,7 @@ def retry_problems(retry: Any) -> Iterator[Problem]:
         return
     if type(retry.max_attempts) is not int or not 1 <= retry.max_attempts <= MAX_ATTEMPTS:
         yield Problem("retry.max_attempts", f"must be 1 to {MAX_ATTEMPTS}, not {retry.max_attempts!r:.50}")
-    for name, span in (("base", retry.base), ("max", retry.cap)):
+    for name, span in (("base", retry.base), ("max", retry.max)):
         if not isinstance(span, timedelta) or not timedelta() <= span <= timedelta(days=365):
             yield Problem(f"retry.{name}", f"must be a timedelta from 0s to 365d, not {span!r:.50}")
     if type(retry.factor) not in (int, float) or not 1 <= retry.factor <= 100:

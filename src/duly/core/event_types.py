@@ -254,7 +254,7 @@ def _day(path: str, written: Any) -> date:
     if isinstance(day, Problem):
         raise _bad(path, day.message)
     if day.year >= LAST_YEAR:
-        raise _bad(path, f"{day} is out of range")
+        raise _bad(path, f"{day} is out of range: the year must be less than {LAST_YEAR}")
     return day
 
 

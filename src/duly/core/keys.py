@@ -16,11 +16,11 @@ LENGTH = len(BEGINS) + 43
 
 
 class Scope(StrEnum):
-    """What a key allows. Each allows what those before it do."""
+    """What a key allows in its tenant. Each allows what those before it do."""
 
     READ = "read"
     WRITE = "write"
-    ADMIN = "admin"  # also to act for another tenant
+    ADMIN = "admin"
 
     def covers(self, other: "Scope") -> bool:
         order = list(Scope)
@@ -41,6 +41,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     revoked: datetime | None = None
     last_used: datetime | None = None
     rate: float | None = None  # requests a second; None: as the server allows
+    all_tenants: bool = False  # may name another tenant, and do there what its scope allows
 
     def state(self, now: datetime) -> str:
         """active, expired or revoked."""

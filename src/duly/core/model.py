@@ -11,7 +11,7 @@ from duly.core.retry import DEFAULT, Retry, read_retry
 from duly.core.tags import schedule_tag
 from duly.core.targets import destination_of
 from duly.core.timetable import Timetable, stored_timetable
-from duly.core.zones import to_wall
+from duly.core.zones import to_wall, zone_warning
 
 
 class Status(StrEnum):
@@ -91,6 +91,7 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     rule_json: str | None = None
     destination: str | None = None
     asked: int | None = None  # larger is later: an older wish for the same key does not undo a newer one
+    via: str | None = None  # how it came, as in `doors`
 
 
 # A msgspec struct, not a dataclass: a frozen dataclass of this size takes 4 µs to make, this 0.1,
@@ -129,6 +130,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     gated: bool = False  # its schedule limits how many are under way, so its end lets the next one start
     rule_json: str | None = None  # by which its series continues, where that is a user's and no schedule says so
     destination: str | None = None  # whom its target names, where limits apply to that
+    via: str | None = None  # how it came, as in `doors`
 
     @property
     def payload(self) -> Any:
@@ -232,6 +234,15 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     verdict: Verdict
 
 
+class PassedOver(msgspec.Struct, frozen=True):
+    """What an act has passed over: occurrences that will not fire, each of which has a SKIPPED row that says why; where
+    they are many, one row for all."""
+
+    count: int
+    first: tuple[datetime, ...]  # the first few
+    fire_with: str  # the command that fires the first one, once its time has come
+
+
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     """A lasting intent: a rule, what to fire and where. Its next event is its head."""
 
@@ -248,6 +259,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     enabled: bool = True
     halted: str | None = None  # why no head follows: ended, paused, or the rule's error
     origin: str | None = None  # the function that declares it; None when it was put by a call
+    earlier_json: str | None = None  # what it went by before its last edits, while that matters
+    via: str | None = None  # how it was last put, as in `doors`
     user_id: str | None = None  # whose calendar events these are; nobody has stored it then: it is what the head says
     created: datetime | None = None
     updated: datetime | None = None
@@ -255,6 +268,12 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     next_at: datetime | None = None
     last_at: datetime | None = None
     held: str | None = None  # why the next one waits
+    passed_over: PassedOver | None = None  # by the act that has answered with this schedule
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What can be used as it is, and is seldom what was meant."""
+        return () if (found := zone_warning(self.timezone)) is None else (found,)
 
     @property
     def series(self) -> str:
@@ -272,7 +291,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def timetable(self) -> Timetable:
         """Invalid or ValueError when what is stored cannot be understood here."""
-        return stored_timetable(self.rule_json, self.timezone, self.policies_json)
+        return stored_timetable(self.rule_json, self.timezone, self.policies_json, self.earlier_json)
 
     @property
     def payload(self) -> Any:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 
 from duly.core.checks import due_problems, name_problems, timer_problems, write_json
+from duly.core.doors import via_of
 from duly.core.model import NewEvent, Timer, lane_of
 from duly.core.retry import retry_text
 from duly.core.targets import destination_of
@@ -21,8 +22,9 @@ def plan(timers: Sequence[object], channels: Collection[str], new_ids: NewIds) -
     planned: list[NewEvent] = []
     problems: list[Problem] = []
     kinds: Kinds = {}
+    via = via_of(channels)
     for index, (timer, new_id) in enumerate(zip(timers, new_ids(len(timers)), strict=True)):
-        made = _made(timer, new_id, channels, kinds)
+        made = _made(timer, new_id, channels, kinds, via)
         if isinstance(made, NewEvent):
             planned.append(made)
         elif isinstance(timers, tuple) and len(timers) == 1:
@@ -34,7 +36,9 @@ def plan(timers: Sequence[object], channels: Collection[str], new_ids: NewIds) -
     return planned
 
 
-def _made(timer: object, new_id: str, channels: Collection[str], kinds: Kinds) -> NewEvent | list[Problem]:
+def _made(
+    timer: object, new_id: str, channels: Collection[str], kinds: Kinds, via: str | None
+) -> NewEvent | list[Problem]:
     if not isinstance(timer, Timer):
         return [Problem("", f"expected a Timer, not {type(timer).__name__}")]
     payload = write_json(timer.payload, "payload")
@@ -63,6 +67,7 @@ def _made(timer: object, new_id: str, channels: Collection[str], kinds: Kinds) -
         retry_json=retry,
         correlation_id=timer.correlation_id,
         destination=destination,
+        via=via,
     )
 
 

@@ -9,7 +9,7 @@ from duly.core.model import Event, Schedule
 from duly.core.policies import DEFAULT as NO_POLICIES
 from duly.core.policies import read_policies
 from duly.core.recurrence import DEFAULT_ZONE, OPEN, Dst, Local, Occurrence, Rule, instant_name
-from duly.core.rules import parse_rule, zone_problems
+from duly.core.rules import parse_rule, work_problems, zone_problems
 from duly.core.succession import continues_after, due_of, occurrence_of
 from duly.core.timetable import BEFORE, Timetable
 from duly.core.zones import Piece, Zone, seconds_of, to_wall, wall_of, zone
@@ -70,7 +70,10 @@ def table_of(
         found += error.problems
     if found:
         raise Invalid(found)
-    return Timetable(rule.anchored(now), read)
+    anchored = rule.anchored(now)
+    if wrong := work_problems(anchored):
+        raise Invalid(wrong)
+    return Timetable(anchored, read)
 
 
 def _placed(what: Any, zone: str | None, dst: Dst, given: bool) -> Rule:

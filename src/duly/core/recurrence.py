@@ -5,14 +5,15 @@ readings of the clocks in a zone; without one, in UTC.
 """
 
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property, partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from duly.core.cron import readings_of
 from duly.core.durations import format_duration
-from duly.core.rrule import bind
+from duly.core.rrule import Recurrence, TooMuchWork, bind
 from duly.core.rrule_text import RecurrenceText
 from duly.core.wall import GAPS, OVERLAPS, Readings, Shown, WallTimes
 from duly.core.yearly import FIRST_YEAR, YearlyReadings
@@ -62,6 +63,10 @@ class Rule(Protocol):
     def local(self) -> bool:
         """Whether it goes by clocks on the wall, so that its instants depend on the zone data."""
 
+    @property
+    def steps(self) -> int:
+        """What all questions took so far; one may take MOST_STEPS. 0 where each is answered at once."""
+
     def after(self, instant: datetime) -> Occurrence | None:
         """The first occurrence strictly later than *instant*; None when there is none."""
 
@@ -96,6 +101,8 @@ class Once:
 
     instant: datetime
     timezone: str | None = None
+
+    steps: ClassVar[int] = 0
 
     @property
     def local(self) -> bool:
@@ -137,6 +144,8 @@ class Every:
     interval: timedelta
     start: datetime | None = None
     timezone: str | None = None
+
+    steps: ClassVar[int] = 0
 
     @property
     def local(self) -> bool:
@@ -201,6 +210,10 @@ class Local(ABC):
     by_date: bool = False  # named by its date alone, so that another time of that day is no new occurrence
 
     usual_gap = "shift"
+
+    @property
+    def steps(self) -> int:
+        return 0
 
     @property
     def local(self) -> bool:
@@ -326,8 +339,12 @@ class RRule(Local):
     def spacing(self) -> bool:
         return self.text.parts.frequency in WITHIN_THE_DAY
 
+    @property
+    def steps(self) -> int:
+        return self.readings.steps
+
     @cached_property
-    def readings(self) -> Readings:
+    def readings(self) -> Recurrence:
         if self.start is None:
             raise ValueError("a recurrence rule without a start has no occurrences: anchor it first")
         return bind(self.text, self.start, to_wall=partial(to_wall, name=self.timezone or DEFAULT_ZONE))
@@ -340,7 +357,18 @@ class RRule(Local):
     def anchored(self, instant: datetime) -> "RRule":
         if self.start is not None:
             return self.placed(self.timezone or DEFAULT_ZONE, self.dst)
-        return replace(self, start=to_wall(instant, self.timezone or DEFAULT_ZONE).replace(microsecond=0))
+        begun = replace(self, start=to_wall(instant, self.timezone or DEFAULT_ZONE).replace(microsecond=0))
+        return begun if self.text.parts.count is None else begun._from_the_next()
+
+    def _from_the_next(self) -> "RRule":
+        """COUNT counts what fires. The instant at which somebody makes a rule is over, so if that is an occurrence, the
+        rule begins with the following one: all that it takes from its start is the same there."""
+        endless = replace(self, text=self.text._replace(parts=replace(self.text.parts, count=None)))
+        now = reading_of(self.start) if self.start is not None else 0
+        with suppress(TooMuchWork):  # as whoever asks when it fires is told
+            if endless.shows(now) and (following := endless.readings.first(now + 1)) is not None:
+                return replace(self, start=wall_of(following))
+        return self
 
     def same_as(self, other: object) -> bool:
         if not isinstance(other, RRule) or self.start is None or other.start is None:

@@ -14,12 +14,12 @@ SPREAD = 0.25
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
-    """Exponential backoff up to a cap, each wait spread by up to a quarter of it."""
+    """Exponential backoff up to a longest wait, *max*; each wait is spread by up to a quarter of it."""
 
     max_attempts: int = 3
     base: timedelta = timedelta(seconds=30)
     factor: float = 4.0
-    cap: timedelta = timedelta(hours=1)
+    max: timedelta = timedelta(hours=1)
 
     def wait(self, attempt: int, jitter: float) -> timedelta:
         """How long after the failed *attempt* (the first is 1); *jitter* is drawn from [0, 1)."""
@@ -28,9 +28,9 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     def least(self, attempt: int) -> timedelta:
         """The shortest that the wait after *attempt* can be."""
         try:
-            return min(self.cap, self.base * self.factor ** (attempt - 1))
+            return min(self.max, self.base * self.factor ** (attempt - 1))
         except OverflowError:
-            return self.cap
+            return self.max
 
     def spent(self, attempt: int) -> bool:
         return attempt >= self.max_attempts
@@ -40,7 +40,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
             "max_attempts": self.max_attempts,
             "base": format_duration(self.base),
             "factor": self.factor,
-            "max": format_duration(self.cap),
+            "max": format_duration(self.max),
         }
 
 
@@ -62,7 +62,7 @@ def parse_retry(written: Any) -> Retry:
     """A policy from its JSON form; Invalid with the field and the reason."""
     if not isinstance(written, dict):
         raise Invalid([Problem("retry", 'expected an object such as {"max_attempts": 3, "base": "30s"}')])
-    fields = {"max_attempts": "max_attempts", "base": "base", "factor": "factor", "max": "cap"}
+    fields = Retry.__struct_fields__
     values: dict[str, Any] = {}
     problems = [
         Problem(f"retry.{name}", f"unknown; known: {', '.join(fields)}") for name in written if name not in fields
@@ -70,13 +70,13 @@ def parse_retry(written: Any) -> Retry:
     for name, value in written.items():
         if name in ("base", "max"):
             try:
-                values[fields[name]] = parse_duration(value)
+                values[name] = parse_duration(value)
             except (ValueError, AttributeError):
                 problems.append(Problem(f"retry.{name}", f"{value!r:.50} is not a duration such as 30s"))
         elif name in fields:
             if isinstance(value, bool) or not isinstance(value, int if name == "max_attempts" else (int, float)):
                 problems.append(Problem(f"retry.{name}", f"expected a number, not {value!r:.50}"))
-            values[fields[name]] = value
+            values[name] = value
     if problems:
         raise Invalid(problems)
     return Retry(**values)

@@ -2,14 +2,14 @@
 
 A rule allows some days and times of day (:mod:`duly.core.rrule_calendar`), and its interval one period in so many.
 What both allow is found by leaping from one to the other, and each leap that finds nothing is counted: an impossible
-rule ends in TooMuchWork, not in a loop.
+rule ends in TooMuchWork, not in a loop. So does one that takes long, since others wait meanwhile.
 
 Readings of the wall clock are whole seconds since 1970-01-01T00:00:00, wherever the wall may stand.
 """
 
 from bisect import bisect_left, bisect_right
 from calendar import timegm
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import cached_property
@@ -24,6 +24,7 @@ from duly.core.rrule_calendar import (
     MatchingDays,
     Periods,
     TimeFilter,
+    Times,
     date_of,
     first_day,
     matching_days,
@@ -35,10 +36,15 @@ from duly.core.rrule_text import FIRST_YEAR, LAST_YEAR, ByDay, Parts, Recurrence
 
 __all__ = ["MOST_COUNTED", "MOST_STEPS", "Recurrence", "RecurrenceText", "TooMuchWork", "bind", "parse_recurrence"]
 
-MOST_STEPS = 20_000
-"""How many periods without an occurrence one question may look at."""
+MOST_STEPS = 10_000
+"""Steps that one question may take, of 2 to 3 µs each: a period without an occurrence is one, more with BYSETPOS."""
 
-MOST_COUNTED = 100_000
+STEPS_TO_CHOOSE = 5
+ITEMS_PER_STEP = 16
+"""What BYSETPOS takes of a period costs 5 steps, and one more for every 16 days and positions."""
+
+MOST_COUNTED = 10_000
+"""Occurrences that are counted one by one, where they cannot be worked out. A rule whose COUNT is more is refused."""
 
 _HORIZON = first_day(LAST_YEAR + 1) * DAY
 
@@ -70,10 +76,16 @@ class Recurrence:
 
     def first(self, low: int) -> int | None:
         """The first reading not before *low*; None when there is none, or none before year 9999."""
+        known = self._found
+        if known is not None and known[0] <= low and (known[1] is None or low <= known[1]):
+            return known[1]
         effort = _Effort("without finding an occurrence: the rule is impossible or too sparse")
         reading = self._next(low, effort)
         while reading is not None and (gone := self._left_out(reading)):
+            effort.spend(reading)
             reading = self._next(gone.end, effort)
+        self.__dict__["_found"] = low, reading
+        self.__dict__["steps"] = self.steps + effort.steps
         return reading
 
     def last(self, high: int) -> int | None:
@@ -81,17 +93,44 @@ class Recurrence:
         effort = _Effort("without finding an occurrence: the rule is impossible or too sparse")
         reading = self._previous(high, effort)
         while reading is not None and (gone := self._left_out(reading)):
+            effort.spend(reading)
             reading = self._previous(gone.begin, effort)
+        self.__dict__["steps"] = self.steps + effort.steps
         return reading
 
     def count(self, low: int, high: int) -> int:
-        """How many readings from *low* up to, not including, *high*; MOST_COUNTED stands for any more than that."""
+        """How many readings from *low* up to, not including, *high*. Where they have to be counted one by one,
+        MOST_COUNTED stands for any more than that."""
         effort = _Effort("without counting them all: ask for a shorter time")
+        begin = bisect_right(self._spans, low, key=lambda span: span.end)
+        end = bisect_left(self._spans, high, key=lambda span: span.begin)
         total = 0
-        for gone in (*self._spans, _Span(high, high)):
-            total += self._count(low, min(high, gone.begin), MOST_COUNTED - total, effort)
+        for gone in (*self._spans[begin:end], _Span(high, high)):
+            total += self._count(low, gone.begin, MOST_COUNTED - total, effort)
             low = max(low, gone.end)
         return total
+
+    @property
+    def countable(self) -> bool:
+        """Whether its occurrences are worked out, and not counted one by one."""
+        return self._every_period or self._even is not None
+
+    # -- what was answered last
+
+    @cached_property
+    def _found(self) -> tuple[int, int | None] | None:
+        """What was last asked for, and the reading that is the first from there on. Each occurrence is asked for two
+        or three times: by the end of its zone's summer time, and for the one before."""
+        return None
+
+    @cached_property
+    def steps(self) -> int:
+        """How many all questions took so far."""
+        return 0
+
+    @cached_property
+    def _last_chosen(self) -> tuple[int, list[int]] | None:
+        return None
 
     # -- what the rule allows, worked out once
 
@@ -135,7 +174,7 @@ class Recurrence:
         )
 
     @cached_property
-    def _times(self) -> Sequence[int]:
+    def _times(self) -> Times:
         parts, start, unit = self.parts, self.start, self._unit
         return matching_times(
             TimeFilter(
@@ -181,6 +220,15 @@ class Recurrence:
         """Whether all that the days and times allow is a reading."""
         return self.parts.interval == self._step and not self._positions
 
+    @cached_property
+    def _even(self) -> int | None:
+        """The seconds between two readings, if all are the same: an interval in days or less, and nothing else."""
+        parts, size = self.parts, UNITS.get(self.parts.frequency)
+        plain = not (parts.by_month or parts.by_year_day or parts.by_month_day or parts.by_day or parts.by_position)
+        if size is None or not plain or parts.by_hour or parts.by_minute or parts.by_second:
+            return None
+        return size * parts.interval
+
     # -- looking for readings, whatever is left out
 
     def _next(self, low: int, effort: "_Effort") -> int | None:
@@ -200,7 +248,7 @@ class Recurrence:
                 effort.earn()
                 continue
             if not ahead:
-                chosen = self._chosen(number)
+                chosen = self._chosen(number, effort)
                 yield from chosen[bisect_left(chosen, reading) : bisect_left(chosen, end)]
                 ahead = self.parts.interval
             effort.spend(allowed)
@@ -217,7 +265,7 @@ class Recurrence:
             if not behind and not self._positions:
                 return allowed
             if not behind:
-                chosen = self._chosen(number)
+                chosen = self._chosen(number, effort)
                 if place := bisect_left(chosen, reading):
                     return chosen[place - 1] if chosen[place - 1] >= self._start else None
                 behind = self.parts.interval
@@ -230,10 +278,14 @@ class Recurrence:
         if low >= high:
             return 0
         if self._every_period:
-            return min(self._allowed_between(low, high), most)
+            return self._allowed_between(low, high)
+        if self._even is not None:
+            return (high - 1 - self._start) // self._even - (low - 1 - self._start) // self._even
         return sum(1 for _ in islice(self._all_from(low, high, effort), most))
 
     def _end_by_count(self, count: int) -> int:
+        if self._even is not None:
+            return min(self._start + (count - 1) * self._even + 1, _HORIZON)
         if not self._every_period:
             effort = _Effort(f"without reaching its COUNT of {count}: the rule is impossible or too sparse")
             final = next(islice(self._all_from(self._start, _HORIZON, effort), count - 1, None), _HORIZON - 1)
@@ -257,7 +309,7 @@ class Recurrence:
         found = self._days.at_or_after(day)
         if found is None:
             return None
-        return found * DAY + self._times[bisect_left(self._times, second) if found == day else 0]
+        return found * DAY + self._times[self._times.place(second) if found == day else 0]
 
     def _allowed_before(self, reading: int) -> int | None:
         day, second = divmod(reading, DAY)
@@ -268,20 +320,26 @@ class Recurrence:
         found = self._days.before(day)
         if found is None:
             return None
-        return found * DAY + self._times[bisect_left(self._times, second) - 1 if found == day - 1 else -1]
+        return found * DAY + self._times[self._times.place(second) - 1 if found == day - 1 else -1]
 
     def _allowed_between(self, low: int, high: int) -> int:
         (low_day, low_second), (high_day, high_second) = divmod(low, DAY), divmod(high, DAY)
         whole = self._days.count(low_day, high_day) * len(self._times)
-        before = bisect_left(self._times, low_second) if low_day in self._days else 0
-        after = bisect_left(self._times, high_second) if high_day in self._days else 0
+        before = self._times.place(low_second) if low_day in self._days else 0
+        after = self._times.place(high_second) if high_day in self._days else 0
         return whole - before + after
 
-    def _chosen(self, number: int) -> list[int]:
+    def _chosen(self, number: int, effort: "_Effort") -> list[int]:
         """What BYSETPOS takes of the period, in order."""
-        days = self._days.between(self._periods.begin(number) // DAY, self._periods.begin(number + 1) // DAY)
-        found = places(self._positions, len(days) * len(self._times))
-        return [days[place // len(self._times)] * DAY + self._times[place % len(self._times)] for place in found]
+        if (known := self._last_chosen) is not None and known[0] == number:
+            return known[1]
+        begin, size = self._periods.begin(number), len(self._times)
+        days = self._days.between(begin // DAY, self._periods.begin(number + 1) // DAY)
+        effort.spend(begin, STEPS_TO_CHOOSE + (len(days) + len(self._positions)) // ITEMS_PER_STEP)
+        found = places(self._positions, len(days) * size)
+        chosen = [days[place // size] * DAY + self._times[place % size] for place in found]
+        self.__dict__["_last_chosen"] = number, chosen
+        return chosen
 
 
 def bind(
@@ -312,16 +370,17 @@ class _Effort:
 
     def __init__(self, failure: str) -> None:
         self._failure = failure
-        self._steps = 0
+        self.steps = 0
 
     def earn(self) -> None:
         """An occurrence pays for one period without, as most intervals have after each."""
-        self._steps -= 1
+        self.steps -= 1
 
-    def spend(self, reading: int) -> None:
-        self._steps += 1
-        if self._steps > MOST_STEPS:
-            raise TooMuchWork(f"looked through {MOST_STEPS:,} periods up to {date_of(reading // DAY)} {self._failure}")
+    def spend(self, reading: int, steps: int = 1) -> None:
+        self.steps += steps
+        if self.steps > MOST_STEPS:
+            reached = date_of(reading // DAY)
+            raise TooMuchWork(f"gave up after {MOST_STEPS:,} steps, at {reached}, {self._failure}")
 
 
 class _Span(NamedTuple):

@@ -5,12 +5,13 @@ a rule's days are worked out once for each kind that is met.
 """
 
 from array import array
-from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, pairwise
+from math import prod
 from typing import NamedTuple, Protocol
 
 from duly.core.rrule_text import LAST_YEAR, ByDay
@@ -195,29 +196,76 @@ class TimeFilter(NamedTuple):
     positions: tuple[int, ...] = ()
 
 
+class Times:
+    """Times of day in order, as seconds since midnight: parts of the day that begin at some seconds, and the offsets
+    that each part has from there. An hour's or a minute's offsets are kept once, however many have the same: a rule
+    that names every second of the day has 1,440 parts here, and not 86,400 numbers, which took 20 ms to write down."""
+
+    def __init__(self, parts: Iterable[tuple[int, Sequence[int]]]) -> None:
+        kept = [(begin, offsets) for begin, offsets in parts if offsets]
+        self._begins = array("I", (begin for begin, _ in kept))
+        self._offsets = [offsets for _, offsets in kept]
+        self._places = array("I", accumulate((len(offsets) for offsets in self._offsets), initial=0))
+
+    def __len__(self) -> int:
+        return self._places[-1]
+
+    def __getitem__(self, place: int) -> int:
+        place += len(self) if place < 0 else 0
+        part = bisect_right(self._places, place) - 1
+        return self._begins[part] + self._offsets[part][place - self._places[part]]
+
+    def place(self, second: int) -> int:
+        """How many come before it."""
+        part = bisect_right(self._begins, second) - 1
+        return self._places[part] + bisect_left(self._offsets[part], second - self._begins[part]) if part >= 0 else 0
+
+
 @lru_cache(maxsize=64)
-def matching_times(wanted: TimeFilter) -> Sequence[int]:
-    """In order, as seconds since midnight."""
-    hours, minutes, seconds, unit, step, phase, positions = wanted
-    if not hours and not minutes and not seconds and not positions:
-        return range(phase * unit, DAY, step * unit)
-    times = (
-        time
-        for hour in hours or range(24)
-        for minute in minutes or range(60)
-        for second in seconds or range(60)
-        if (time := hour * 3600 + minute * 60 + second) // unit % step == phase
-    )
+def matching_times(wanted: TimeFilter) -> Times:
+    _, _, _, unit, step, phase, positions = wanted
+    hours, minutes, seconds = wanted.hours or range(24), wanted.minutes or range(60), wanted.seconds or range(60)
+    if unit == 1:
+        return _stepped_seconds(wanted) if not positions or places(positions, 1) else Times(())
     if not positions:
-        return array("I", times)
-    units = (list(of_unit) for _, of_unit in groupby(times, key=lambda time: time // unit))
-    return array("I", (of_unit[place] for of_unit in units for place in places(positions, len(of_unit))))
+        begins = (hour * 3600 + minute * 60 for hour in hours for minute in minutes)
+        return Times((begin, seconds) for begin in begins if begin // unit % step == phase)
+    axes = {DAY: (hours, minutes, seconds), 3600: (minutes, seconds), 60: (seconds,)}[unit]
+    chosen = tuple(_nth(axes, place) for place in places(positions, prod(map(len, axes))))
+    units = {
+        DAY: (0,),
+        3600: (hour * 3600 for hour in hours),
+        60: (hour * 3600 + minute * 60 for hour in hours for minute in minutes),
+    }[unit]
+    return Times((begin, chosen) for begin in units if begin // unit % step == phase)
 
 
-def places(positions: Collection[int], size: int) -> list[int]:
+def _stepped_seconds(wanted: TimeFilter) -> Times:
+    """Those that are *phase* modulo *step*. Which seconds of a minute are depends only on where it begins, by that."""
+    hours, minutes, seconds, _, step, phase, _ = wanted
+    if not hours and not minutes and not seconds:
+        return Times([(0, range(phase, DAY, step))])
+    fitting: dict[int, list[int]] = {}
+    for second in seconds or range(60):
+        fitting.setdefault((phase - second) % step, []).append(second)
+    begins = (hour * 3600 + minute * 60 for hour in hours or range(24) for minute in minutes or range(60))
+    return Times((begin, fitting.get(begin % step, ())) for begin in begins)
+
+
+def _nth(axes: Sequence[Sequence[int]], place: int) -> int:
+    """Of all times that one value of each axis makes, in order; the last axis is seconds, the one before minutes."""
+    time, weight = 0, 1
+    for axis in reversed(axes):
+        place, index = divmod(place, len(axis))
+        time, weight = time + axis[index] * weight, weight * 60
+    return time
+
+
+@lru_cache(maxsize=256)
+def places(positions: tuple[int, ...], size: int) -> tuple[int, ...]:
     """Where a sequence of that size has the positions of BYSETPOS, which count from 1 or from -1 at its end."""
     found = {position - 1 if position > 0 else size + position for position in positions}
-    return sorted(place for place in found if 0 <= place < size)
+    return tuple(sorted(place for place in found if 0 <= place < size))
 
 
 class Periods(Protocol):

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import date, datetime
+from math import prod
 from typing import Any, NamedTuple
 
 MOST_CHARACTERS = 2000
@@ -327,7 +328,35 @@ def _conflict(parts: Parts) -> str | None:
         return "BYDAY with a number cannot be given with BYWEEKNO"
     if parts.by_position and not _has_choice(parts):
         return "BYSETPOS needs another part such as BYDAY to choose from"
+    if parts.by_position and (most := most_to_choose_from(parts)) < min(map(abs, parts.by_position)):
+        nearest = min(parts.by_position, key=abs)
+        return f"BYSETPOS={nearest} cannot come: FREQ={frequency} with these parts has at most {most} to choose from"
     return None
+
+
+def most_to_choose_from(parts: Parts) -> int:
+    """No period has more occurrences than this, before BYSETPOS; some rules have fewer."""
+    axes = (parts.by_second, parts.by_minute, parts.by_hour)
+    times = prod(len(axis) or 1 for axis in axes[: FREQUENCIES.index(parts.frequency)])
+    return times * _most_days(parts)
+
+
+def _most_days(parts: Parts) -> int:
+    """Of one period."""
+    if parts.frequency not in ("WEEKLY", "MONTHLY", "YEARLY"):
+        return 1
+    if parts.frequency == "WEEKLY":
+        return len(parts.by_day) or 1
+    months = 1 if parts.frequency == "MONTHLY" else len(parts.by_month) or 12
+    in_months = parts.frequency == "MONTHLY" or parts.by_month
+    each, numbered = (5 * months, months) if in_months else (53, 1)  # of a weekday, without and with a number
+    bounds = [
+        len(parts.by_year_day),
+        len(parts.by_week_number) * 7 * 2,  # a year may have days of the week with that number of a neighbour
+        len(parts.by_month_day) * months,
+        sum(numbered if day.ordinal else each for day in parts.by_day),
+    ]
+    return min((bound for bound in bounds if bound), default=months if parts.by_month else 1)
 
 
 def _has_choice(parts: Parts) -> bool:

@@ -1,7 +1,7 @@
 """Targets that are stored under a name, and what is known of where events go."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -20,6 +20,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     channel: str  # webhook or http
     spec_json: str  # what may be seen: the URL, how it is sent, the names of headers
     sealed: str | None = None  # what may not
+    via: str | None = None  # how it was last put, as in `doors`
     created: datetime | None = None
     updated: datetime | None = None
     secret: str | None = None  # as it was just made; never read back
@@ -41,6 +42,15 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     def enabled(self) -> bool:
         """Whether it waits for a person."""
         return self.known is None or self.known.parked is None or self.known.probe_at is not None
+
+
+class Resealed(NamedTuple):
+    """What became of sealing anew what targets keep secret: how many were, how many had the newest key already, and
+    which ones, by tenant and name, no key here opens."""
+
+    resealed: int
+    unchanged: int
+    closed: list[tuple[str, str]]
 
 
 class Known(msgspec.Struct, frozen=True):

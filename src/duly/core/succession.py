@@ -9,10 +9,11 @@ import msgspec
 
 from duly.core import zones
 from duly.core.durations import format_duration
+from duly.core.facts import Fact, facts_among
 from duly.core.model import Event, NewEvent, Schedule
 from duly.core.policies import SHADOW, SKIP
 from duly.core.recurrence import DEFAULT_ZONE, Occurrence, instant_name
-from duly.core.timetable import BEFORE, is_local
+from duly.core.timetable import BEFORE, Timetable, is_local
 
 NewId = Callable[[], str]
 
@@ -54,6 +55,7 @@ class Facts(NamedTuple):
     now: datetime
     under_way: int = 0  # events of the schedule that have begun and not ended
     succeeded: datetime | None = None  # when the schedule that this one depends on last did
+    taken: tuple[Fact, ...] = ()  # what has become of occurrences already that would count as missed
 
 
 def decide(head: Event, schedule: Schedule, facts: Facts) -> Decision:
@@ -64,7 +66,7 @@ def decide(head: Event, schedule: Schedule, facts: Facts) -> Decision:
     full = policies.room is not None and facts.under_way >= policies.room
     if full and policies.overlap != SKIP:
         return Hold(f"{FULL}{'its predecessor' if policies.room == 1 else 'one of ' + str(policies.room)} to end")
-    decision = _catch_up(head, schedule, facts.now)
+    decision = _catch_up(head, schedule, facts)
     if isinstance(decision, Drop):
         return decision
     if full:
@@ -88,24 +90,28 @@ def _dropped(decision: Fire, reason: str, act: str = "skipped") -> Drop:
 # -- misfires
 
 
-def _catch_up(head: Event, schedule: Schedule, now: datetime) -> Fire | Drop:
+def _catch_up(head: Event, schedule: Schedule, facts: Facts) -> Fire | Drop:
     misfire = schedule.policies.misfire
-    return {"latest": _latest, "all": _all, "skip": _skip}[misfire.policy](head, schedule, now)
+    return {"latest": _latest, "all": _all, "skip": _skip}[misfire.policy](head, schedule, facts)
 
 
-def _latest(head: Event, schedule: Schedule, now: datetime) -> Fire:
-    table, itself = schedule.timetable, occurrence_of(head)
+def _count(table: Timetable, first: datetime, until: datetime, facts: Facts) -> int:
+    return table.count(first, until) - facts_among(table, first - BEFORE, until, facts.taken)
+
+
+def _latest(head: Event, schedule: Schedule, facts: Facts) -> Fire:
+    now, table, itself = facts.now, schedule.timetable, occurrence_of(head)
     following = table.after(continues_after(head, schedule))
     last = _last_missed(following, schedule, now)
     if following is None or last is None:
         return Fire(itself, 1, following)
-    more = table.count(following.at, last.at)
+    more = _count(table, following.at, last.at, facts)
     dropped = f"stands for {1 + more:,} occurrences, {_from_to(itself, last)}: only the latest fires"
     return Fire(last, 1 + more, table.after(last.at), dropped)
 
 
-def _all(head: Event, schedule: Schedule, now: datetime) -> Fire | Drop:
-    table, limit = schedule.timetable, schedule.policies.misfire.limit
+def _all(head: Event, schedule: Schedule, facts: Facts) -> Fire | Drop:
+    now, table, limit = facts.now, schedule.timetable, schedule.policies.misfire.limit
     following = table.after(continues_after(head, schedule))
     last = _last_missed(following, schedule, now)
     if following is None or last is None:
@@ -116,21 +122,22 @@ def _all(head: Event, schedule: Schedule, now: datetime) -> Fire | Drop:
     first = last
     for _ in range(limit - 1):
         first = table.last(first.at - BEFORE) or first
-    return Drop(f"{many:,} occurrences were missed, and only the latest {limit:,} are caught up", many - limit, first)
+    dropped = 1 + _count(table, following.at, first.at - BEFORE, facts)
+    return Drop(f"{many:,} occurrences were missed, and only the latest {limit:,} are caught up", dropped, first)
 
 
-def _skip(head: Event, schedule: Schedule, now: datetime) -> Fire | Drop:
-    table, tolerance = schedule.timetable, schedule.policies.misfire.tolerance
+def _skip(head: Event, schedule: Schedule, facts: Facts) -> Fire | Drop:
+    now, table, tolerance = facts.now, schedule.timetable, schedule.policies.misfire.tolerance
     base = continues_after(head, schedule)
     if now - head.due <= tolerance:
         return Fire(occurrence_of(head), 1, table.after(base))
     following = table.after(base)
-    next = table.after(max(base, now - tolerance - schedule.policies.jitter - BEFORE))
+    next = table.after(max(base, now - tolerance - table.longest_jitter - BEFORE))
     while next is not None and now - due_of(schedule, next) > tolerance:
         next = table.after(next.at)
     many = 1
     if following is not None and (next is None or following.at < next.at):
-        many += table.count(following.at, now if next is None else next.at - BEFORE)
+        many += _count(table, following.at, now if next is None else next.at - BEFORE, facts)
     late = f"more than {format_duration(tolerance)} late"
     return Drop(f"{many:,} occurrences were {late}" if many > 1 else f"it was {late}", many, next)
 
@@ -164,8 +171,9 @@ def occurrence_of(head: Event) -> Occurrence:
 
 
 def due_of(schedule: Schedule, occurrence: Occurrence) -> datetime:
-    """Its instant, and its jitter: the same for an occurrence whoever works it out."""
-    jitter = schedule.policies.jitter
+    """Its instant, and its jitter: the same for an occurrence whoever works it out, and whatever is edited after it."""
+    edited = schedule.earlier_json is not None
+    jitter = schedule.timetable.jitter(occurrence.at) if edited else schedule.policies.jitter
     if not jitter:
         return occurrence.at
     digest = hashlib.blake2b(f"{schedule.id} {occurrence.name}".encode(), digest_size=8).digest()
@@ -187,6 +195,7 @@ def event_of(schedule: Schedule, id: str, occurrence: str, **fields: Any) -> New
         occurrence=occurrence,
         timezone=schedule.timezone,
         rule_json=None if schedule.user_id is None else schedule.rule_json,
+        via=schedule.via,
         **fields,
     )
 
@@ -205,6 +214,7 @@ def carried(head: Event) -> Schedule | None:
         payload_json=head.payload_json,
         target_json=head.target_json,
         retry_json=head.retry_json,
+        via=head.via,
         user_id=head.user_id,
     )
 

@@ -107,6 +107,16 @@ def destination_of(target: Any) -> str | None:
     return None if url is None else origin_of(url)
 
 
+AMBIGUOUS = "has a host name that is one host by IDNA 2003 and another by IDNA 2008: write it as xn--…"
+MEANT_ANEW = re.compile("[ß\u1e9e\u03c2\u200c\u200d]")
+"""IDNA 2003, Python's own, makes ss, a plain sigma or nothing of these; IDNA 2008, as HTTP clients have it, does not.
+So straße.example was signed for as strasse.example, and sent to as xn--strae-oqa.example: that may be somebody else."""
+
+
+class AmbiguousHost(ValueError):
+    """Nobody can tell which of two hosts is meant."""
+
+
 @lru_cache(maxsize=4096)
 def origin_of(url: str) -> str:
     """Scheme, host and port, the same for all ways to write them; names of targets never look like it.
@@ -117,8 +127,30 @@ def origin_of(url: str) -> str:
     parts = urlsplit(url)
     usual = {"http": 80, "https": 443}.get(parts.scheme)
     name = parts.hostname or ""
-    host = f"[{name}]" if ":" in name else name if name.isascii() else name.encode("idna").decode()
+    host = f"[{name}]" if ":" in name else _in_ascii(name)
     return f"{parts.scheme}://{host}" if parts.port in (None, usual) else f"{parts.scheme}://{host}:{parts.port}"
+
+
+def _in_ascii(name: str) -> str:
+    """A host name as it is asked for."""
+    return name if name.isascii() else name.encode("idna").decode()
+
+
+def url_in_ascii(url: str) -> str:
+    """The URL whose host is written as in its origin, so that what signs for the origin and what connects to the host
+    mean the same. AmbiguousHost where they cannot.
+
+    >>> url_in_ascii("https://Bücher.example:8443/in?x=1")
+    'https://xn--bcher-kva.example:8443/in?x=1'
+    """
+    parts = urlsplit(url)
+    name = parts.hostname or ""
+    if name.isascii():
+        return url
+    if MEANT_ANEW.search(name):
+        raise AmbiguousHost(f"it {AMBIGUOUS}")
+    port = "" if parts.port is None else f":{parts.port}"
+    return parts._replace(netloc=_in_ascii(name) + port).geturl()
 
 
 def waits_for(destination: str) -> str:
@@ -221,8 +253,14 @@ def _part_problem(parts: SplitResult) -> str | None:
             return "has the port 0"
     except ValueError:
         return "has a port that is no number from 1 to 65535"
+    return _host_problem(parts.hostname)
+
+
+def _host_problem(name: str) -> str | None:
+    if MEANT_ANEW.search(name):
+        return AMBIGUOUS
     try:
-        parts.hostname.encode("idna")
+        name.encode("idna")
     except UnicodeError:
         return "has a host name that cannot exist"
     return None

@@ -17,7 +17,7 @@ TIMER = "timer"
 
 SCHEDULE, REACHED = "ScheduleTimer", "DueTimeReached"
 
-RETRY = Retry(max_attempts=10, base=timedelta(seconds=1), factor=2, cap=timedelta(minutes=5))
+RETRY = Retry(max_attempts=10, base=timedelta(seconds=1), factor=2, max=timedelta(minutes=5))
 """When the broker is there and does not take it. An outage of the broker spends no attempt."""
 
 LARGEST, BRIEF = 64 * 1024, 1024

@@ -1,13 +1,17 @@
-"""A rule within its bounds: from a start to an end, and without the days on which it rests."""
+"""A rule within its bounds: from a start to an end, and without the days on which it rests; and rules in turn, where
+somebody has edited it."""
 
-from datetime import date, datetime, timedelta
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 import msgspec
 
 from duly.core.exclusions import rests_on
 from duly.core.policies import Policies, stored_policies
 from duly.core.recurrence import DEFAULT_ZONE, Occurrence, Rule
+from duly.core.rrule import MOST_STEPS, TooMuchWork
 from duly.core.rules import parse_rule
 from duly.core.zones import instant_of, reading_of, seconds_of, to_wall, zone
 
@@ -15,7 +19,14 @@ MOST_RESTED = 1000
 """Days of rest in a row that are stepped over. A rule that meets more of them never fires."""
 
 DAY = 86400
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
 BEFORE = timedelta(microseconds=1)
+
+SAME_DAY = timedelta(days=3)
+"""How long after an edit a name of before it can come again: zones are up to 26 hours apart, and times of a day 24."""
+
+MOST_REPEATED = 1000
+"""How many occurrences after an edit are compared with those before it: three days of a rule with 300 times a day."""
 
 
 class Timetable:
@@ -41,6 +52,7 @@ class Timetable:
     def _after(self, instant: datetime) -> Occurrence | None:
         if self._start is not None and instant < self._start:
             instant = self._start - BEFORE
+        begun = self.rule.steps
         for _ in range(MOST_RESTED):
             found = self.rule.after(instant)
             if found is None or (self._end is not None and found.at > self._end):
@@ -48,12 +60,14 @@ class Timetable:
             if not self.rests(found.at):
                 return found
             instant = self._day(found.at)[1] - BEFORE
+            self._check_steps(begun, found)
         raise ValueError(f"it rests on {MOST_RESTED:,} days in a row: no occurrence is left by its exclusions")
 
     def last(self, until: datetime) -> Occurrence | None:
         """The last occurrence not later; None when there is none."""
         if self._end is not None and until > self._end:
             until = self._end
+        begun = self.rule.steps
         for _ in range(MOST_RESTED):
             found = self.rule.last(until)
             if found is None or (self._start is not None and found.at < self._start):
@@ -61,6 +75,7 @@ class Timetable:
             if not self.rests(found.at):
                 return found
             until = self._day(found.at)[0] - BEFORE
+            self._check_steps(begun, found)
         raise ValueError(f"it rests on {MOST_RESTED:,} days in a row: no occurrence is left by its exclusions")
 
     def count(self, first: datetime, until: datetime) -> int:
@@ -78,6 +93,27 @@ class Timetable:
                 total += self.rule.count(first, min(until, ends - BEFORE))
             first = ends
         return total
+
+    def _check_steps(self, begun: int, found: Occurrence) -> None:
+        """All occurrences on which it rests may take together what one question may."""
+        if self.rule.steps - begun > MOST_STEPS:
+            raise TooMuchWork(
+                f"gave up after {MOST_STEPS:,} steps, at {found.at:%Y-%m-%d}: it rests on every "
+                "occurrence until then, and the rule is too sparse to look further"
+            )
+
+    def jitter(self, at: datetime) -> timedelta:
+        """Up to how much later an occurrence is due."""
+        return self.policies.jitter
+
+    @property
+    def longest_jitter(self) -> timedelta:
+        return self.policies.jitter
+
+    @property
+    def by_instant(self) -> bool:
+        """Whether its occurrences are named by their instants."""
+        return not self.rule.local or bool(getattr(self.rule, "spacing", False))
 
     def rests(self, instant: datetime) -> bool:
         return self._rests is not None and self._rests(to_wall(instant, self._zone).date())
@@ -104,14 +140,141 @@ class Timetable:
         return instant_of(at)
 
 
+class Stretch(NamedTuple):
+    """A timetable while it was in force: after one instant, and until another, that one included."""
+
+    table: Timetable
+    since: datetime
+    until: datetime
+
+
+class Edited(Timetable):
+    """Answers what each rule named while it was in force. A name that an earlier rule has used up does not come again,
+    such as that of 9:00 in Tokyo when a schedule is moved to New York in the afternoon."""
+
+    def __init__(self, rule: Rule, policies: Policies, earlier: Sequence[Stretch]) -> None:
+        super().__init__(rule, policies)
+        own = Stretch(Timetable(rule, policies), earlier[-1].until, datetime.max.replace(tzinfo=UTC))
+        self._stretches = (*earlier, own)
+        # For what was before the schedule, and so for a backfill of that, its oldest rule is as good as any.
+        self._bounds = [
+            (LONG_AGO if place == 0 else since, until) for place, (_, since, until) in enumerate((*earlier, own))
+        ]
+        self._used_up: dict[int, frozenset[datetime]] = {}
+        self._named_last: dict[int, frozenset[str]] = {}
+
+    def _after(self, instant: datetime) -> Occurrence | None:
+        for place, (since, until) in enumerate(self._bounds):
+            table = self._stretches[place].table
+            found = table.after(max(instant, since)) if instant < until else None
+            while found is not None and found.at <= until:
+                if not self._repeats(place, found):
+                    return found
+                found = table.after(found.at)
+        return None
+
+    def last(self, until: datetime) -> Occurrence | None:
+        for place, (since, ended) in reversed(list(enumerate(self._bounds))):
+            table = self._stretches[place].table
+            found = table.last(min(until, ended)) if until > since else None
+            while found is not None and found.at > since:
+                if not self._repeats(place, found):
+                    return found
+                found = table.last(found.at - BEFORE)
+        return None
+
+    def count(self, first: datetime, until: datetime) -> int:
+        total = 0
+        for place, (since, ended) in enumerate(self._bounds):
+            low, high = max(first, since + BEFORE), min(until, ended)
+            if low <= high:
+                total += self._stretches[place].table.count(low, high)
+                if place and low <= since + SAME_DAY:
+                    total -= sum(low <= at <= high for at in self._repeated(place))
+        return total
+
+    def jitter(self, at: datetime) -> timedelta:
+        return next(one.table.policies.jitter for one in self._stretches if at <= one.until)
+
+    @property
+    def longest_jitter(self) -> timedelta:
+        return max(one.table.policies.jitter for one in self._stretches)
+
+    @property
+    def by_instant(self) -> bool:
+        return all(one.table.by_instant for one in self._stretches)
+
+    def _repeats(self, place: int, occurrence: Occurrence) -> bool:
+        since = self._stretches[place].since
+        return place > 0 and occurrence.at <= since + SAME_DAY and occurrence.at in self._repeated(place)
+
+    def _repeated(self, place: int) -> frozenset[datetime]:
+        """Where a stretch has names that those before it have used up."""
+        if place not in self._used_up:
+            self._used_up[place] = frozenset(self._look_for_repeated(place)) if place else frozenset()
+        return self._used_up[place]
+
+    def _look_for_repeated(self, place: int) -> list[datetime]:
+        table, since, until = self._stretches[place]
+        if table.by_instant:  # and these are all later
+            return []
+        before = [self._last_names(one) for one in range(place) if since - self._stretches[one].until < SAME_DAY]
+        until = min(until, since + SAME_DAY) if until - since > SAME_DAY else until
+        found, examined, following = [], 0, table.after(since)
+        while following is not None and following.at <= until and examined < MOST_REPEATED:
+            if any(following.name in names for names in before):
+                found.append(following.at)
+            examined, following = examined + 1, table.after(following.at)
+        return found
+
+    def _last_names(self, place: int) -> frozenset[str]:
+        """What a stretch named last, which those after it may name again."""
+        if place not in self._named_last:
+            table, since, until = self._stretches[place]
+            since = max(since, until - SAME_DAY) if until - since > SAME_DAY else since
+            names: list[str] = []
+            found = None if table.by_instant else table.last(until)
+            while found is not None and found.at > since and len(names) < MOST_REPEATED:
+                names.append(found.name)
+                found = table.last(found.at - BEFORE)
+            self._named_last[place] = frozenset(names)
+        return self._named_last[place]
+
+
 @lru_cache(maxsize=8192)
 def is_local(rule: str) -> bool:
     """Whether a stored rule goes by clocks on the wall, in whatever zone."""
     return parse_rule(msgspec.json.decode(rule), DEFAULT_ZONE).local
 
 
+class Superseded(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a schedule went by before an edit, as it is stored."""
+
+    rule: dict[str, Any]
+    timezone: str
+    since: datetime
+    until: datetime
+    policies: dict[str, Any] | None = None
+
+    def stretch(self) -> Stretch:
+        policies = None if self.policies is None else _text(self.policies)
+        return Stretch(stored_timetable(_text(self.rule), self.timezone, policies), self.since, self.until)
+
+
+def read_earlier(earlier: str | None) -> list[Superseded]:
+    """The oldest first."""
+    return [] if earlier is None else msgspec.json.decode(earlier, type=list[Superseded])
+
+
 @lru_cache(maxsize=8192)
-def stored_timetable(rule: str, timezone: str, policies: str | None) -> Timetable:
+def stored_timetable(rule: str, timezone: str, policies: str | None, earlier: str | None = None) -> Timetable:
     """The timetable of a schedule as the store keeps it. Asked for at each firing, so those that fire are kept."""
     read = stored_policies(policies)
-    return Timetable(parse_rule(msgspec.json.decode(rule), timezone, read.dst), read)
+    parsed = parse_rule(msgspec.json.decode(rule), timezone, read.dst)
+    if earlier is None:
+        return Timetable(parsed, read)
+    return Edited(parsed, read, [one.stretch() for one in read_earlier(earlier)])
+
+
+def _text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -9,10 +9,11 @@ from typing import Any
 
 import msgspec
 
-from duly.core.checks import name_problems, target_problems, write_json
+from duly.core.checks import name_problems, no_such_day, target_problems, write_json
+from duly.core.doors import via_of
 from duly.core.tags import user_tag
 from duly.core.yearly import LEAPS
-from duly.core.zones import to_wall, zone
+from duly.core.zones import to_wall, zone, zone_warning
 from duly.errors import Invalid, Problem
 
 LONGEST_NAME = 100
@@ -44,6 +45,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     created_by: str | None = None
     updated: datetime | None = None
     usual_time: time | None = None  # when everybody was written to as this user was planned, until a refresh
+    via: str | None = None  # how its target came, as in `doors`
 
     @property
     def target(self) -> dict[str, Any] | None:
@@ -53,6 +55,11 @@ class User(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def attributes(self) -> dict[str, Any]:
         """Whatever else event types need to know."""
         return {} if self.attributes_json is None else msgspec.json.decode(self.attributes_json)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What can be used as it is, and is seldom what was meant."""
+        return () if (found := zone_warning(self.timezone)) is None else (found,)
 
     @property
     def tag(self) -> str:
@@ -89,6 +96,8 @@ def changed_user(user: User, changes: Mapping[str, Any], channels: Collection[st
     problems = [
         Problem(field, "cannot be taken away") for field in REQUIRED if field in changes and changes[field] is None
     ]
+    if via_of(channels) and "target" in changes and _in_order(changes["target"]) == _in_order(user.target):
+        changes = {field: value for field, value in changes.items() if field != "target"}  # only sent back
     if isinstance(given := changes.get("attributes"), dict) and user.attributes_json is not None:
         changes = {**changes, "attributes": {**user.attributes, **given}}
     values = _read(changes, channels, problems)
@@ -101,7 +110,9 @@ def changed_user(user: User, changes: Mapping[str, Any], channels: Collection[st
 def changes_of(old: User, new: User) -> frozenset[str]:
     """Which fields differ; of the attributes, also which ones, such as ``attributes.cat``."""
     changed = {field for field in FIELDS if _stored(old, field) != _stored(new, field)}
-    if "target" in changed and _in_order(old.target) == _in_order(new.target):
+    if old.via != new.via:
+        changed.add("target")
+    elif "target" in changed and _in_order(old.target) == _in_order(new.target):
         changed.remove("target")
     if "attributes" in changed:
         before, after = _each_in_order(old.attributes), _each_in_order(new.attributes)
@@ -153,8 +164,10 @@ def _read(fields: Mapping[str, Any], channels: Collection[str], problems: list[P
                 problems.append(value)
             else:
                 values[_STORED.get(field, field)] = value
-    if (target := fields.get("target")) is not None:
+    if "target" in fields:
+        target = fields["target"]
         problems += target_problems(target, channels)
+        values["via"] = None if target is None else via_of(channels)
     return values
 
 
@@ -184,7 +197,7 @@ def read_date(field: str, written: Any) -> date | Problem:
         try:
             return date.fromisoformat(written)
         except ValueError as error:
-            return Problem(field, f"{written} is no date: {error}")
+            return Problem(field, f"{written} is no date: {no_such_day(written, error)}")
     return Problem(field, f"expected a date such as 1990-03-15, not {written!r:.50}")
 
 

@@ -4,6 +4,7 @@ Twice a year most walls leave readings out (a gap) or show them twice (an overla
 here they become instants, each strictly later than the one before.
 """
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
@@ -105,7 +106,7 @@ class WallTimes:
             floor, ceiling = self._bounds(piece)
             least, most = max(floor, low + piece.offset), min(ceiling, end + piece.offset)
             total += self._readings.count(least, most) if least < most else 0
-            total += sum(low <= moved < end for moved in self._moved(piece, low))
+            total += sum(1 for _ in self._moved(piece, low, end))
             low = piece.end
         return total
 
@@ -121,15 +122,13 @@ class WallTimes:
         floor, ceiling = self._bounds(piece)
         reading = self._readings.first(max(floor, low + piece.offset))
         plain = None if reading is None or reading >= ceiling else reading - piece.offset
-        moved = next((moved for moved in self._moved(piece, low) if moved >= low), None)
-        return plain if moved is None else moved if plain is None else min(plain, moved)
+        return next(self._moved(piece, low, piece.end if plain is None else plain), plain)
 
     def _last_in(self, piece: Piece, high: int) -> int | None:
         floor, ceiling = self._bounds(piece)
         reading = self._readings.last(min(ceiling, high + piece.offset))
         plain = None if reading is None or reading < floor else reading - piece.offset
-        moved = next((moved for moved in reversed(self._moved(piece, piece.start)) if moved < high), None)
-        return plain if moved is None else moved if plain is None else max(plain, moved)
+        return next(self._moved(piece, piece.start if plain is None else plain + 1, high, back=True), plain)
 
     def _bounds(self, piece: Piece) -> tuple[int, int]:
         """The readings that count in a piece: not those of an overlap that count in the piece beside it."""
@@ -140,27 +139,28 @@ class WallTimes:
             ceiling = min(ceiling, piece.end + piece.after)
         return floor, ceiling
 
-    def _moved(self, piece: Piece, low: int) -> list[int]:
-        """The instants of a piece at which readings happen that the gap before it has left out, unless others do
-        then. They are within a gap's length of the start, so most often *low* is past all of them."""
-        gap = piece.offset - piece.before
-        if self._gap == "skip" or gap <= 0 or low >= piece.start + gap:
-            return []
-        lost = self._lost(piece.start + piece.before, piece.start + piece.offset)
+    def _moved(self, piece: Piece, low: int, high: int, *, back: bool = False) -> Iterator[int]:
+        """The instants from *low* up to, not including, *high* at which readings happen that the gap before this piece
+        has left out, unless others do then. They are looked for one by one: a rule may want every second of the gap."""
+        begin, end = piece.start + piece.before, piece.start + piece.offset
+        if self._gap == "skip" or begin >= end:
+            return
         if self._gap == "after":
-            moved = [piece.start] if lost else []
-        else:
-            moved = [reading - piece.before for reading in lost]
-        return [instant for instant in moved if not self._wanted(instant + piece.offset)]
+            if low <= piece.start < high and self._any(begin, end) and not self._wanted(end):
+                yield piece.start
+            return
+        begin, end = max(begin, low + piece.before), min(end, high + piece.before)
+        while begin < end:
+            lost = self._readings.last(end) if back else self._readings.first(begin)
+            if lost is None or not begin <= lost < end:
+                return
+            if not self._wanted(lost - piece.before + piece.offset):
+                yield lost - piece.before
+            begin, end = (begin, lost) if back else (lost + 1, end)
 
-    def _lost(self, low: int, high: int) -> list[int]:
-        lost = []
-        while (reading := self._readings.first(low)) is not None and reading < high:
-            lost.append(reading)
-            low = reading + 1
-            if self._gap == "after":
-                break  # one is as good as many
-        return lost
+    def _any(self, low: int, high: int) -> bool:
+        reading = self._readings.first(low)
+        return reading is not None and reading < high
 
     def _wanted(self, reading: int) -> bool:
         return self._readings.first(reading) == reading

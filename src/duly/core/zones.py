@@ -7,6 +7,7 @@ offset.
 
 import difflib
 import importlib.resources
+import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import pairwise
@@ -21,6 +22,29 @@ VERSION: str = tzdata.IANA_VERSION
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 WALL_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a clock on the wall has no zone
 SECOND = timedelta(seconds=1)
+
+NOWHERE = "Factory"
+"""What zone data calls the zone of a machine that nobody has told where it is."""
+
+OFFSET = re.compile(r"(?:etc/)?(?:gmt|utc|z)?\s*([+\u2212-])(\d{1,2})(?::?\d\d)?")
+
+ABBREVIATION = 4
+"""Characters that an abbreviation has at most. What it is close to was not meant: CST is no MST."""
+
+NO_PLACE = {
+    "EST": "UTC-5 in every season; New York is America/New_York",
+    "MST": "UTC-7 in every season; Denver is America/Denver",
+    "HST": "UTC-10 in every season; Honolulu is Pacific/Honolulu",
+    "EST5EDT": "New York's time; its name is America/New_York",
+    "CST6CDT": "Chicago's time; its name is America/Chicago",
+    "MST7MDT": "Denver's time; its name is America/Denver",
+    "PST8PDT": "Los Angeles' time; its name is America/Los_Angeles",
+    "CET": "Brussels' time; name your own city, such as Europe/Berlin",
+    "MET": "Brussels' time; name your own city, such as Europe/Berlin",
+    "EET": "Athens' time; name your own city, such as Europe/Athens",
+    "WET": "Lisbon's time; name your own city, such as Europe/Lisbon",
+}
+"""Abbreviations that zone data knows for the sake of old programs, and what they are there."""
 
 BLOCK = 2**25  # seconds, a little more than a year
 PROBE = BLOCK // 64  # six days; since 1970 no zone has changed its offset twice in less than nearly seven
@@ -112,7 +136,7 @@ def zone(name: str) -> Zone:
 
 @lru_cache(maxsize=1)
 def names() -> frozenset[str]:
-    return frozenset((importlib.resources.files(tzdata) / "zones").read_text().split())
+    return frozenset((importlib.resources.files(tzdata) / "zones").read_text().split()) - {NOWHERE}
 
 
 def is_newer(version: str, than: str) -> bool:
@@ -148,10 +172,25 @@ def _load(name: str) -> ZoneInfo:
         return ZoneInfo.from_file(file, key=name)
 
 
+def zone_warning(name: str | None) -> str | None:
+    """What to tell somebody who gives a zone that can be used and is seldom what was meant; None for most."""
+    if name is None:
+        return None
+    if (found := NO_PLACE.get(name)) is not None:
+        return f"{name} is an abbreviation and stands for {found}"
+    if (reversed_sign := OFFSET.fullmatch(name.lower())) is not None and int(reversed_sign[2]):
+        sign = "-" if reversed_sign[1] == "+" else "+"
+        return f"{name} is UTC{sign}{reversed_sign[2]}: the sign in its name is reversed, and it has no summer time"
+    return None
+
+
 def _meant(name: object) -> str:
-    known = {known.lower(): known for known in names()}
+    if OFFSET.fullmatch(str(name).strip().lower()):
+        return ": an offset from UTC has no summer time; name a place that has it, such as Europe/Brussels"
+    known = {known.lower(): known for known in names() if not OFFSET.fullmatch(known.lower())}
     by_city = {known.rpartition("/")[2]: known for known in known}
     asked = str(name).strip().lower().replace(" ", "_")[:60]
     close = [known[asked]] if asked in known else [known[by_city[asked]]] if asked in by_city else []
-    close = close or [known[each] for each in difflib.get_close_matches(asked, known, 2)]
+    if not close and len(asked) > ABBREVIATION:
+        close = [known[each] for each in difflib.get_close_matches(asked, known, 2)]
     return f": did you mean {' or '.join(close)}?" if close else ": write its IANA name, such as Europe/Brussels"

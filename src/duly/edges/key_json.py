@@ -14,6 +14,7 @@ def key_to_json(key: ApiKey, now: datetime) -> dict[str, Any]:
         "tenant": key.tenant,
         "name": key.name,
         "scope": key.scope.value,
+        "all_tenants": key.all_tenants,
         "hint": key.hint,
         "state": key.state(now),
         "rate": None if key.rate is None else show_rate(key.rate),

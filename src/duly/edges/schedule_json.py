@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from duly.core.checks import name_problems, retry_problems, target_problems, write_json
-from duly.core.model import Schedule
+from duly.core.model import PassedOver, Schedule
 from duly.core.policies import DEFAULT as NO_POLICIES
 from duly.core.policies import FIELDS as POLICIES
 from duly.core.policies import read_policies
@@ -20,7 +20,18 @@ from duly.flow.replan import Replanned
 from duly.flow.schedules import Backfilled, Resumed
 
 FIELDS = ("name", "tenant", "type", "rule", "timezone", "payload", "target", *POLICIES, "retry", "enabled")
-READ_ONLY = ("id", "next_at", "last_at", "held", "halted", "origin", "created_at", "updated_at")
+READ_ONLY = (
+    "id",
+    "next_at",
+    "last_at",
+    "held",
+    "halted",
+    "origin",
+    "created_at",
+    "updated_at",
+    "passed_over",
+    "warnings",
+)
 """What a schedule tells and nobody can set: ignored where it is read back."""
 
 
@@ -48,7 +59,16 @@ def schedule_to_json(schedule: Schedule) -> dict[str, Any]:
         "origin": schedule.origin,
         "created_at": write_instant(schedule.created),
         "updated_at": write_instant(schedule.updated),
+        "passed_over": passed_over_to_json(schedule.passed_over),
+        "warnings": schedule.warnings,
     }
+
+
+def passed_over_to_json(over: PassedOver | None) -> dict[str, Any] | None:
+    """What an act has passed over; nothing, where a schedule is only looked at."""
+    if over is None:
+        return None
+    return {"count": over.count, "first": [write_instant(at) for at in over.first], "fire_with": over.fire_with}
 
 
 def _policies(schedule: Schedule) -> dict[str, Any]:

@@ -27,6 +27,7 @@ def user_to_json(user: User) -> dict[str, Any]:
         "attributes": _stored(user.attributes_json, "{}"),
         "created_at": write_instant(user.created),
         "updated_at": write_instant(user.updated),
+        "warnings": user.warnings,
     }
 
 
@@ -52,8 +53,8 @@ def imported_to_json(done: Imported) -> dict[str, Any]:
 
 
 def rehearsed_to_json(done: Imported) -> dict[str, Any]:
-    """Nothing was added, nor is it known what would be: a key may be known already."""
-    return {"good": done.added, "refused": done.refused, "last_line": done.last}
+    """Nothing was added."""
+    return {"good": done.rows - done.refused, "refused": done.refused, "last_line": done.last}
 
 
 def refused_to_json(bad: Refused) -> dict[str, Any]:

@@ -1,20 +1,12 @@
-"""Read users while others are stored, and check them without storing any."""
+"""Read users while others are stored."""
 
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping
-from datetime import UTC, date, datetime
+from collections.abc import AsyncIterator, Iterator
 from itertools import islice
-from typing import Any
 
-import msgspec
-
-from duly.core.users import REQUIRED, User, changed_user, new_user
-from duly.errors import Invalid, Problem
-from duly.flow.ids import new_id
-from duly.flow.import_users import CHUNK, MOST_REMEMBERED, Imported, Line, Refused, Telling
-from duly.flow.put_users import Calendars, first_heads
+from duly.flow.import_users import Line
 
 AT_ONCE = 250
 READ_AHEAD = 8
@@ -72,41 +64,3 @@ class Reading:
         assert self._loop is not None
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody wants it any more
             self._loop.call_soon_threadsafe(self._read.put_nowait, batch)
-
-
-async def rehearse(rows: AsyncIterable[Line], tenant: str, how: Calendars, telling: Telling) -> Imported:
-    """What an import would refuse, as far as that can be told without the users who are there already."""
-    good, seen, last, now = 0, 0, 0, datetime.now(UTC)
-    refused: list[Refused] = []
-    async for line in rows:
-        seen, last = seen + 1, line.number
-        try:
-            first_heads(_user(line.fields, tenant, how, now), how, now)
-            good += 1
-        except Invalid as error:
-            refused.append(Refused(line.number, error.problems))
-            telling.refused(refused[-1])
-            del refused[MOST_REMEMBERED:]
-        if seen % CHUNK == 0:
-            telling.progress(_so_far(good, seen, last, refused))
-            await asyncio.sleep(0)
-    done = _so_far(good, seen, last, refused)
-    telling.progress(done)
-    return done
-
-
-def _so_far(good: int, seen: int, last: int, refused: list[Refused]) -> Imported:
-    return Imported(added=good, refused=seen - good, last=last, problems=tuple(refused))
-
-
-SOMEBODY = User(id="", tenant="", first_name="x", last_name="x", date_of_birth=date(2000, 1, 1), timezone="UTC")
-
-
-def _user(fields: Mapping[str, Any] | Problem, tenant: str, how: Calendars, now: datetime) -> User:
-    """A row with a key that does not say all of a user is taken for a change of one."""
-    if isinstance(fields, Problem):
-        raise Invalid([fields])
-    if fields.get("key") is not None and any(field not in fields for field in REQUIRED):
-        somebody = msgspec.structs.replace(SOMEBODY, id=new_id(), tenant=tenant)
-        return changed_user(somebody, fields, how.channels, now)
-    return new_user(fields, new_id(), tenant, how.channels, now)

@@ -1,6 +1,6 @@
 """What people do to events: look, cancel, move, replay, discard. Every act is checked, audited and atomic."""
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from duly.core.checks import MOST_LISTED, check_id, check_page, due_problems, is_id, name_problems
+from duly.core.doors import closed
 from duly.core.failure import storable
 from duly.core.lifecycle import step
 from duly.core.model import Entry, Event
@@ -17,7 +18,8 @@ from duly.core.specs import Everything, OfTenant, Spec
 from duly.errors import Conflict, Invalid, NotFound, Problem
 from duly.flow.dead_letters import MOST_KINDS, Discarded, Extent, Replayed, discard_all, replay_all
 from duly.flow.gates import let_go_after
-from duly.flow.heads import plan_next
+from duly.flow.heads import continued_by, plan_next
+from duly.flow.passed_over import in_words, move_by_hand
 from duly.ports import DeadLetters, Page, Store, Transaction
 
 MOST = MOST_LISTED
@@ -27,8 +29,8 @@ AN_EVENTS = "an event's"
 class Events:
     """``duly.events``. With a tenant, only that tenant's events exist."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, channels: Collection[str] = ()) -> None:
+        self._store, self._channels = store, channels
 
     async def get(self, id: str, *, tenant: str | None = None) -> Event:
         return _known(await self._store.get(check_id(id, AN_EVENTS)), id, tenant)
@@ -99,7 +101,10 @@ class Events:
             step(event.status, "reschedule", f"event {id}")
             if event.attempts or event.interruptions:
                 raise Conflict(f"cannot reschedule event {id}: it was tried {event.attempts} times already; cancel it")
-            detail = f"due {instant_name(event.due)} → {instant_name(due)}"
+            over = None
+            if event.head:
+                due, over = await move_by_hand(tx, await continued_by(tx, event), event, due, storable(by))
+            detail = f"due {instant_name(event.due)} → {instant_name(due)}{in_words(over)}"
             await _change(tx, msgspec.structs.replace(event, due=due), "rescheduled", by, detail)
             if event.head:
                 await let_go_after(tx, [event])
@@ -109,6 +114,8 @@ class Events:
         """A dead letter's way back, under the same id, with all its attempts anew."""
         async with self._locked(id, tenant) as (tx, event):
             status = step(event.status, "replay", f"event {id}")
+            if problems := closed(event.via, event.target, self._channels):
+                raise Invalid(problems)
             again = msgspec.structs.replace(event, status=status, attempts=0, interruptions=0)
             detail = f"after {event.attempts} attempts: {event.last_error or ''}"
             return await _change(tx, again, "replayed", by, detail)

@@ -1,12 +1,13 @@
 """Many dead letters at once, some hundred in each transaction. Who stops in between has done whole transactions; who
 begins again goes on with the rest."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
+from duly.core.doors import closed
 from duly.core.lifecycle import LONGEST_WAIT
 from duly.core.specs import Spec
 from duly.errors import Invalid, Problem
@@ -38,7 +39,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
 
     events: int = 0
     until: datetime | None = None  # when the last of them is ready
-    left_alone: int = 0  # somebody else was changing these when it was their turn
+    left_alone: int = 0  # somebody else was changing these when it was their turn, or their broker is closed over HTTP
 
 
 class Discarded(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,14 +56,16 @@ async def replay_all(
     extent: Extent,
     by: str,
     tell: Callable[[Replayed], object],
+    channels: Collection[str] = (),
 ) -> tuple[Replayed, Place | None]:
     """With a *gap*, each is ready that long after the one before it. It is stored so, and nobody has to stay. Where
-    to go on is told if the extent ended it."""
+    to go on is told if the extent ended it. What came over HTTP to where these *channels* do not lead is left alone."""
     if gap is not None and extent.begun is None:
         await _refuse_endless(store, spec, gap, extent.limit)
     done, walk, pace = Replayed(), _Walk(store, spec, extent), _Pace(store, gap, extent.begun)
     async for letters in walk.chunks():
-        back = await store.replay_found(letters, await pace.next(len(letters)), by)
+        allowed = [letter for letter in letters if not closed(letter.via, _target(letter), channels)]
+        back = await store.replay_found(allowed, await pace.next(len(allowed)), by) if allowed else {}
         done = Replayed(
             events=done.events + len(back),
             until=max(filter(None, (done.until, *back.values())), default=None),
@@ -84,6 +87,10 @@ async def discard_all(
         )
         tell(done)
     return done, walk.rest
+
+
+def _target(letter: Letter) -> Any:
+    return None if letter.target_json is None else msgspec.json.decode(letter.target_json)
 
 
 class _Walk:

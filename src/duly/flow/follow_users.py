@@ -6,18 +6,22 @@ from typing import NamedTuple
 
 import msgspec
 
-from duly.core.calendar import aim, begun, continues, differs, first_after
+from duly.core.calendar import aim, begun, continues, differs, first_after, lost
 from duly.core.model import Event, NewEvent, Schedule
 from duly.core.recurrence import Occurrence
-from duly.core.succession import carried, head_of, kept, reshaped
+from duly.core.succession import Reshaped, carried, continues_after, head_of, kept, occurrence_of, reshaped
 from duly.core.users import User
 from duly.errors import Conflict
 from duly.flow.heads import ENDED, MOST_TAKEN, Next, halt, plant
 from duly.flow.ids import new_id
+from duly.flow.passed_over import name_again, pass_over
 from duly.ports import Statements
 
 MOST_TRIES = 10
 USER = "user"
+NO_MORE = "its user has no such event any more"
+RULE_ENDED = "its rule ended"
+NOT_THEIRS = "it was late, and its user does not have this date any more"
 
 
 class Wanted(NamedTuple):
@@ -37,6 +41,14 @@ class Move(NamedTuple):
     occurrence: Occurrence | None
 
 
+class Unwanted(NamedTuple):
+    """Heads that become nothing, by the reason."""
+
+    gone: list[Event]  # there is no such event any more
+    lost: list[Event]  # owed for a date that is not this user's any more; the series goes on
+    ended: list[Move]
+
+
 async def follow(tx: Statements, users: Sequence[Wanted], now: datetime, by: str) -> int:
     """The users are locked. How many heads were changed, planted or given up."""
     if not users:
@@ -44,7 +56,7 @@ async def follow(tx: Statements, users: Sequence[Wanted], now: datetime, by: str
     heads = _by_user(await lock_heads(tx, [wanted.user.id for wanted in users]))
     moves: list[Move] = []
     plants: list[Next] = []
-    unwanted: list[str] = []
+    unwanted = Unwanted([], [], [])
     changed: list[tuple[Event, NewEvent]] = []
     for wanted in users:
         own = heads.get(wanted.user.id, {})
@@ -53,15 +65,21 @@ async def follow(tx: Statements, users: Sequence[Wanted], now: datetime, by: str
             if head is None:
                 plants += _first(asked, now)
             elif asked is None:
-                unwanted.append(head.id)
+                unwanted.gone.append(head)
             elif continues(head, series := begun(asked, now, head)):
                 changed.append((head, kept(head, series)))
+            elif (there := aim(head, series, now)) is not None and lost(head, series, now):
+                unwanted.lost.append(head)
+                plants.append(Next(series, there))
             else:
-                moves.append(Move(head, series, aim(head, series, now)))
+                moves.append(Move(head, series, there))
+    before = [old for move in moves if (old := carried(move.head)) is not None]
+    await name_again(tx, before, now, "its user was changed", by)
     settled = await _past_taken(tx, moves)
     changed += [(m.head, head_of(m.series, m.occurrence, new_id)) for m in settled if m.occurrence is not None]
-    ended = [move for move in settled if move.occurrence is None]
-    return await _write(tx, changed, plants, unwanted, ended, by)
+    unwanted.ended.extend(move for move in settled if move.occurrence is None)
+    different = [_reshaped(head, anew, now) for head, anew in changed if differs(head, anew)]
+    return await _write(tx, different, plants, unwanted, now, by)
 
 
 async def lock_heads(tx: Statements, users: Sequence[str]) -> list[Event]:
@@ -124,23 +142,43 @@ def _following(move: Move) -> Occurrence | None:
     return None if move.occurrence is None else move.series.timetable.after(move.occurrence.at)
 
 
+def _reshaped(head: Event, anew: NewEvent, now: datetime) -> Reshaped:
+    one = reshaped(head, anew, USER)
+    if anew.due is None or not anew.due <= now < head.due:
+        return one
+    return one._replace(detail=f"{one.detail}, which is over there: it fires now")
+
+
 async def _write(
-    tx: Statements,
-    changed: Sequence[tuple[Event, NewEvent]],
-    plants: Sequence[Next],
-    unwanted: Sequence[str],
-    ended: Sequence[Move],
-    by: str,
+    tx: Statements, changed: Sequence[Reshaped], plants: Sequence[Next], unwanted: Unwanted, now: datetime, by: str
 ) -> int:
-    different = [reshaped(head, anew, USER) for head, anew in changed if differs(head, anew)]
-    if different:
-        await tx.reshape(different, by)
-    if unwanted:
-        await tx.give_up(unwanted, by, "its user has no such event any more")
-    if ended:
-        await tx.give_up([move.head.id for move in ended], by, "its rule ended")
-        await halt(tx, {move.series.id: ENDED for move in ended})
+    if changed:
+        await tx.reshape(changed, by)
+    if unwanted.gone:
+        await tx.give_up([head.id for head in unwanted.gone], by, NO_MORE)
+        # One whose time has come keeps its name, which nobody can tell from one that fired: the user's history says it.
+        await halt(tx, {head.series or "": NO_MORE for head in unwanted.gone if occurrence_of(head).at <= now})
+        await _give_up_behind(tx, unwanted.gone, now, NO_MORE, by)
+    if unwanted.lost:
+        await tx.give_up([head.id for head in unwanted.lost], by, NOT_THEIRS)
+        await _give_up_behind(tx, unwanted.lost, now, NOT_THEIRS, by)
+    if unwanted.ended:
+        await tx.give_up([move.head.id for move in unwanted.ended], by, RULE_ENDED)
+        await _give_up_behind(tx, [move.head for move in unwanted.ended], now, RULE_ENDED, by)
+        await halt(tx, {move.series.id: ENDED for move in unwanted.ended})
     halted = await plant(tx, plants)
     if halted:
         await halt(tx, halted)
-    return len(different) + len(unwanted) + len(ended) + len(plants) - len(halted)
+    return len(changed) + len(unwanted.gone) + len(unwanted.ended) + len(plants) - len(halted)
+
+
+async def _give_up_behind(tx: Statements, heads: Sequence[Event], now: datetime, why: str, by: str) -> None:
+    """With a head that is late goes what has come due behind it, by the rule that it carries."""
+    for head in heads:
+        if head.due > now or (series := carried(head)) is None:
+            continue
+        try:
+            after, _ = continues_after(head, series), series.timetable
+        except Exception:  # a rule that nobody can read has named nothing
+            continue
+        await pass_over(tx, series, after, now, why, by)

@@ -1,14 +1,17 @@
 """Hold what has to wait, and let it go as soon as its reason is over."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 import msgspec
 
-from duly.core.model import Event, NewEvent, Schedule
+from duly.core.edits import passed_over, together
+from duly.core.failure import storable
+from duly.core.model import Event, NewEvent, PassedOver, Schedule
 from duly.core.recurrence import Occurrence, instant_name
-from duly.core.succession import FULL, PAUSED, head_of, kept, occurrence_of, reshaped
+from duly.core.succession import FULL, PAUSED, continues_after, head_of, kept, occurrence_of, reshaped
 from duly.core.timetable import BEFORE
 from duly.flow.heads import (
     ENDED,
@@ -22,10 +25,12 @@ from duly.flow.heads import (
     succeed_heads,
 )
 from duly.flow.ids import new_id
+from duly.flow.passed_over import pass_over
 from duly.ports import Heads, Statements, Store
 
 ITS_TURN = f"{FULL}its turn"
 AT_ONCE = 1000
+WHILE_PAUSED = "its schedule was paused when its time came"
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 SKIP, FIRE = PASSED = ("skip", "fire")
@@ -78,15 +83,16 @@ class Passed(NamedTuple):
 
     occurrences: int
     fires: bool
+    over: PassedOver | None = None  # where it does not fire
 
 
-async def resume(tx: Statements, schedule: Schedule, head: Event | None, passed: str) -> Passed:
+async def resume(tx: Statements, schedule: Schedule, head: Event | None, passed: str, by: str) -> Passed:
     """Go on; the head and the schedule are locked, and it is enabled. What the pause has passed over was not missed, so
     it is left out, unless it shall fire as if it was. A head that was due before the pause is owed all the same: it
     fires, by the misfire policy."""
     now, since = await tx.now(), await _paused_since(tx, schedule)
     table = schedule.timetable
-    count = 0
+    count, over = 0, None
     if head is None:
         following = table.after(now)
         halted = {schedule.id: ENDED} if following is None else await plant(tx, [Next(schedule, following)])
@@ -96,12 +102,14 @@ async def resume(tx: Statements, schedule: Schedule, head: Event | None, passed:
         await reshape(tx, head, kept(head, schedule))
         halted = {}
     else:
-        count = max(1, table.count(occurrence_of(head).at, now))
-        halted = await move_head(tx, schedule, head, table.after(now))
+        after = continues_after(head, schedule)
+        halted, over = await skip_head(tx, schedule, head, WHILE_PAUSED, by)
+        over = together(over, await pass_over(tx, schedule, after, now, WHILE_PAUSED, by))
+        count = 0 if over is None else over.count
     await tx.halt({schedule.id: halted.get(schedule.id)})
     await tx.rehold(schedule.series, PAUSED, ITS_TURN)
     await let_go(tx, [schedule])
-    return Passed(count, passed == FIRE)
+    return Passed(count, passed == FIRE, over)
 
 
 async def _paused_since(tx: Statements, schedule: Schedule) -> datetime:
@@ -129,21 +137,53 @@ async def move_head(tx: Statements, schedule: Schedule, head: Event, following: 
     return {}
 
 
+async def skip_head(
+    tx: Statements, schedule: Schedule, head: Event, why: str, by: str
+) -> tuple[dict[str, str], PassedOver | None]:
+    """A locked head will not fire, and the first one after now is the next. Why there is none, by the schedule's id."""
+    await tx.drop({head.id: (1, "skipped", storable(why))}, by)
+    following = schedule.timetable.after(await tx.now())
+    halted = {schedule.id: ENDED} if following is None else await plant(tx, [Next(schedule, following)])
+    return halted, passed_over(schedule, [occurrence_of(head).at], 1)
+
+
 async def reshape(tx: Statements, head: Event, anew: NewEvent) -> None:
     await tx.reshape([reshaped(head, anew, SCHEDULE)], SCHEDULE)
+
+
+class Overtaken(Exception):
+    """Somebody else was quicker. Raised inside the transaction, so that the locks which it has are given up before the
+    next try: kept, they would be in the wrong order then."""
+
+
+async def lock_head(tx: Statements, series: str) -> Event | None:
+    """The head of a series, locked before its schedule. Who has waited for one that is a head no more has it locked all
+    the same, on PostgreSQL, and may not wait for the schedule with that: whoever has the schedule may want to give the
+    name of that one back."""
+    if await tx.head_id(series) is None:
+        return None
+    head = await tx.head(series)
+    if head is None:
+        raise Overtaken
+    return head
 
 
 async def look_after_held(store: Store) -> None:
     """The safety net: whatever is held although its reason is over, such as after somebody has written to the tables by
     hand, is released."""
     for series in await store.waiting_series():
-        async with store.begin() as tx:
-            head = await tx.head(series)
-            for schedule in await tx.schedules([schedule_id(series)]):
-                if schedule.enabled and head is not None and head.held == PAUSED:
-                    await resume(tx, schedule, head, SKIP)
-                else:
-                    await let_go(tx, [schedule])
+        with suppress(Overtaken):
+            await _look_after(store, series)
+
+
+async def _look_after(store: Store, series: str) -> None:
+    async with store.begin() as tx:
+        head = await lock_head(tx, series)
+        for schedule in await tx.schedules([schedule_id(series)]):
+            if schedule.enabled and head is not None and head.held == PAUSED:
+                await resume(tx, schedule, head, SKIP, SCHEDULE)
+            else:
+                await let_go(tx, [schedule])
 
 
 def told(passed: Passed, next_at: datetime | None) -> str:

@@ -1,21 +1,46 @@
 """What follows a head. Whatever ends being one gets its successor in the same transaction, or a reason why not."""
 
+import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import msgspec
 
+from duly.core.facts import Fact, names_between
 from duly.core.failure import describe, storable
 from duly.core.model import Event, Schedule, Status, user_of
 from duly.core.recurrence import Occurrence
-from duly.core.succession import PAUSED, Drop, Facts, Fire, Hold, carried, decide, due_of, head_of, occurrence_of
+from duly.core.succession import (
+    PAUSED,
+    Decision,
+    Drop,
+    Facts,
+    Fire,
+    Hold,
+    carried,
+    continues_after,
+    decide,
+    due_of,
+    head_of,
+    occurrence_of,
+)
 from duly.flow.ids import new_id
 from duly.ports import Fired, Heads, Statements
 
 ENDED, ERROR = "ended", "error: "
 MOST_TAKEN = 100
 """How many taken occurrences in a row are stepped over before a series is halted."""
+
+SLOW = 0.0005
+"""Seconds after which a rule is a slow one. Most take 0.00003."""
+
+EVALUATING = 0.02
+"""Seconds that a claim spends on slow rules. It holds locks meanwhile, of SQLite's whole file, and nothing else runs in
+this process."""
+
+MOST_SLOW = 10_000
+"""Schedules that are remembered as slow."""
 
 SCHEDULE = "schedule"
 """Who did it, in the history, where it was the schedule itself."""
@@ -51,6 +76,41 @@ class Succeeded(NamedTuple):
         return len(self.fired) + len(self.dropped) + self.held
 
 
+class Slowness:
+    """What a claim spends on rules that take long, so that they keep only others of their kind waiting."""
+
+    _known: ClassVar[set[str]] = set()  # schedules whose rules were slow when this process last evaluated them
+
+    def __init__(self) -> None:
+        self.spent = 0.0
+        self._began = 0.0
+        self._whose = ""
+
+    def last(self, heads: Sequence[Event], schedules: Mapping[str, Schedule]) -> Sequence[Event]:
+        """The same heads, those of slow rules last."""
+        if not self._known:
+            return heads
+        slow = {series for series, schedule in schedules.items() if schedule.id in self._known}
+        return sorted(heads, key=lambda head: head.series in slow)
+
+    def of(self, schedule: Schedule) -> Self:
+        self._whose = schedule.id
+        return self
+
+    def __enter__(self) -> None:
+        self._began = time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        took = time.monotonic() - self._began
+        if took > SLOW:
+            self.spent += took
+            if len(self._known) >= MOST_SLOW:
+                self._known.clear()
+            self._known.add(self._whose)
+        elif self._known:
+            self._known.discard(self._whose)
+
+
 async def succeed_heads(tx: Statements, found: Heads, by: datetime, claimant: Claimant) -> Succeeded:
     """Decide about heads that are due by then, carry it out, and plan what follows them. All that happens to a head is
     written once."""
@@ -63,17 +123,22 @@ async def succeed_heads(tx: Statements, found: Heads, by: datetime, claimant: Cl
     holds: dict[str, str] = {}
     halted: dict[str, str] = {}
     wanted: list[Next] = []
-    for head in heads:
+    slowness = Slowness()
+    decided: list[Decided] = []
+    for head in slowness.last(heads, schedules):
+        if slowness.spent > EVALUATING:
+            break  # the others stay due: the next claim takes them
         schedule = schedules.get(head.series or "")
         if schedule is None:  # deleted: it completes without a successor
             fires[head.id] = Fire(occurrence_of(head), head.stands_for, None)
             continue
         try:
-            decision = decide(head, schedule, facts[schedule.id])
+            with slowness.of(schedule):
+                decided.append(Decided(head, schedule, decide(head, schedule, facts[schedule.id])))
         except Exception as error:  # one bad rule is one halted schedule; its neighbours fire
             fires[head.id] = Fire(occurrence_of(head), head.stands_for, None)
             halted[schedule.id] = storable(f"{ERROR}{describe(error)}")
-            continue
+    for head, schedule, decision in await _without_taken(tx, decided, facts):
         if isinstance(decision, Hold):
             holds[head.id] = decision.reason
             if decision.reason == PAUSED:
@@ -100,13 +165,43 @@ async def succeed_heads(tx: Statements, found: Heads, by: datetime, claimant: Cl
     return Succeeded(fired, dropped, len(holds), halted, names)
 
 
+class Decided(NamedTuple):
+    """A head of a schedule, and what becomes of it."""
+
+    head: Event
+    schedule: Schedule
+    decision: Decision
+
+
+async def _without_taken(tx: Statements, decided: Sequence[Decided], facts: Mapping[str, Facts]) -> Sequence[Decided]:
+    """Where several were missed, some of them may have a fact already, such as a cancellation. Then it is decided anew
+    without them."""
+    bounds: dict[str, tuple[str, str, str]] = {}
+    for head, schedule, decision in decided:
+        if not isinstance(decision, Hold) and decision.stands_for > 1:
+            until = facts[schedule.id].now if decision.next is None else decision.next.at
+            names = names_between(schedule.timetable, continues_after(head, schedule), until)
+            bounds[schedule.series] = (schedule.series, *names)
+    taken: dict[str, list[Fact]] = {}
+    for series, name, at in await tx.facts(list(bounds.values())) if bounds else ():
+        taken.setdefault(series, []).append(Fact(name, at))
+    if not taken:
+        return decided
+    return [
+        one._replace(decision=decide(one.head, one.schedule, facts[one.schedule.id]._replace(taken=tuple(found))))
+        if (found := taken.get(one.schedule.series))
+        else one
+        for one in decided
+    ]
+
+
 async def plan_next(tx: Statements, head: Event) -> None:
     """What follows a head that somebody ends by hand; it is locked, and no head from now on."""
-    schedule = await _continued_by(tx, head)
+    schedule = await continued_by(tx, head)
     if schedule is None:
         return
     try:
-        following = schedule.timetable.after(max(occurrence_of(head).at, head.due))
+        following = schedule.timetable.after(continues_after(head, schedule))
     except Exception as error:
         await halt(tx, {schedule.id: storable(f"{ERROR}{describe(error)}")})
         return
@@ -115,7 +210,8 @@ async def plan_next(tx: Statements, head: Event) -> None:
         await halt(tx, halted)
 
 
-async def _continued_by(tx: Statements, head: Event) -> Schedule | None:
+async def continued_by(tx: Statements, head: Event) -> Schedule | None:
+    """The series that a locked head is of, locked as well; None where its schedule is deleted."""
     if (series := carried(head)) is not None:
         return series
     locked = await tx.schedules([schedule_id(head.series)])  # events come first, then schedules
@@ -141,6 +237,7 @@ async def plant(tx: Statements, wanted: Sequence[Next]) -> dict[str, str]:
             return halted
         heads = [head_of(want.schedule, want.occurrence, new_id) for want in remaining]
         planted = await tx.plant(heads)
+        tx.tell_created(head for head in heads if head.id in planted)
         again: list[Next] = []
         for want, head in zip(remaining, heads, strict=True):
             if head.id not in planted:

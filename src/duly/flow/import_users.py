@@ -2,15 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
 import msgspec
 
+from duly.core.calendar import concerned
 from duly.core.checks import name_problems
-from duly.core.model import NewEvent
+from duly.core.model import NewEvent, user_of
 from duly.core.users import User, changed_user, changes_of, new_user
 from duly.errors import Conflict, Invalid, Misuse, Problem
 from duly.flow.ids import new_ids
+from duly.flow.named_targets import Key, key_of, missing, targets_missing
 from duly.flow.put_users import Calendars, Changed, change_users, first_heads
 from duly.ports import Store
 
@@ -20,6 +23,8 @@ BREATH = 50
 
 MOST_TRIES = 5
 MOST_REMEMBERED = 1000
+MOST_RECENT = 20_000
+"""Users whom a dry run remembers at most; of earlier ones it knows only that they would be there."""
 
 
 class Line(NamedTuple):
@@ -100,6 +105,14 @@ async def import_users(store: Store, rows: Lines, tenant: str, how: Calendars, b
     return work.done
 
 
+async def rehearse(store: Store | None, rows: Lines, tenant: str, how: Calendars, telling: Telling) -> Imported:
+    """What an import would do, without doing it; without a store, to one that is empty."""
+    work = _Rehearsal(store, tenant, how, telling)
+    async for chunk in _chunks(rows):
+        await work.store(await work.check(chunk))
+    return work.done
+
+
 class _Keyed(NamedTuple):
     """A row with its key, if that is one; else the row is bad, and that is told."""
 
@@ -127,9 +140,9 @@ class _Import:
         self.done = Imported()
 
     async def check(self, rows: Sequence[_Keyed]) -> _Checked:
-        now = await self._store.now()
+        now = await self._now()
         keys = sorted({keyed.key for keyed in rows if keyed.key is not None})
-        known = {user.key: user for user in await self._store.users_by_keys(self._tenant, keys)} if keys else {}
+        known = await self._known(keys) if keys else {}
         users: list[User] = []
         heads: list[NewEvent] = []
         added: dict[str, int] = {}
@@ -152,8 +165,24 @@ class _Import:
                     unchanged[there.id] = keyed.line.number
             except Invalid as error:
                 refused.append(Refused(keyed.line.number, error.problems))
+        if gone := await self._missing(heads):
+            without = [head for head in heads if key_of(head) in gone]
+            for id in {user_of(head.series) or "" for head in without}:
+                problems = targets_missing([head for head in without if user_of(head.series) == id], gone)
+                refused.append(Refused(added.pop(id), problems))
+            users = [user for user in users if user.id in added]
+            heads = [head for head in heads if user_of(head.series) in added]
         users.sort(key=lambda user: user.key or "")  # so that two who import the same do not wait for each other
         return _Checked(rows, users, heads, added, changes, unchanged, refused)
+
+    async def _now(self) -> datetime:
+        return await self._store.now()
+
+    async def _missing(self, heads: Sequence[NewEvent]) -> set[Key]:
+        return await missing(self._store, map(key_of, heads))
+
+    async def _known(self, keys: Sequence[str]) -> Mapping[str, User]:
+        return {user.key or "": user for user in await self._store.users_by_keys(self._tenant, keys)}
 
     async def store(self, checked: _Checked) -> None:
         left, refused = checked, list[Refused]()
@@ -163,12 +192,7 @@ class _Import:
             except Conflict:  # since we looked, a user with one of these keys was added
                 left = await self.check(left.rows)
                 continue
-            refused += left.refused
-            refused += [
-                Refused(left.changes[id].line.number, bad.problems)
-                for id, bad in told.items()
-                if isinstance(bad, Invalid)
-            ]
+            refused += _all_refused(left, told)
             self._count(left, told)
             gone = [keyed for id, keyed in left.changes.items() if id not in told]
             if not gone:
@@ -207,9 +231,68 @@ class _Import:
             users, changes = checked.users, checked.changes
             if users and len(await tx.add_users(users, checked.heads, self._by)) < len(users):
                 raise Conflict("a key was taken meanwhile")
+            tx.tell_created(checked.heads)
             if not changes:
                 return {}
             return await change_users(tx, {id: _fields(row.line) for id, row in changes.items()}, self._how, self._by)
+
+
+class _Rehearsal(_Import):
+    """An import that stores nothing."""
+
+    def __init__(self, store: Store | None, tenant: str, how: Calendars, telling: Telling) -> None:
+        super().__init__(store, tenant, how, "", telling)  # type: ignore[arg-type]
+        self._there = store
+        self._at = datetime.now(UTC)
+        self._recent: dict[str, User] = {}  # whom earlier rows would have added or changed
+        self._before: set[int] = set()  # the hashes of the keys of those who are not remembered any more
+
+    async def _now(self) -> datetime:
+        return self._at if self._there is None else await self._there.now()
+
+    async def _missing(self, heads: Sequence[NewEvent]) -> set[Key]:
+        return {key for key in map(key_of, heads) if key} if self._there is None else await super()._missing(heads)
+
+    async def _known(self, keys: Sequence[str]) -> Mapping[str, User]:
+        stored = {} if self._there is None else dict(await super()._known(keys))
+        before = {key: _somebody(key, self._tenant) for key in keys if key not in stored and hash(key) in self._before}
+        return before | stored | {key: self._recent[key] for key in keys if key in self._recent}
+
+    async def store(self, checked: _Checked) -> None:
+        now, told = await self._now(), dict[str, Changed | Invalid]()
+        known = await self._known([keyed.key for keyed in checked.changes.values() if keyed.key is not None])
+        for id, keyed in checked.changes.items():
+            try:
+                old = known[keyed.key or ""]
+                new = changed_user(old, _fields(keyed.line), self._how.channels, now)
+                fields = changes_of(old, new)
+                self._how.of(new, concerned(self._how.types, fields))
+                told[id] = Changed(new, fields)
+            except Invalid as error:
+                told[id] = error
+        self._count(checked, told)
+        self._tell(checked.rows[-1].line.number, sorted(_all_refused(checked, told)))
+        self._remember([*checked.users, *(one.user for one in told.values() if isinstance(one, Changed))])
+
+    def _remember(self, users: Sequence[User]) -> None:
+        for user in users:
+            if user.key is not None:
+                self._recent[user.key] = user
+        while len(self._recent) > MOST_RECENT:
+            key = next(iter(self._recent))
+            self._before.add(hash(key))
+            del self._recent[key]
+
+
+def _somebody(key: str, tenant: str) -> User:
+    """Somebody of whom no more is known than the key, and that an import would have stored them."""
+    born = date(2000, 1, 1)
+    return User(id=key, tenant=tenant, first_name="x", last_name="x", date_of_birth=born, timezone="UTC", key=key)
+
+
+def _all_refused(checked: _Checked, told: Mapping[str, Changed | Invalid]) -> list[Refused]:
+    changes = [(checked.changes[id].line.number, bad) for id, bad in told.items() if isinstance(bad, Invalid)]
+    return [*checked.refused, *(Refused(number, bad.problems) for number, bad in changes)]
 
 
 def _fields(line: Line) -> Mapping[str, Any]:

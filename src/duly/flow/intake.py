@@ -118,7 +118,7 @@ class Intake:
         failed: Exception | None = None
         for _ in range(RACES):
             try:
-                await put_wishes(self._store, wishes, self._channels, self._signals)
+                await put_wishes(self._store, wishes, self._channels)
             except StoreUnavailable:
                 raise
             except NotFound as error:

@@ -2,7 +2,7 @@
 
 import builtins
 import secrets as luck
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -31,10 +31,12 @@ class Keys:
         scope: Scope | str = Scope.READ,
         expires: datetime | timedelta | None = None,
         rate: float | str | None = None,
+        all_tenants: bool = False,
         by: str = "api",
     ) -> MadeKey:
         """Make a key. Its secret is in this answer and nowhere else: whoever loses it makes another one. *expires* is
-        an instant, or how long it is good for; *rate* is how many requests a second it allows, or ``"600/m"``."""
+        an instant, or how long it is good for; *rate* is how many requests a second it allows, or ``"600/m"``. With
+        *all_tenants*, a request may name another tenant than the key's own, and do there what the scope allows."""
         problems = [*name_problems("name", name), *name_problems("tenant", tenant), *_scope_problems(scope)]
         often: float | None = None
         try:
@@ -43,6 +45,8 @@ class Keys:
             problems += error.problems
         if expires is not None:
             problems += [problem._replace(path="expires") for problem in due_problems(expires)]
+        if all_tenants not in (True, False):
+            problems.append(Problem("all_tenants", f"expected true or false, not {all_tenants!r:.50}"))
         if problems:
             raise Invalid(problems)
         secret = write_key(luck.token_bytes(BYTES))
@@ -58,9 +62,19 @@ class Keys:
                 created_by=storable(by),
                 expires=_instant(expires, now),
                 rate=often,
+                all_tenants=all_tenants,
             )
             await tx.add_key(key, hash_of(secret))
-            await tx.note([(key.id, "created", f"{key.scope} for tenant {tenant}")], storable(by))
+            await tx.note(
+                [
+                    (
+                        key.id,
+                        "created",
+                        f"{key.scope} for " + (f"all tenants, else {tenant}" if all_tenants else f"tenant {tenant}"),
+                    )
+                ],
+                storable(by),
+            )
             stored = await tx.key(key.id)
         return MadeKey(stored or key, secret)
 
@@ -108,6 +122,11 @@ class Keys:
         if key.state(now) == "expired" and key.expires is not None:
             raise Unauthenticated(f"the key {key.hint}… expired at {instant_name(key.expires)}: use another one")
         return key
+
+    async def known(self, secrets: Collection[str]) -> set[str]:
+        """Those of them that are keys, good or not."""
+        by_hash = {hash_of(secret): secret for secret in secrets if looks_like_a_key(secret)}
+        return {by_hash[hash] for hash in await self._store.known_hashes(list(by_hash))} if by_hash else set()
 
     async def used(self, ids: Sequence[str]) -> None:
         """Note that these were used just now."""

@@ -8,21 +8,26 @@ from typing import Any, NamedTuple
 import msgspec
 
 from duly.core.checks import name_problems, retry_problems, target_problems, write_json
+from duly.core.doors import via_of
 from duly.core.durations import format_duration
+from duly.core.edits import is_owed, put_into_the_past, still_owed, superseded, together
 from duly.core.failure import describe
-from duly.core.model import Event, Schedule
+from duly.core.model import Event, PassedOver, Schedule
 from duly.core.policies import DEFAULT as NO_POLICIES
 from duly.core.policies import Policies, policies_text, read_policies
-from duly.core.recurrence import DEFAULT_ZONE, Dst, Occurrence, Rule
+from duly.core.recurrence import DEFAULT_ZONE, Dst, Occurrence, Rule, instant_name
 from duly.core.retry import DEFAULT, Retry, retry_text
-from duly.core.rules import parse_rule, zone_problems
-from duly.core.succession import PAUSED, kept
+from duly.core.rules import parse_rule, work_problems, zone_problems
+from duly.core.succession import PAUSED, kept, occurrence_of
 from duly.core.tags import check_tag
-from duly.core.timetable import BEFORE
+from duly.core.targets import named
 from duly.errors import Conflict, Invalid, Problem, Stale
-from duly.flow.gates import SKIP, let_go, move_head, pause, reshape, resume
+from duly.flow.evaluating import evaluated
+from duly.flow.gates import SKIP, Overtaken, let_go, lock_head, move_head, pause, reshape, resume, skip_head
 from duly.flow.heads import ENDED, ERROR, Next, plant
 from duly.flow.ids import new_id
+from duly.flow.named_targets import missing, target_missing
+from duly.flow.passed_over import name_again
 from duly.ports import Statements, Store
 
 MOST_DEPENDENCIES = 100
@@ -70,11 +75,6 @@ async def put_schedule(
     raise Conflict(f"schedule {draft.name!r} is being changed by others just now: try again")
 
 
-class Overtaken(Exception):
-    """Somebody else was quicker. Raised inside the transaction, so that the locks which it has are given up before the
-    next try: kept, they would be in the wrong order then."""
-
-
 def _not_overtaken(stored: Schedule | None) -> Schedule:
     if stored is None:
         raise Overtaken
@@ -84,6 +84,7 @@ def _not_overtaken(stored: Schedule | None) -> Schedule:
 async def _put(tx: Statements, asked: Asked, by: str) -> Schedule | None:
     """None when somebody else was quicker, and it should be tried again."""
     known = await tx.schedule_named(asked.schedule.tenant, asked.schedule.name)
+    await _check_target(tx, asked.schedule)
     await _check_dependency(tx, asked.schedule)
     return await (_create(tx, asked, by) if known is None else _replace(tx, asked, known, by))
 
@@ -93,9 +94,9 @@ async def _create(tx: Statements, asked: Asked, by: str) -> Schedule | None:
         name = asked.schedule.name
         raise Stale(f"there is no schedule {name!r} any more: read what there is, and put it anew if you still want it")
     now = await tx.now()
-    rule = asked.rule.anchored(now)
+    rule = await evaluated(asked.rule.anchored, now)
     schedule = msgspec.structs.replace(asked.schedule, rule_json=write(rule), enabled=asked.enabled is not False)
-    first = _first(schedule, now)
+    first = await evaluated(_first_of_all, schedule, now)
     if not await tx.put_schedule(schedule):
         return None  # somebody else created it meanwhile: it is theirs to replace
     await tx.note([(schedule.id, "created", None)], by)
@@ -103,7 +104,7 @@ async def _create(tx: Statements, asked: Asked, by: str) -> Schedule | None:
 
 
 async def _replace(tx: Statements, asked: Asked, known: Schedule, by: str) -> Schedule | None:
-    head = await tx.head(known.series)  # events are locked first, then schedules
+    head = await lock_head(tx, known.series)  # events are locked first, then schedules
     locked = await tx.schedules([known.id])
     if not locked or await tx.head_id(known.series) != (head and head.id):
         return None  # deleted, or claimed, meanwhile
@@ -112,7 +113,7 @@ async def _replace(tx: Statements, asked: Asked, known: Schedule, by: str) -> Sc
     now = await tx.now()
     old_rule = _readable(stored)
     same = old_rule is not None and asked.rule.same_as(old_rule)
-    rule = old_rule if same and old_rule is not None else asked.rule.anchored(now)
+    rule = old_rule if same and old_rule is not None else await evaluated(asked.rule.anchored, now)
     schedule = msgspec.structs.replace(
         asked.schedule,
         id=stored.id,
@@ -120,31 +121,45 @@ async def _replace(tx: Statements, asked: Asked, known: Schedule, by: str) -> Sc
         enabled=stored.enabled if asked.enabled is None else asked.enabled,
         halted=stored.halted,
         origin=asked.schedule.origin or stored.origin,
+        earlier_json=stored.earlier_json,
         created=stored.created,
         updated=stored.updated,
     )
     if schedule == stored and not (stored.halted or "").startswith(ERROR):
         await _let_go(tx, stored, stored)
         return await _shown(tx, stored)
-    # An overdue head is not forgotten; but a rule that begins now has nothing to catch up.
-    anew = rule is not old_rule and rule != asked.rule
-    first = _first(schedule, now if head is None or head.due > now or anew else head.due - BEFORE)
+    same = same and _bounds(stored) == _bounds(schedule)
+    if not same:
+        schedule = msgspec.structs.replace(schedule, earlier_json=superseded(stored, head, now))
+    first = await evaluated(_first, schedule, now)
     await tx.put_schedule(schedule)
     await tx.note([(schedule.id, "changed", _changes(stored, schedule))], by)
+    over: PassedOver | None = None
+    if not same:
+        readable = schedule if old_rule is None else stored
+        await name_again(tx, [readable], now, "its schedule was edited", by)
     if schedule.enabled is not stored.enabled:
-        schedule = await _switch(tx, schedule, head, by)
+        before = head
+        schedule, over = await _switch(tx, schedule, head, by)
         head = await tx.head(schedule.series)
+        same = same or (head and head.id) != (before and before.id)  # it was planned anew, by the rule as it is now
     if head is None:
-        await _plant_first(tx, schedule, first)
+        shown = await _plant_first(tx, schedule, first)
+        await _let_go(tx, stored, schedule)
+        return _telling(shown, over)
+    halted: dict[str, str] = {}
+    if same:
+        await reshape(tx, head, kept(head, schedule))
+    elif is_owed(head, schedule, now):
+        await reshape(tx, head, still_owed(head, schedule, now))
+    elif (why := _passes_over(head, stored, schedule, now, begins=rule != asked.rule)) is not None:
+        halted, passed = await skip_head(tx, schedule, head, why, by)
+        over = together(over, passed)
     else:
-        halted: dict[str, str] = {}
-        if same and _bounds(stored) == _bounds(schedule):
-            await reshape(tx, head, kept(head, schedule))
-        else:
-            halted = await move_head(tx, schedule, head, first)
-        await tx.halt({schedule.id: halted.get(schedule.id, None if schedule.enabled else PAUSED)})
+        halted = await move_head(tx, schedule, head, first)
+    await tx.halt({schedule.id: halted.get(schedule.id, None if schedule.enabled else PAUSED)})
     await _let_go(tx, stored, schedule)
-    return await _shown(tx, schedule)
+    return _telling(await _shown(tx, schedule), over)
 
 
 async def _let_go(tx: Statements, stored: Schedule, schedule: Schedule) -> None:
@@ -156,15 +171,32 @@ async def _let_go(tx: Statements, stored: Schedule, schedule: Schedule) -> None:
         await let_go(tx, [schedule])
 
 
-async def _switch(tx: Statements, schedule: Schedule, head: Event | None, by: str) -> Schedule:
+def _telling(shown: Schedule, over: PassedOver | None) -> Schedule:
+    return shown if over is None else msgspec.structs.replace(shown, passed_over=over)
+
+
+def _passes_over(head: Event, old: Schedule, new: Schedule, now: datetime, *, begins: bool) -> str | None:
+    """Why an edit passes a head over. One that is not owed goes where the new rule says, unless its own time has come
+    and somebody had put it off, or the new rule has it at a time that is over. A rule that *begins* now has no such
+    times."""
+    if occurrence_of(head).at <= now:
+        return f"it had been put off to {instant_name(head.due)}, and its schedule was edited before that"
+    there = None if begins or _readable(old) is None else put_into_the_past(head, old, new, now)
+    return there and f"its schedule was edited, and has it at {instant_name(there.at)} now, which is over"
+
+
+async def _switch(
+    tx: Statements, schedule: Schedule, head: Event | None, by: str
+) -> tuple[Schedule, PassedOver | None]:
+    over = None
     if schedule.enabled:
-        await resume(tx, schedule, head, SKIP)
+        over = (await resume(tx, schedule, head, SKIP, by)).over
         await tx.note([(schedule.id, "resumed", None)], by)
     else:
         await pause(tx, schedule, by)
         await tx.note([(schedule.id, "paused", None)], by)
     [written] = await tx.schedules([schedule.id])
-    return written
+    return written, over
 
 
 async def _plant_first(tx: Statements, schedule: Schedule, first: Occurrence | None) -> Schedule:
@@ -181,9 +213,12 @@ async def _shown(tx: Statements, schedule: Schedule) -> Schedule:
 
 
 def _first(schedule: Schedule, after: datetime) -> Occurrence | None:
-    """Its first occurrence. Whatever cannot be evaluated is refused here, before it is stored."""
+    """Its first occurrence. Whatever cannot be evaluated is refused here, before it is stored. Called in a thread: a
+    sparse rule takes 25 ms for each answer."""
     try:
         table = schedule.timetable
+        if problems := work_problems(table.rule):
+            raise Invalid(problems)
         first = table.after(after)
         second = None if first is None else table.after(first.at)
     except Invalid:
@@ -201,12 +236,34 @@ def _first(schedule: Schedule, after: datetime) -> Occurrence | None:
     return first
 
 
+def _first_of_all(schedule: Schedule, now: datetime) -> Occurrence | None:
+    """That of a new schedule. One that is over at once is refused, unless code declares it: the program that does must
+    start next year as well."""
+    first = _first(schedule, now)
+    if first is None and schedule.origin is None:
+        last = schedule.timetable.last(now)
+        over = (
+            "its start, end and exclusions leave no occurrence"
+            if last is None
+            else f"its last was {instant_name(last.at)}"
+        )
+        raise Invalid([Problem("rule", f"it is over before it begins: {over}, and nothing would fire")])
+    return first
+
+
 def _never(schedule: Schedule) -> bool:
     """Whether a rule has no occurrence at all, not even in the past."""
     try:
         return schedule.timetable.rule.last(THE_END) is None
     except ValueError:
         return True
+
+
+async def _check_target(tx: Statements, schedule: Schedule) -> None:
+    """The stored target that it names exists."""
+    found = named(schedule.target)
+    if found is not None and await missing(tx, [(schedule.tenant, found[1])]):
+        raise Invalid([target_missing(schedule.target, schedule.tenant)])
 
 
 async def _check_dependency(tx: Statements, schedule: Schedule) -> None:
@@ -230,6 +287,8 @@ async def _check_dependency(tx: Statements, schedule: Schedule) -> None:
 def _changes(old: Schedule, new: Schedule) -> str:
     names = ("type", "rule_json", "timezone", "policies_json", "payload_json", "target_json", "retry_json", "enabled")
     changed = [name.removesuffix("_json") for name in names if getattr(old, name) != getattr(new, name)]
+    if old.via != new.via:
+        changed.append("put by code" if new.via is None else "put over HTTP")
     return ", ".join(changed) or "nothing but its error"
 
 
@@ -294,6 +353,7 @@ def checked(draft: ScheduleDraft, channels: Collection[str]) -> Asked:
         target_json=None if draft.target is None else str(target),
         retry_json=retry_text(draft.retry),
         origin=draft.origin,
+        via=via_of(channels),
     )
     return Asked(schedule, rule, draft.enabled, draft.expected)
 

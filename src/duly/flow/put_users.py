@@ -10,10 +10,12 @@ from duly.core.calendar import begun, calendar, concerned, first_after
 from duly.core.event_types import EventType, EventTypes
 from duly.core.model import NewEvent, Schedule
 from duly.core.succession import head_of
+from duly.core.targets import named
 from duly.core.users import User, changed_user, changes_of, new_user
 from duly.errors import Conflict, Invalid
 from duly.flow.follow_users import Wanted, follow
 from duly.flow.ids import new_id
+from duly.flow.named_targets import key_of, missing, target_missing, targets_missing
 from duly.ports import Statements
 
 
@@ -51,8 +53,12 @@ async def add_user(tx: Statements, fields: Mapping[str, Any], tenant: str, how: 
     """The new user's id."""
     now = await tx.now()
     user = new_user(fields, new_id(), tenant, how.channels, now, how.at)
-    if not await tx.add_users([user], first_heads(user, how, now), by):
+    heads = first_heads(user, how, now)
+    if gone := await missing(tx, map(key_of, heads)):
+        raise Invalid(targets_missing(heads, gone))
+    if not await tx.add_users([user], heads, by):
         raise Conflict(f"there is a user with the key {user.key!r} already: update that one, or choose another key")
+    tx.tell_created(heads)
     return user.id
 
 
@@ -74,13 +80,33 @@ async def change_users(
             told[old.id] = Changed(new, fields)
         except Invalid as error:
             told[old.id] = error
+    told = await _without_missing_targets(tx, told)
     changed = [one for one in told.values() if isinstance(one, Changed) and one.fields]
+    follows = [one for one in follows if isinstance(told[one.user.id], Changed)]
     if changed:
         await _refuse_taken_keys(tx, changed)
         await tx.change_users([one.user for one in changed])
         await tx.note([(one.user.id, "changed", _named(one.fields)) for one in changed], by)
         await follow(tx, follows, now, by)
     return told
+
+
+async def _without_missing_targets(
+    tx: Statements, told: Mapping[str, Changed | Invalid]
+) -> dict[str, Changed | Invalid]:
+    """The same, but that a user who was given a target which does not exist is refused."""
+    aimed = {
+        id: (one.user.tenant, name[1])
+        for id, one in told.items()
+        if isinstance(one, Changed) and "target" in one.fields and (name := named(one.user.target)) is not None
+    }
+    gone = await missing(tx, aimed.values())
+    return {
+        id: Invalid([target_missing(one.user.target, one.user.tenant)])
+        if isinstance(one, Changed) and aimed.get(id) in gone
+        else one
+        for id, one in told.items()
+    }
 
 
 async def refresh_users(tx: Statements, ids: Sequence[str], how: Calendars, by: str) -> tuple[int, dict[str, Invalid]]:

@@ -1,6 +1,5 @@
 """What people do to schedules: look, put, pause, trigger, move, skip, backfill. Every act is atomic and audited."""
 
-import asyncio
 import builtins
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
@@ -10,20 +9,24 @@ from typing import Any, NamedTuple
 import msgspec
 
 from duly.core.checks import MOST_LISTED, check_page, due_problems, name_problems, write_json
+from duly.core.doors import closed
+from duly.core.edits import passed_over
 from duly.core.failure import storable
-from duly.core.model import Entry, Event, NewEvent, Schedule
+from duly.core.model import Entry, Event, NewEvent, PassedOver, Schedule
 from duly.core.policies import SHADOW
 from duly.core.preview import Preview, never, preview, preview_of, range_problems, table_of
 from duly.core.recurrence import Occurrence, Rule, instant_name
 from duly.core.retry import DEFAULT, Retry
-from duly.core.succession import event_of
+from duly.core.succession import event_of, occurrence_of
 from duly.core.tags import check_tag
 from duly.core.timetable import BEFORE, Timetable
 from duly.errors import Conflict, Invalid, NotFound, Problem
-from duly.flow.gates import ITS_TURN, PASSED, SKIP, let_go, pause, resume, told
+from duly.flow.evaluating import evaluated
+from duly.flow.gates import ITS_TURN, PASSED, SKIP, Overtaken, let_go, lock_head, pause, resume, told
 from duly.flow.heads import is_limited, plan_next
 from duly.flow.ids import new_id
-from duly.flow.put_schedule import MOST_TRIES, Overtaken, ScheduleDraft, put_schedule
+from duly.flow.passed_over import in_words, move_by_hand
+from duly.flow.put_schedule import MOST_TRIES, ScheduleDraft, put_schedule
 from duly.flow.replan import Replanned, replan
 from duly.ports import Statements, Store, Transaction
 
@@ -142,16 +145,19 @@ class Schedules:
             if not schedule.enabled:
                 enabled = msgspec.structs.replace(schedule, enabled=True, halted=None)
                 await tx.put_schedule(enabled)
-                over = await resume(tx, enabled, head, passed)
+                over = await resume(tx, enabled, head, passed, storable(by))
                 shown = await tx.shown_schedule(tenant, name)
                 await _note(tx, schedule, "resumed", by, told(over, None if shown is None else shown.next_at))
         resumed = await self.get(name, tenant=tenant)
-        return Resumed(resumed, 0, False) if over is None else Resumed(resumed, over.occurrences, over.fires)
+        if over is None:
+            return Resumed(resumed, 0, False)
+        return Resumed(_telling(resumed, over.over), over.occurrences, over.fires)
 
     # -- the next one
 
     async def reschedule(self, name: str, due: datetime, *, tenant: str = "default", by: str = "api") -> Schedule:
-        """Move the next event, that one alone: the rule goes on after it."""
+        """Move the next event, that one alone: the rule goes on after it, and what it is moved past is passed over.
+        Moved back, that is open again."""
         if problems := list(due_problems(due)):
             raise Invalid(problems)
         if not isinstance(due, datetime):
@@ -159,10 +165,11 @@ class Schedules:
         due = due.astimezone(UTC)
         async with self._locked(name, tenant) as (tx, schedule, head):
             head = _required(head, schedule)
-            detail = f"due {instant_name(head.due)} → {instant_name(due)}"
+            due, over = await move_by_hand(tx, schedule, head, due, storable(by))
+            detail = f"due {instant_name(head.due)} → {instant_name(due)}{in_words(over)}"
             await tx.change(msgspec.structs.replace(head, due=due), "rescheduled", storable(by), detail)
             await _note(tx, schedule, "rescheduled", by, detail)
-        return await self.get(name, tenant=tenant)
+        return _telling(await self.get(name, tenant=tenant), over)
 
     async def skip(self, name: str, *, tenant: str = "default", by: str = "api", reason: str | None = None) -> Schedule:
         """Leave the next event out, that one alone."""
@@ -172,7 +179,8 @@ class Schedules:
             await tx.drop({head.id: (1, "skipped", storable(why))}, storable(by))
             await plan_next(tx, head)
             await _note(tx, schedule, "skipped", by, f"due {instant_name(head.due)}")
-        return await self.get(name, tenant=tenant)
+            over = passed_over(schedule, [occurrence_of(head).at], 1)
+        return _telling(await self.get(name, tenant=tenant), over)
 
     # -- beside the rule
 
@@ -194,6 +202,7 @@ class Schedules:
         if problems:
             raise Invalid(problems)
         async with self._locked(name, tenant, head=False) as (tx, schedule, _):
+            self._refuse_closed(schedule)
             id = new_id()
             event = _beside(schedule, id, f"trigger:{id}", correlation_id=correlation_id)
             if isinstance(written, str):
@@ -222,12 +231,13 @@ class Schedules:
         start, end = start.astimezone(UTC), end.astimezone(UTC)
         label = label or f"{instant_name(start)}/{instant_name(end)}"
         async with self._locked(name, tenant, head=False) as (tx, schedule, _):
+            self._refuse_closed(schedule)
             now = await tx.now()
             if end > now:
                 raise Invalid(
                     [Problem("end", f"{instant_name(end)} lies ahead: what is still to come fires by itself")]
                 )
-            occurrences = await asyncio.to_thread(_between, schedule.timetable, start, end, limit)
+            occurrences = await evaluated(_between, schedule.timetable, start, end, limit)
             events = [
                 _beside(
                     schedule,
@@ -243,11 +253,18 @@ class Schedules:
             await _note(tx, schedule, "backfilled", by, f"{label}: {len(made)} of {len(events)}")
         return Backfilled(label, made, len(events) - len(made))
 
+    def _refuse_closed(self, schedule: Schedule) -> None:
+        """Nothing is sent beside the rule to where requests may not send any more."""
+        if problems := closed(schedule.via, schedule.target, self._channels):
+            raise Invalid(problems)
+
     async def _plant(
         self, tx: Statements, schedule: Schedule, events: builtins.list[NewEvent], why: str
     ) -> builtins.list[str]:
         planted = await tx.plant(events) if events else set()
-        ids = [event.id for event in events if event.id in planted]
+        made = [event for event in events if event.id in planted]
+        ids = [event.id for event in made]
+        tx.tell_created(made)
         if ids and schedule.policies.mode == SHADOW:
             await tx.drop(dict.fromkeys(ids, (1, "shadowed", "shadow: it would have fired")), storable(why))
         elif ids:
@@ -293,14 +310,15 @@ class Schedules:
         start = now if after is None or problems else after.astimezone(UTC)
         try:
             if not isinstance(what, str):
-                table = table_of(what, timezone, policies, now, problems)
-                return await asyncio.to_thread(preview, table, start, count, None, enough)
+                table = await evaluated(table_of, what, timezone, policies, now, problems)
+                return await evaluated(preview, table, start, count, None, enough)
             if problems:
                 raise Invalid(problems)
-            schedule = await self.get(what, tenant=tenant)
+            shown = await self.get(what, tenant=tenant)
+            schedule = await self._store.schedule_named(tenant, what) or shown  # with what it went by before
             head_id = await self._store.head_id(schedule.series) if after is None else None
             head = await self._store.get(head_id) if head_id is not None else None
-            return await asyncio.to_thread(preview_of, schedule, head, start, count, enough)
+            return await evaluated(preview_of, schedule, head, start, count, enough)
         except ValueError as error:
             raise Invalid([Problem("rule", str(error))]) from error
 
@@ -331,7 +349,7 @@ class Schedules:
             known = await self.get(name, tenant=tenant)
             with suppress(Overtaken):
                 async with self._store.begin() as tx:
-                    own_head = await tx.head(known.series) if head else None
+                    own_head = await lock_head(tx, known.series) if head else None
                     found = await tx.schedules([known.id])
                     if not found or (head and await tx.head_id(known.series) != (own_head and own_head.id)):
                         raise Overtaken
@@ -365,6 +383,10 @@ def _beside(schedule: Schedule, id: str, occurrence: str, **fields: Any) -> NewE
     """An event of a schedule that is none of its occurrences in turn, and so never its head."""
     gated = schedule.policies.room is not None
     return event_of(schedule, id, occurrence, gated=gated, held=ITS_TURN if gated else None, **fields)
+
+
+def _telling(schedule: Schedule, over: PassedOver | None) -> Schedule:
+    return schedule if over is None else msgspec.structs.replace(schedule, passed_over=over)
 
 
 async def _note(tx: Statements, schedule: Schedule, act: str, by: str, detail: str | None) -> None:

@@ -125,8 +125,7 @@ class Users:
     async def history(self, id: str, *, tenant: str | None = None) -> builtins.list[Entry]:
         """Every act, oldest first. What became of the user's events is in theirs."""
         user = await self.get(id, tenant=tenant)
-        created = [] if user.created is None else [Entry(user.created, "created", user.created_by)]
-        return created + await self._store.history(user.id)
+        return created_entry(user) + await self._store.history(user.id)
 
     async def import_(
         self, rows: Lines, *, tenant: str = "default", by: str = "import", telling: Telling = QUIET
@@ -170,3 +169,8 @@ def _known(user: User | None, wanted: str, tenant: str | None) -> User:
     if user is None or (tenant is not None and user.tenant != tenant):
         raise NotFound(f"there is no user {wanted}" + (f" in tenant {tenant!r}" if tenant else ""))
     return user
+
+
+def created_entry(user: User) -> list[Entry]:
+    """What the row itself tells of a user's beginning; the history has all else."""
+    return [] if user.created is None else [Entry(user.created, "created", user.created_by)]

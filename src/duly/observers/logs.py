@@ -22,6 +22,7 @@ from duly.signals import (
     DeadLettered,
     DestinationOpened,
     DestinationParked,
+    FileCreated,
     GivenBack,
     Halted,
     HandlerAbandoned,
@@ -161,6 +162,7 @@ _TELL: dict[type, Callable[[Any], None]] = {
     ChannelDown: lambda s: _tell(logging.ERROR, "channel.down", channel=s.channel, reason=s.reason),
     ChannelUp: lambda s: _tell(logging.WARNING, "channel.up", channel=s.channel, after=_seconds(s.after)),
     ChannelNotServed: lambda s: _tell(logging.WARNING, "channel.not_served", channel=s.channel, advice=s.advice),
+    FileCreated: lambda s: _tell(logging.INFO, "store.created", file=s.path),
     StoreDown: lambda s: _tell(
         logging.ERROR, "store.not_writable" if s.readable else "store.unreachable", error=s.error
     ),

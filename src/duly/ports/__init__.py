@@ -14,8 +14,9 @@ from duly.ports.channels import (
 )
 from duly.ports.dead_letters import DeadLetters, DeadLetterStatements, Kind, Letter
 from duly.ports.invariants import MOST_VIOLATIONS, NEWEST_EXAMINED, Examined, InvariantStatements, Violation
+from duly.ports.pages import PAGE_BYTES, CutShort
 from duly.ports.requests import KeyStatements, Remembered, RequestStatements
-from duly.ports.schedules import Fired, Heads, Moved, Reserved, ScheduleStatements
+from duly.ports.schedules import Fired, Freed, Heads, Moved, Reserved, ScheduleStatements
 from duly.ports.store import (
     EXAMINED,
     NOT_YET,
@@ -41,17 +42,20 @@ __all__ = [
     "NEWEST_EXAMINED",
     "NOTHING_SEEN",
     "NOT_YET",
+    "PAGE_BYTES",
     "Added",
     "Allowed",
     "Channel",
     "Clock",
     "Command",
     "Commands",
+    "CutShort",
     "DeadLetterStatements",
     "DeadLetters",
     "Directory",
     "Examined",
     "Fired",
+    "Freed",
     "Heads",
     "Horizon",
     "InvariantStatements",

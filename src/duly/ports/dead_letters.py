@@ -12,6 +12,8 @@ class Letter(NamedTuple):
 
     id: str
     version: int
+    via: str | None = None  # how it came
+    target_json: str | None = None  # of those that came over HTTP
 
 
 class Kind(NamedTuple):

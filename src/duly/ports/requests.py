@@ -14,6 +14,9 @@ class KeyStatements(Protocol):
 
     async def key(self, id: str) -> ApiKey | None: ...
 
+    async def known_hashes(self, hashes: Sequence[str]) -> set[str]:
+        """Those of them that are of keys, whether these are still good or not."""
+
     async def key_by_hash(self, hash: str) -> tuple[ApiKey, datetime] | None:
         """A key, whatever its state, and the store's clock."""
 

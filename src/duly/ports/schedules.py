@@ -46,6 +46,17 @@ class Moved(NamedTuple):
     detail: str | None
 
 
+class Freed(NamedTuple):
+    """A SKIPPED event whose occurrence, or some of them, are open again: the name and instant of the last one for which
+    it still stands, or a name that is nobody's."""
+
+    id: str
+    occurrence: str
+    scheduled: datetime
+    stands_for: int
+    detail: str
+
+
 class ScheduleStatements(Protocol):
     """What can be asked of a store about schedules, their heads, and what is held."""
 
@@ -61,8 +72,11 @@ class ScheduleStatements(Protocol):
     async def shown_schedule(self, tenant: str, name: str) -> Schedule | None:
         """A schedule by name, with its next and last firing."""
 
-    async def shown_schedules(self, tenant: str | None, *, after: tuple[str, str], limit: int) -> list[Schedule]:
-        """Those of a tenant, or of all, in the order of tenant and name, after these two."""
+    async def shown_schedules(
+        self, tenant: str | None, *, after: tuple[str, str], limit: int, within: int | None = None
+    ) -> list[Schedule]:
+        """Those of a tenant, or of all, in the order of tenant and name, after these two. CutShort where
+        not all of them are *within* so many bytes."""
 
     async def declared(self) -> list[Schedule]:
         """Those that a function declares, or once has."""
@@ -107,6 +121,15 @@ class ScheduleStatements(Protocol):
 
     async def taken(self, identities: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
         """Which of these (series, occurrence) have an event already."""
+
+    async def facts(self, between: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, datetime]]:
+        """The events of series whose names are from one text to another: series, occurrence, and its instant."""
+
+    async def passed_ahead(self, series: Sequence[tuple[str, datetime]]) -> list[Event]:
+        """What is SKIPPED and would have come, by its rule, later than an instant."""
+
+    async def free_names(self, freed: Sequence[Freed], by: str) -> None:
+        """SKIPPED events give names back."""
 
     async def head(self, series: str) -> Event | None:
         """The head of a series, locked until the transaction ends."""

@@ -1,6 +1,6 @@
 """The store: where everything is, whose clock counts, and who wakes workers."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Protocol
@@ -169,12 +169,19 @@ class Statements(
         """Events that satisfy the spec, newest id first, at most *limit*, older than the id *after*."""
 
     async def page(self, spec: Spec, *, limit: int, after: str | None = None, examine: int = EXAMINED) -> Page:
-        """The same, but no more than so many events are looked at that may not satisfy the spec."""
+        """The same, but no more than so many events are looked at that may not satisfy the spec, and no more are read
+        than PAGE_BYTES have room for."""
 
-    async def history(self, subject: str) -> list[Entry]: ...
+    async def history(
+        self, subject: str, *, skip: int = 0, limit: int | None = None, within: int | None = None
+    ) -> list[Entry]:
+        """Oldest first, without the first *skip*; CutShort where not all of them are *within* so many bytes."""
 
     async def change(self, event: Event, act: str, by: str, detail: str | None = None) -> None:
         """Write a locked event that a person changed, with its history row."""
+
+    def tell_created(self, events: Iterable[Event | NewEvent]) -> None:
+        """These were created: whoever listens is told as soon as that is committed."""
 
     async def overview(self) -> list[tuple[str, str, int, datetime]]:
         """For each lane and status: how many events, and the oldest due time."""

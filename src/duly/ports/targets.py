@@ -27,10 +27,16 @@ class TargetStatements(Protocol):
     async def target(self, tenant: str, name: str) -> Target | None:
         """A target, locked until the transaction ends."""
 
-    async def list_targets(self, tenant: str | None, *, after: tuple[str, str], limit: int) -> list[Target]:
-        """Those of a tenant, or of all, in the order of tenant and name, after these two."""
+    async def list_targets(
+        self, tenant: str | None, *, after: tuple[str, str], limit: int, within: int | None = None
+    ) -> list[Target]:
+        """Those of a tenant, or of all, in the order of tenant and name, after these two. CutShort where
+        not all of them are *within* so many bytes."""
 
     async def delete_target(self, tenant: str, name: str) -> None: ...
+
+    async def aimed_at(self, target: Target, examine: int) -> int:
+        """How many events that are still to come go to a stored target, of so many that are due next."""
 
     async def destinations(self, keys: Sequence[tuple[str, str]]) -> list[Known]:
         """What is known of destinations, by tenant and name or origin; each is answered, whatever is known."""

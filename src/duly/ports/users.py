@@ -18,8 +18,11 @@ class UserStatements(Protocol):
 
     async def users_by_keys(self, tenant: str, keys: Sequence[str]) -> list[User]: ...
 
-    async def list_users(self, tenant: str | None, *, before: str | None, limit: int) -> list[User]:
-        """Those of a tenant, or of all, the newest first, older than the id *before*."""
+    async def list_users(
+        self, tenant: str | None, *, before: str | None, limit: int, within: int | None = None
+    ) -> list[User]:
+        """Those of a tenant, or of all, the newest first, older than the id *before*. CutShort where
+        not all of them are *within* so many bytes."""
 
     async def walk_users(self, tenant: str | None, *, after: str | None, limit: int) -> list[str]:
         """Their ids, the oldest first, newer than the id *after*."""
@@ -48,7 +51,8 @@ class UserStatements(Protocol):
         """The heads of users' series, to be looked at."""
 
     async def give_up(self, heads: Sequence[str], by: str, reason: str) -> None:
-        """Cancel locked heads, by their ids, and free the names of their occurrences."""
+        """Locked heads, by their ids, are SKIPPED. Those whose time is still to come free the names of their
+        occurrences."""
 
     async def cancel_users(self, ids: Sequence[str], by: str, reason: str) -> int:
         """Cancel all of users' events that have not begun; how many."""

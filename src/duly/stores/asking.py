@@ -1,16 +1,20 @@
 """What every group of statements needs: a way to ask, and to write values as the dialect wants them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from duly.core.model import Event, NewEvent
 from duly.core.specs import Spec
-from duly.ports import Reserved
+from duly.ports import CutShort, Reserved
 from duly.stores.queries import Query
 
 Columns = dict[str, list[Any]]
+Read = TypeVar("Read")
+
+WITHIN = "within"
+"""A parameter that no query has, but the driver: so many bytes of rows are read, and where there are more, CutShort."""
 
 FIRST_ID, LAST_ID = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -60,7 +64,7 @@ class Asking(ABC):
         }
 
     def instants(self, values: Sequence[datetime | None]) -> list[Any]:
-        return [self.optional_instant(value) for value in values]
+        return [None if value is None else self.instant(value) for value in values]
 
     def optional_instant(self, value: datetime | None) -> Any:
         return None if value is None else self.instant(value)
@@ -79,3 +83,14 @@ class Asking(ABC):
         if "delay" in values:
             values["delay"] = [None if delay is None else self.span(delay) for delay in values["delay"]]
         return values
+
+
+def each(read: Callable[[Any], Read], rows: Sequence[Any]) -> list[Read]:
+    """What the rows tell; CutShort if they are."""
+    found = [read(row) for row in rows]
+    return CutShort(found) if isinstance(rows, CutShort) else found
+
+
+def row_bytes(row: Sequence[Any]) -> int:
+    """About so many bytes of memory: its texts; all else is small."""
+    return sum(len(value) for value in row if isinstance(value, str | bytes))

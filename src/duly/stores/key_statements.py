@@ -11,7 +11,7 @@ from duly.stores.asking import EPOCH, LAST_ID, Asking
 MEMORY = timedelta(hours=24)
 """How long an answer is remembered."""
 
-KEY_WIDTH = 11
+KEY_WIDTH = 12
 
 
 class KeyStatements(Asking):
@@ -25,6 +25,7 @@ class KeyStatements(Asking):
             hash=hash,
             hint=key.hint,
             rate=key.rate,
+            all_tenants=key.all_tenants,
             by=key.created_by,
             expires=None if key.expires is None else self.instant(key.expires),
         )
@@ -36,6 +37,9 @@ class KeyStatements(Asking):
     async def key_by_hash(self, hash: str) -> tuple[ApiKey, datetime] | None:
         rows = await self.ask("key_by_hash", hash=hash)
         return (self._read_key(rows[0]), EPOCH + timedelta(microseconds=rows[0][KEY_WIDTH])) if rows else None
+
+    async def known_hashes(self, hashes: Sequence[str]) -> set[str]:
+        return {row[0] for row in await self.ask("known_hashes", hashes=self.listed(hashes))}
 
     async def list_keys(self, tenant: str | None, *, before: str | None, limit: int) -> list[ApiKey]:
         rows = await self.ask("list_keys", tenant=tenant, before=before or LAST_ID, limit=limit)
@@ -55,7 +59,9 @@ class KeyStatements(Asking):
         return bool(row[0])
 
     def _read_key(self, row: Any) -> ApiKey:
-        id, tenant, name, scope, hint, created, created_by, expires, revoked, last_used, rate = tuple(row)[:KEY_WIDTH]
+        id, tenant, name, scope, hint, created, created_by, expires, revoked, last_used, rate, all_tenants = tuple(row)[
+            :KEY_WIDTH
+        ]
         return ApiKey(
             id=id,
             tenant=tenant,
@@ -68,6 +74,7 @@ class KeyStatements(Asking):
             revoked=self.maybe_instant(revoked),
             last_used=self.maybe_instant(last_used),
             rate=rate,
+            all_tenants=bool(all_tenants),
         )
 
 

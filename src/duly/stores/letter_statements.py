@@ -12,7 +12,7 @@ from duly.stores.asking import FIRST_ID, Asking, Columns
 class DeadLetterStatements(Asking):
     async def find_dead(self, spec: Spec, *, since: datetime, after: str | None, limit: int) -> list[Letter]:
         asked = self.statement("find_dead", since=self.instant(since), after=after or FIRST_ID, limit=limit)
-        return [Letter(id, version) for id, version in await self.search(asked, spec)]
+        return [Letter(*row) for row in await self.search(asked, spec)]
 
     async def count_dead(self, spec: Spec, *, most: int) -> DeadLetters:
         rows = await self.search(self.statement("count_dead", limit=most), spec)

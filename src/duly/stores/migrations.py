@@ -16,6 +16,11 @@ class Migration:
     name: str
     sql: str
 
+    @property
+    def note(self) -> str:
+        """What people should know who had a database before; empty when it changes nothing for them."""
+        return " ".join(re.findall(r"^-- note: (.*)$", self.sql, re.MULTILINE))
+
 
 @lru_cache
 def migrations(dialect: str) -> tuple[Migration, ...]:

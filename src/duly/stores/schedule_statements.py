@@ -10,16 +10,16 @@ import msgspec
 from duly.core.model import Event, NewEvent, Schedule
 from duly.core.succession import FULL, PAUSED, Reshaped
 from duly.core.targets import waits_for
-from duly.ports import Fired, Heads, Moved, Reserved
-from duly.stores.asking import FIRST_ID, Asking, Columns
+from duly.ports import Fired, Freed, Heads, Moved, Reserved
+from duly.stores.asking import FIRST_ID, WITHIN, Asking, Columns, each
 
 HEAD_COLUMNS = (
     "id tenant type lane due payload_json target_json retry_json series occurrence head scheduled timezone zone_data "
-    "held gated correlation_id rule_json destination"
+    "held gated correlation_id rule_json destination via"
 ).split()
 RESHAPED_COLUMNS = (
     "type lane due payload_json target_json retry_json occurrence scheduled timezone zone_data held rule_json "
-    "destination"
+    "destination via"
 ).split()
 
 BATCH = 5_000
@@ -46,9 +46,11 @@ class ScheduleStatements(Asking):
         rows = await self.ask("shown_schedule", tenant=tenant, schedule=name)
         return self._shown(rows[0]) if rows else None
 
-    async def shown_schedules(self, tenant: str | None, *, after: tuple[str, str], limit: int) -> list[Schedule]:
-        rows = await self.ask("shown_schedules", tenant=tenant, after_tenant=after[0], after_name=after[1], limit=limit)
-        return [self._shown(row) for row in rows]
+    async def shown_schedules(
+        self, tenant: str | None, *, after: tuple[str, str], limit: int, within: int | None = None
+    ) -> list[Schedule]:
+        bounds: dict[str, Any] = {"after_tenant": after[0], "after_name": after[1], "limit": limit, WITHIN: within}
+        return each(self._shown, await self.ask("shown_schedules", tenant=tenant, **bounds))
 
     async def declared(self) -> list[Schedule]:
         return [self.read_schedule(row) for row in await self.ask("declared")]
@@ -69,6 +71,8 @@ class ScheduleStatements(Asking):
             enabled=schedule.enabled,
             halted=schedule.halted,
             origin=schedule.origin,
+            earlier=schedule.earlier_json,
+            via=schedule.via,
         )
         return bool(rows)
 
@@ -136,6 +140,25 @@ class ScheduleStatements(Asking):
     async def taken(self, identities: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
         values: Columns = {"series": [i[0] for i in identities], "occurrence": [i[1] for i in identities]}
         return {(row[0], row[1]) for row in await self.ask("taken", values)}
+
+    async def facts(self, between: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, datetime]]:
+        series, low, high = (list(column) for column in zip(*between, strict=True))
+        rows = await self.ask("facts", {"series": series, "low": low, "high": high})
+        return [(series, occurrence, self.read_instant(at)) for series, occurrence, at in rows]
+
+    async def passed_ahead(self, series: Sequence[tuple[str, datetime]]) -> list[Event]:
+        values: Columns = {"series": [one[0] for one in series], "after": self.instants([one[1] for one in series])}
+        return [self.read_event(row) for row in await self.ask("passed_ahead", values)]
+
+    async def free_names(self, freed: Sequence[Freed], by: str) -> None:
+        values: Columns = {
+            "id": [one.id for one in freed],
+            "occurrence": [one.occurrence for one in freed],
+            "scheduled": self.instants([one.scheduled for one in freed]),
+            "stands_for": [one.stands_for for one in freed],
+            "detail": [one.detail for one in freed],
+        }
+        await self.ask("free_names", values, by=by)
 
     async def head(self, series: str) -> Event | None:
         return self.one(await self.ask("head", series=series))
@@ -216,7 +239,7 @@ class ScheduleStatements(Asking):
 
     def read_schedule(self, row: Any) -> Schedule:
         (id, tenant, name, type, rule, timezone, policies, payload, target, retry, enabled, halted, origin, created,
-         updated) = row[:15]  # fmt: skip
+         updated, earlier, via) = row[:17]  # fmt: skip
         return Schedule(
             id=id,
             tenant=tenant,
@@ -231,13 +254,19 @@ class ScheduleStatements(Asking):
             enabled=bool(enabled),
             halted=halted,
             origin=origin,
+            earlier_json=earlier,
+            via=via,
             created=self.maybe_instant(created),
             updated=self.maybe_instant(updated),
         )
 
     def _shown(self, row: Any) -> Schedule:
-        next_at, held, last_at = row[15:18]
+        next_at, held, last_at = row[17:20]
         plain = self.read_schedule(row)
-        return msgspec.structs.replace(
-            plain, next_at=self.maybe_instant(next_at), held=held, last_at=self.maybe_instant(last_at)
+        return msgspec.structs.replace(  # for people, who are not told what it went by before
+            plain,
+            earlier_json=None,
+            next_at=self.maybe_instant(next_at),
+            held=held,
+            last_at=self.maybe_instant(last_at),
         )

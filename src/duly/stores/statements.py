@@ -1,7 +1,7 @@
 """What both stores share: each of the port's statements as a named query with its parameters."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -12,8 +12,22 @@ from duly.core.lifecycle import DELIVERED, MAX_INTERRUPTIONS
 from duly.core.model import Claim, Entry, Event, NewEvent, Settlement, Status
 from duly.core.specs import Compare, Spec
 from duly.errors import NotFound
-from duly.ports import EXAMINED, NOTHING_SEEN, Added, Clock, Horizon, Looked, Looking, Page, Reserved, Seen
-from duly.stores.asking import EPOCH, LAST_ID, Columns
+from duly.ports import (
+    EXAMINED,
+    NOTHING_SEEN,
+    PAGE_BYTES,
+    Added,
+    Clock,
+    CutShort,
+    Horizon,
+    Looked,
+    Looking,
+    Page,
+    Reserved,
+    Seen,
+)
+from duly.stores.asking import EPOCH, LAST_ID, Columns, each
+from duly.stores.creations import Told, nobody
 from duly.stores.invariant_statements import InvariantStatements
 from duly.stores.key_statements import KeyStatements, RequestStatements
 from duly.stores.leads import USUAL_TENANT, lead_of
@@ -25,9 +39,12 @@ from duly.stores.target_statements import TargetStatements
 from duly.stores.user_statements import UserStatements
 
 EVENT_COLUMNS = (
-    "id tenant type lane due delay payload_json target_json retry_json key correlation_id destination".split()
+    "id tenant type lane due delay payload_json target_json retry_json key correlation_id destination via".split()
 )
 PUT_COLUMNS = [*EVENT_COLUMNS, "asked"]
+
+MOST_ENTRIES = 2**31 - 1
+"""All of a history: no subject has as many."""
 
 FORGOTTEN = "the database lost this claim in a crash of its own; the attempt ended as: {}"
 
@@ -99,6 +116,9 @@ class Statements(
     def system_time(self) -> float | None:
         return None
 
+    def tell_created(self, events: Iterable[Event | NewEvent]) -> None:
+        """Nobody, by default: when the transaction of a caller's own connection is committed is not known here."""
+
     async def try_writing(self) -> None:
         await self.ask("try_writing")
 
@@ -138,7 +158,7 @@ class Statements(
         return self.statement("withdrawn", wishes)
 
     def read_put(self, rows: Sequence[Any]) -> dict[tuple[str, str], Added]:
-        added = [Added(self.read_event(row), "created" if row[31] else "moved") for row in rows]
+        added = [Added(self.read_event(row), "created" if row[32] else "moved") for row in rows]
         return {(a.event.tenant, a.event.key or a.event.id): a for a in added}
 
     def read_keys(self, rows: Sequence[Any]) -> dict[tuple[str, str], Added]:
@@ -341,16 +361,20 @@ class Statements(
         return self.one(await self.ask("by_key", tenant=tenant, key=key))
 
     async def find(self, spec: Spec, *, limit: int, after: str | None = None) -> list[Event]:
+        return await self._find(spec, limit, after, None)
+
+    async def _find(self, spec: Spec, limit: int, after: str | None, within: int | None) -> list[Event]:
         older = spec & Compare("id", "<", after) if after else spec
-        rows = await self.search(self.statement("find", limit=limit), older, lead_of(spec).also)
-        return [self.read_event(row) for row in rows]
+        asked = self.statement("find", limit=limit, within=within)
+        return each(self.read_event, await self.search(asked, older, lead_of(spec).also))
 
     async def page(self, spec: Spec, *, limit: int, after: str | None = None, examine: int = EXAMINED) -> Page:
         floor = await self._floor(spec, after, examine)
         # Bounded on both sides, also on the first page: else a table of which nothing is known yet would be scanned.
         within = spec if floor is None else spec & Compare("id", ">=", floor) & Compare("id", "<", after or LAST_ID)
-        found = await self.find(within, limit=limit + 1, after=after if floor is None else None)
-        return Page(found[:limit], found[limit - 1].id if len(found) > limit else floor)
+        found = await self._find(within, limit + 1, after if floor is None else None, PAGE_BYTES)
+        page = found[:limit]
+        return Page(page, page[-1].id if len(found) > limit or isinstance(found, CutShort) else floor)
 
     async def _floor(self, spec: Spec, after: str | None, examine: int) -> str | None:
         """The last of so many that a page looks at, the newest first; None where those are all, or where nothing is
@@ -365,19 +389,16 @@ class Statements(
         rows = await self.search(self.statement("floor", skipped=examine - 1), older, lead.also)
         return rows[0][0] if len(rows) > 1 else None
 
-    async def history(self, subject: str) -> list[Entry]:
-        return [
-            Entry(
-                self.read_instant(at),
-                act,
-                worker,
-                version,
-                attempt,
-                None if claimed is None else self.read_instant(claimed),
-                detail,
-            )
-            for at, act, worker, version, attempt, claimed, detail in await self.ask("history", subject=subject)
-        ]
+    async def history(
+        self, subject: str, *, skip: int = 0, limit: int | None = None, within: int | None = None
+    ) -> list[Entry]:
+        most = MOST_ENTRIES if limit is None else limit
+        rows = await self.ask("history", subject=subject, skipped=skip, limit=most, within=within)
+        return each(self._read_entry, rows)
+
+    def _read_entry(self, row: Any) -> Entry:
+        at, act, worker, version, attempt, claimed, detail = row
+        return Entry(self.read_instant(at), act, worker, version, attempt, self.maybe_instant(claimed), detail)
 
     async def change(self, event: Event, act: str, by: str, detail: str | None = None) -> None:
         await self.ask(
@@ -415,6 +436,13 @@ class Autocommit(Statements):
             return await super().settle(settlements, worker)
         async with self.begin() as tx:  # several queries, one commit
             return set(await tx.settle(settlements, worker))
+
+    on_created: Told = staticmethod(nobody)
+    """Called with events that were created, after the commit."""
+
+    def tell_created(self, events: Iterable[Event | NewEvent]) -> None:
+        if created := list(events):
+            self.on_created(created)
 
     async def settle_forgotten(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
         async with self.begin() as tx:

@@ -11,9 +11,9 @@ from duly.core.model import Event, Settlement
 from duly.core.stored_targets import Known, Target
 from duly.core.targets import waits_for, whose_events
 from duly.ports import Allowed
-from duly.stores.asking import Asking, Columns
+from duly.stores.asking import WITHIN, Asking, Columns, each
 
-TARGET_WIDTH, KNOWN_WIDTH = 8, 5
+TARGET_WIDTH, KNOWN_WIDTH = 9, 5
 
 
 class TargetStatements(Asking):
@@ -31,6 +31,7 @@ class TargetStatements(Asking):
             channel=target.channel,
             spec=target.spec_json,
             sealed=target.sealed,
+            via=target.via,
         )
         return bool(rows)
 
@@ -38,12 +39,19 @@ class TargetStatements(Asking):
         rows = await self.ask("lock_target", tenant=tenant, target=name)
         return self._read_target(rows[0]) if rows else None
 
-    async def list_targets(self, tenant: str | None, *, after: tuple[str, str], limit: int) -> list[Target]:
-        rows = await self.ask("list_targets", tenant=tenant, after_tenant=after[0], after_name=after[1], limit=limit)
-        return [self._read_target(row) for row in rows]
+    async def list_targets(
+        self, tenant: str | None, *, after: tuple[str, str], limit: int, within: int | None = None
+    ) -> list[Target]:
+        bounds: dict[str, Any] = {"after_tenant": after[0], "after_name": after[1], "limit": limit, WITHIN: within}
+        return each(self._read_target, await self.ask("list_targets", tenant=tenant, **bounds))
 
     async def delete_target(self, tenant: str, name: str) -> None:
         await self.ask("delete_target", tenant=tenant, target=name)
+
+    async def aimed_at(self, target: Target, examine: int) -> int:
+        lane, tenant, name = target.channel, target.tenant, target.name
+        [row] = await self.ask("aimed_at", lane=lane, tenant=tenant, destination=name, examine=examine)
+        return int(row[0])
 
     # -- destinations
 
@@ -155,7 +163,7 @@ class TargetStatements(Asking):
         return msgspec.structs.replace(self._read_bare(row), known=known)
 
     def _read_bare(self, row: Any) -> Target:
-        id, tenant, name, channel, spec, sealed, created, updated = row[:TARGET_WIDTH]
+        id, tenant, name, channel, spec, sealed, created, updated, via = row[:TARGET_WIDTH]
         return Target(
             id=id,
             tenant=tenant,
@@ -165,6 +173,7 @@ class TargetStatements(Asking):
             sealed=sealed,
             created=self.read_instant(created),
             updated=self.read_instant(updated),
+            via=via,
         )
 
     def _read_known(self, row: Any) -> Known:

@@ -7,11 +7,11 @@ from typing import Any
 
 from duly.core.model import Event, NewEvent, user_of
 from duly.core.users import User
-from duly.stores.asking import FIRST_ID, LAST_ID, Asking, Columns
+from duly.stores.asking import FIRST_ID, LAST_ID, WITHIN, Asking, Columns, each
 
 USER_COLUMNS = (
     "id tenant key first_name last_name date_of_birth timezone anniversary delivery_time leap target_json "
-    "attributes_json usual_time"
+    "attributes_json usual_time via"
 ).split()
 
 
@@ -30,12 +30,14 @@ class UserStatements(Asking):
     async def users_by_keys(self, tenant: str, keys: Sequence[str]) -> list[User]:
         return [self.read_user(row) for row in await self.ask("users_by_keys", tenant=tenant, keys=self.listed(keys))]
 
-    async def list_users(self, tenant: str | None, *, before: str | None, limit: int) -> list[User]:
-        bounds: dict[str, Any] = {"before": before or LAST_ID, "limit": limit}
+    async def list_users(
+        self, tenant: str | None, *, before: str | None, limit: int, within: int | None = None
+    ) -> list[User]:
+        bounds: dict[str, Any] = {"before": before or LAST_ID, "limit": limit, WITHIN: within}
         rows = await (
             self.ask("list_users", **bounds) if tenant is None else self.ask("list_users_of", tenant=tenant, **bounds)
         )
-        return [self.read_user(row) for row in rows]
+        return each(self.read_user, rows)
 
     async def walk_users(self, tenant: str | None, *, after: str | None, limit: int) -> list[str]:
         bounds: dict[str, Any] = {"after": after or FIRST_ID, "limit": limit}
@@ -87,7 +89,7 @@ class UserStatements(Asking):
 
     def read_user(self, row: Any) -> User:
         (id, tenant, key, first_name, last_name, date_of_birth, timezone, anniversary, delivery_time, leap, target,
-         attributes, created, created_by, updated, usual_time) = row  # fmt: skip
+         attributes, created, created_by, updated, usual_time, via) = row  # fmt: skip
         return User(
             id=id,
             tenant=tenant,
@@ -105,6 +107,7 @@ class UserStatements(Asking):
             created_by=created_by,
             updated=self.read_instant(updated),
             usual_time=None if usual_time is None else time.fromisoformat(usual_time),
+            via=via,
         )
 
     def _one_user(self, rows: Sequence[Any]) -> User | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cyclopts import App, Parameter
 
-from duly.config import read_settings
+from duly.config import read_settings, without_login
 from duly.core.durations import parse_duration
 from duly.core.model import Event, Status, Timer
 from duly.core.retry import Retry
@@ -103,7 +103,7 @@ def _duly(url: str, view: View, broker: "Nats | None") -> Duly:
     except BadSetting as error:
         if error.name != "DULY_DATABASE_URL":
             raise
-        raise Misuse(f"--db {url!r} cannot be used: expected {error.allowed}") from None
+        raise Misuse(f"--db {without_login(url)!r} cannot be used: expected {error.allowed}") from None
 
     @duly.on("tea.ready")
     async def pour(event: Event) -> None:
@@ -142,7 +142,7 @@ def _round(*, webhooks: bool) -> list[Timer]:
         goes = None if target is None else webhook(target=target)
         return Timer(timedelta(seconds=seconds), type, payload, tenant=TENANT, target=goes, retry=retry)
 
-    retry = Retry(max_attempts=5, base=timedelta(seconds=1), factor=2, cap=timedelta(seconds=2))
+    retry = Retry(max_attempts=5, base=timedelta(seconds=1), factor=2, max=timedelta(seconds=2))
     orders = (5, 8, 11) if webhooks else ()
     return [
         *(timer(seconds, "order.shipped", f"order {seconds}", retry, RECEIVER) for seconds in orders),

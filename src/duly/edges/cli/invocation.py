@@ -1,6 +1,7 @@
 """What holds for every command: which database, which app, for people or for programs."""
 
 import getpass
+import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,10 +9,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.config import read_settings
+from duly.config import read_settings, without_login
 from duly.edges.cli.apps import load_app
+from duly.edges.cli.output import note
 from duly.edges.cli.serving import INSTALL
 from duly.errors import BadSetting, Misuse, NotFound
+from duly.signals import FileCreated
 from duly.stores.sqlite.store import SqliteStore
 from duly.wiring import Duly
 
@@ -28,14 +31,13 @@ class Invocation:
         """The app's, on its database; without an app, one without handlers. DULY_APP is not asked when --db
         tells all that is needed."""
         self._use_db()
-        app = self.app or (None if self.db else read_settings().app)
-        return load_app(app, self.db) if app else Duly()
+        return self._loaded(self.app or (None if self.db else read_settings().app))
 
     def duly_that_serves(self) -> Duly:
         """The app's, or one without handlers, which still sends webhooks and HTTP requests."""
         self._use_db()
         app = self.named_app()
-        duly = load_app(app, self.db) if app else Duly()
+        duly = self._loaded(app)
         if not duly.routes():
             lacking = f"{app} has no handlers" if app else "no app is named"
             raise Misuse(
@@ -47,8 +49,7 @@ class Invocation:
     def duly_with_event_types(self) -> Duly:
         """The app's, whose event types say what users have; without an app, only the types that come with Duly."""
         self._use_db()
-        app = self.named_app()
-        return load_app(app, self.db) if app else Duly()
+        return self._loaded(self.named_app())
 
     def named_app(self) -> str | None:
         return self.app or read_settings().app
@@ -65,6 +66,12 @@ class Invocation:
         named = self.app or (None if self.db else read_settings().app)
         return self.duly() if named else None
 
+    def _loaded(self, app: str | None) -> Duly:
+        duly = load_app(app, self.db) if app else Duly()
+        if not self.json:
+            duly.observe(_tell_file, FileCreated)
+        return duly
+
     def _use_db(self) -> None:
         """--db decides as if it were the setting, so that an app that leaves it to the setting follows."""
         if self.db is not None:
@@ -77,7 +84,13 @@ class Invocation:
         except BadSetting as error:
             if self.db is None or error.name != "DULY_DATABASE_URL":
                 raise
-            raise Misuse(f"--db {self.db!r} cannot be used: expected {error.allowed}") from None
+            raise Misuse(f"--db {without_login(self.db)!r} cannot be used: expected {error.allowed}") from None
+
+
+def _tell_file(created: FileCreated) -> None:
+    """Where there is a log, that tells of it."""
+    if not logging.getLogger("duly").handlers:
+        note(f"there was no database file {created.path}: a new one was made")
 
 
 Hidden = Annotated[Invocation, Parameter(parse=False)]
@@ -92,10 +105,17 @@ def person() -> str:
         return "command line"
 
 
+def missing_file(duly: Duly) -> str | None:
+    """The database file, if it does not exist."""
+    store = duly.store
+    if not isinstance(store, SqliteStore) or store.path == ":memory:" or Path(store.path).exists():
+        return None
+    return store.path
+
+
 def require_file(duly: Duly) -> None:
     """Looking at a database that is not there would make an empty one."""
-    store = duly.store
-    if isinstance(store, SqliteStore) and store.path != ":memory:" and not Path(store.path).exists():
+    if (path := missing_file(duly)) is not None:
         raise NotFound(
-            f"there is no database file {store.path}: check --db or DULY_DATABASE_URL, or make it with `duly migrate`"
+            f"there is no database file {path}: check --db or DULY_DATABASE_URL, or make it with `duly migrate`"
         )

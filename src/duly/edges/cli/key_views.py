@@ -26,7 +26,7 @@ def _wide(keys: Sequence[ApiKey], now: datetime, width: int) -> Table:
         "ID": [key.id for key in keys],
         "NAME": [readable(key.name) for key in keys],
         "KEY": [f"{key.hint}…" for key in keys],
-        "TENANT": [readable(key.tenant) for key in keys],
+        "TENANT": [_tenants(key) for key in keys],
         "SCOPE": [key.scope.value for key in keys],
         "STATE": [_state(key, now) for key in keys],
         "RATE": ["" if key.rate is None else show_rate(key.rate) for key in keys],
@@ -49,13 +49,17 @@ def _narrow(keys: Sequence[ApiKey], now: datetime, width: int) -> Table:
 
 
 def _facts(key: ApiKey, now: datetime) -> Iterator[str]:
-    yield f"{key.scope.value} for {key.tenant}"
+    yield f"{key.scope.value} for {_tenants(key)}"
     if key.rate is not None:
         yield show_rate(key.rate)
     yield f"made {utc(key.created)[:10]}"
     if key.expires is not None:
         yield f"{'expires' if key.expires > now else 'expired'} {away(key.expires - now)}"
     yield "never used" if key.last_used is None else f"used {away(key.last_used - now)}"
+
+
+def _tenants(key: ApiKey) -> str:
+    return f"{readable(key.tenant)} and all tenants" if key.all_tenants else readable(key.tenant)
 
 
 def _state(key: ApiKey, now: datetime) -> Text:
@@ -68,5 +72,5 @@ def done_to(key: ApiKey, word: str) -> Text:
     ends = "" if key.expires is None else f", until {utc(key.expires)} UTC"
     often = "" if key.rate is None else f", {show_rate(key.rate)}"
     return Text.assemble(
-        f"{word} ", (readable(key.name), "bold"), f"  {key.scope.value} for {readable(key.tenant)}{ends}{often}"
+        f"{word} ", (readable(key.name), "bold"), f"  {key.scope.value} for {_tenants(key)}{ends}{often}"
     )

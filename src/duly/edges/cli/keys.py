@@ -1,7 +1,7 @@
 """``duly keys``: who may call the HTTP API."""
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
@@ -34,8 +34,11 @@ def create(
     *,
     tenant: Annotated[str, Parameter(help="Whose requests they are; else default")] = "default",
     scope: Annotated[
-        str, Parameter(help="read, write, or admin, which may act for other tenants; else read", metavar="SCOPE")
+        str, Parameter(help="What they may do in that tenant: read, write or admin; else read", metavar="SCOPE")
     ] = "read",
+    all_tenants: Annotated[
+        bool, Parameter(help="Requests may name another tenant, and do there what the scope allows", negative="")
+    ] = False,
     expires: Annotated[
         str | None,
         Parameter(
@@ -58,15 +61,14 @@ def create(
 
     duly keys create crm --tenant acme --scope write --expires 90d
     """
-    asyncio.run(_create(name, tenant, scope, expires, rate, invocation))
-
-
-async def _create(
-    name: str, tenant: str, scope: str, expires: str | None, rate: str | None, invocation: Invocation
-) -> None:
     when = None if expires is None else parse_when(expires, "expires")
+    wanted = {"tenant": tenant, "scope": scope, "expires": when, "rate": rate, "all_tenants": all_tenants}
+    asyncio.run(_create(name, wanted, invocation))
+
+
+async def _create(name: str, wanted: dict[str, Any], invocation: Invocation) -> None:
     async with invocation.duly() as duly:
-        made = await duly.keys.create(name, tenant=tenant, scope=scope, expires=when, rate=rate, by=person())
+        made = await duly.keys.create(name, **wanted, by=person())
     if invocation.json:
         print_json(key_to_json(made.key, made.key.created) | {"key": made.secret})
         return

@@ -40,6 +40,7 @@ def migrate(
 
 async def _apply(duly: Duly, invocation: Invocation) -> int:
     async with _connected(duly):
+        before = await duly.store.applied()
         applied = await duly.store.migrate()
         version = await duly.store.applied()
     if invocation.json:
@@ -47,6 +48,9 @@ async def _apply(duly: Duly, invocation: Invocation) -> int:
         return 0
     for name in applied:
         screen().print(f"applied {name}")
+    for migration in pending(duly.store.dialect, before) if before else ():
+        if migration.note:
+            note(f"note: {migration.note}")
     if not applied:
         screen().print(f"nothing to apply: the database is at migration {version}")
     return 0

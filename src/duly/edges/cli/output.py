@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from io import TextIOWrapper
 from typing import Any
@@ -67,6 +68,11 @@ def forgive_encoding() -> None:
 def readable(text: str) -> str:
     """Other people's text, such as errors, on one line and without a way to steer the terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def warned(warnings: Sequence[str]) -> str:
+    """Below a line that tells what was done: what about it is seldom meant."""
+    return "".join(f"\n  warning: {readable(warning)}" for warning in warnings)
 
 
 def whole_error(error: str) -> Text:

@@ -13,7 +13,7 @@ from duly.core.model import Entry, Event, Schedule
 from duly.core.policies import DEFAULT, SHADOW
 from duly.core.preview import Preview
 from duly.edges.cli.event_views import WIDE_ENOUGH_FOR_NOTES, acts, beneath, empty_table, fields, in_columns, latest
-from duly.edges.cli.output import away, counted, readable, utc
+from duly.edges.cli.output import away, counted, readable, utc, warned
 from duly.edges.schedule_json import schedule_to_json
 from duly.flow.heads import ENDED, ERROR
 from duly.flow.replan import Replanned
@@ -274,13 +274,27 @@ def preview_table(ahead: Sequence[Preview], timezone: str, now: datetime, width:
 def put_line(schedule: Schedule, change: str, now: datetime) -> Text:
     rule = readable(f"{_rule(schedule)} in {schedule.timezone}")
     following = (what_is_next(schedule, now), STATES[state(schedule)])
-    return Text.assemble(f"{change} ", (readable(schedule.name), "bold"), f"  {rule}  ", following)
+    name = (readable(schedule.name), "bold")
+    return Text.assemble(
+        f"{change} ", name, f"  {rule}  ", following, _passed_over(schedule, now), warned(schedule.warnings)
+    )
 
 
 def acted(schedule: Schedule, what: str, now: datetime) -> Text:
     word = state(schedule)
     ending = "" if word == "paused" else f"; {what_is_next(schedule, now)}"
-    return Text.assemble((readable(schedule.name), "bold"), f" {readable(what)}{ending}")
+    return Text.assemble((readable(schedule.name), "bold"), f" {readable(what)}{ending}", _passed_over(schedule, now))
+
+
+def _passed_over(schedule: Schedule, now: datetime) -> str:
+    """What the act has passed over, and how one of them is fired."""
+    if (over := schedule.passed_over) is None:
+        return ""
+    first = ", ".join(utc(at) for at in over.first)
+    more = " …" if over.count > len(over.first) else ""
+    passed = f"passed over: {counted(over.count, 'occurrence')}, {first}{more} (UTC)"
+    when = ", once its time has come" if over.first[0] > now else ""
+    return f"\n  {passed}\n  to fire the first one{when}: {readable(over.fire_with)}"
 
 
 def resumed(result: Resumed, now: datetime) -> Text:

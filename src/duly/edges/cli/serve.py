@@ -15,6 +15,7 @@ from duly.core.addresses import is_loopback
 from duly.edges.cli.ending import run_to_its_end
 from duly.edges.cli.invocation import Hidden
 from duly.edges.cli.output import note
+from duly.edges.cli.serving import open_brokers
 from duly.edges.cli.worker import AS_IT_IS, Manner, in_this_manner, tell_what_is_served
 from duly.errors import BadSetting, Misuse, StoreUnavailable
 from duly.flow.outage import Outage
@@ -72,13 +73,23 @@ async def _serve(duly: Duly, *, worker: bool) -> None:
     if not local:
         await _require_keys(duly)
     listening = listen(duly.settings.host, duly.settings.port)
-    server = http_server(create_api(duly, keyless=local), duly.settings.shutdown_grace)
+    settings = duly.settings
+    server = http_server(
+        create_api(duly, keyless=local),
+        settings.shutdown_grace,
+        most=settings.max_connections,
+        trusted=settings.trusted_proxies,
+    )
     with _stopped_by_signals(duly, server):
         note(f"Duly serves {address_of(listening)}; what it offers: {address_of(listening)}/docs")
+        if (told := open_brokers(duly)) is not None:
+            note(f"Over HTTP: {told}")
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         serving.add_done_callback(lambda _: duly.stop())
         try:
             if await _opened(duly, serving):
+                if local:
+                    await _warn_without_keys(duly)
                 await _until_stopped(duly, server, serving, worker=worker)
         finally:
             server.should_exit = True
@@ -120,8 +131,18 @@ async def _require_keys(duly: Duly) -> None:
             if not await duly.keys.made_any():
                 raise Misuse(
                     f"DULY_HOST={duly.settings.host} can be reached from other machines, and there is no API key yet: "
-                    "make one with `duly keys create NAME --scope admin`, or listen on 127.0.0.1"
+                    "make one with `duly keys create NAME --scope write`, or listen on 127.0.0.1"
                 )
+
+
+async def _warn_without_keys(duly: Duly) -> None:
+    with contextlib.suppress(StoreUnavailable):
+        if not await duly.keys.made_any():
+            note(
+                "warning: there is no API key, so every program on this machine is served as the tenant default, and "
+                "so is whoever comes through a proxy or tunnel that does not tell of itself: make a key with "
+                "`duly keys create NAME` before anything of that kind runs here"
+            )
 
 
 @contextlib.contextmanager

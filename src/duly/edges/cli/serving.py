@@ -1,6 +1,7 @@
 """What a process here can run: the app's handlers, and what it sends elsewhere."""
 
 from duly.channels.engines import ENGINES
+from duly.core.broker_allow import SETTING
 from duly.core.model import HANDLER
 from duly.core.targets import HTTP, WEBHOOK
 from duly.edges.cli.output import counted
@@ -18,6 +19,15 @@ def handlers_of(duly: Duly) -> list[str]:
     """The event types that have handlers here."""
     prefix = f"{HANDLER}:"
     return [lane.removeprefix(prefix) for lane in duly.routes() if lane.startswith(prefix)]
+
+
+def open_brokers(duly: Duly) -> str | None:
+    """What tenants may name of brokers over HTTP; None where there is nothing to say of them."""
+    allow = duly.settings.broker_allow
+    if allow:
+        return f"open to tenants by {SETTING}: {allow}"
+    known = any(getattr(duly.settings, f"{name}_url") for name in ENGINES)
+    return f"brokers are closed; {SETTING} opens addresses to tenants" if known else None
 
 
 def served(duly: Duly) -> str:

@@ -1,4 +1,4 @@
-"""``duly targets enable``, ``disable``, ``probe``, ``limit`` and ``delete``."""
+"""``duly targets enable``, ``disable``, ``probe``, ``limit``, ``reseal`` and ``delete``."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,17 +9,18 @@ from rich.text import Text
 
 from duly.edges.cli.each import Act, Done, each
 from duly.edges.cli.invocation import Hidden, Invocation, person
-from duly.edges.cli.output import counted, print_json, readable, screen
+from duly.edges.cli.output import counted, note, print_json, readable, screen
 from duly.edges.cli.target_views import all_limits, done_to, named
 from duly.edges.target_json import destination_to_json, target_to_json
 from duly.errors import Misuse
+from duly.sealing import ANEW
 from duly.wiring import Duly
 
 Tenant = Annotated[str, Parameter(help="Whose it is; else default")]
 
 
 def register(app: App) -> None:
-    verbs: tuple[Callable[..., int | None], ...] = (enable, disable, probe, limit, delete)
+    verbs: tuple[Callable[..., int | None], ...] = (enable, disable, probe, limit, reseal, delete)
     for place, verb in enumerate(verbs, start=20):
         app.command(verb, sort_key=place)
 
@@ -114,11 +115,39 @@ async def _limit(
     screen().print(Text.assemble((readable(whose), "bold"), said), soft_wrap=True)
 
 
-def delete(*names: str, tenant: Tenant = "default", invocation: Hidden) -> int:
-    """Delete targets. Events that still name one become dead letters when they are due. Nothing is asked."""
+def reseal(*, tenant: Annotated[str | None, Parameter(help="Only this tenant's")] = None, invocation: Hidden) -> int:
+    """Seal the secrets of targets with the first key of DULY_SECRET_KEY, so that the others can be taken out.
+
+    DULY_SECRET_KEY=NEW,OLD duly targets reseal
+    """
+    return asyncio.run(_reseal(tenant, invocation))
+
+
+async def _reseal(tenant: str | None, invocation: Invocation) -> int:
+    async with invocation.duly_for_looking() as duly:
+        done = await duly.targets.reseal(tenant=tenant, by=person())
+    if invocation.json:
+        closed = [{"tenant": whose, "name": name} for whose, name in done.closed]
+        print_json({"resealed": done.resealed, "unchanged": done.unchanged, "closed": closed})
+    else:
+        said = f"sealed {counted(done.resealed, 'target')} anew; {done.unchanged:,} had the first key already"
+        screen().print(said, soft_wrap=True)
+        for whose, name in done.closed:
+            of = "" if whose == "default" else f" of {whose}"
+            note(readable(f"target {name}{of} cannot be opened by any key in DULY_SECRET_KEY: add its key, or {ANEW}"))
+    return 1 if done.closed else 0
+
+
+def delete(
+    *names: str,
+    force: Annotated[bool, Parameter(help="Also those for which events wait: these become dead letters")] = False,
+    tenant: Tenant = "default",
+    invocation: Hidden,
+) -> int:
+    """Delete targets. One for which events wait is not deleted, unless by --force."""
 
     async def act(duly: Duly, name: str) -> Done:
-        target = await duly.targets.delete(name, tenant=tenant, by=person())
+        target = await duly.targets.delete(name, force=force, tenant=tenant, by=person())
         return Done(target_to_json(target), done_to(target, "deleted"))
 
     return each(names, act, "targets", "name the targets; `duly targets list` shows them", invocation)

@@ -12,7 +12,7 @@ from duly.core.stored_targets import Known, Target
 from duly.core.targets import WEBHOOK
 from duly.edges.cli.finding import FAIL, OK, WARN, Finding
 from duly.edges.cli.output import brief, counted
-from duly.edges.cli.serving import INSTALL, REQUESTS
+from duly.edges.cli.serving import INSTALL, REQUESTS, open_brokers
 from duly.edges.cli.target_pages import all_parked, all_targets
 from duly.edges.cli.target_views import named, state, why
 from duly.errors import Misuse
@@ -53,6 +53,8 @@ async def engines(duly: Duly, waiting: Sequence[Waiting]) -> AsyncIterator[Findi
             yield Finding(
                 WARN, engine.title, f"{held}{absent[name].lack} here", f"{absent[name].advice} where workers run"
             )
+    if (told := open_brokers(duly)) is not None:
+        yield Finding(OK, "over HTTP", told)
 
 
 async def _reached(name: str, url: str) -> Finding:

@@ -7,7 +7,6 @@ from cyclopts import Parameter
 
 from duly.core.broker_targets import WORDS
 from duly.core.targets import HTTP, WEBHOOK, http, webhook
-from duly.edges.cli.output import note
 from duly.errors import Misuse, NotFound
 from duly.wiring import Duly
 
@@ -58,10 +57,9 @@ def _broker(written: str, format: str | None) -> dict[str, Any]:
 
 
 async def _stored(duly: Duly, name: str, tenant: str) -> dict[str, Any]:
-    """By the target's own channel. One that is not there yet may come until the event is due."""
+    """By the target's own channel. One that is not there is refused by whoever stores what names it."""
     try:
         channel = (await duly.targets.get(name, tenant=tenant)).channel
-    except NotFound as missing:
-        note(f"note: {missing}; put it before the event is due, or that becomes a dead letter")
+    except NotFound:
         channel = WEBHOOK
     return http(target=name) if channel == HTTP else webhook(target=name)

@@ -13,15 +13,15 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from duly.core.checks import name_problems
-from duly.edges.cli.invocation import Hidden, person
+from duly.edges.cli.invocation import Hidden, missing_file, person
 from duly.edges.cli.output import counted, note, tell_error
 from duly.edges.cli.progress import stopped_by_signals
 from duly.edges.cli.user_import_views import Report
 from duly.edges.cli.user_names import DEFAULT_TENANT
 from duly.edges.user_files import Length, format_of, read_users
-from duly.edges.user_reading import Reading, rehearse
+from duly.edges.user_reading import Reading
 from duly.errors import Conflict, DulyError, Invalid, Misuse, NotFound, StoreError
-from duly.flow.import_users import Imported, Telling
+from duly.flow.import_users import Imported, Telling, rehearse
 from duly.wiring import Duly
 
 STDIN = "-"
@@ -50,9 +50,7 @@ class How:
             metavar="FILE",
         ),
     ] = None
-    dry_run: Annotated[
-        bool, Parameter(help="Only check each line, without a database: whether a key is known is not looked up")
-    ] = False
+    dry_run: Annotated[bool, Parameter(help="Only tell what would be refused, and store nothing")] = False
 
 
 USUAL = How()
@@ -116,13 +114,26 @@ async def _import(reading: Reading, how: How, report: Report, duly: Duly) -> Dul
     telling = Telling(report.refused, report.progress)
     with stopped_by_signals(reading.stop):
         if how.dry_run:
-            await rehearse(reading.rows(), how.tenant, duly.calendars, telling)
-            return None
+            return await _rehearse(reading, how, telling, duly)
         async with duly:
             try:
                 await duly.users.import_(reading.rows(), tenant=how.tenant, by=person(), telling=telling)
             except (StoreError, Conflict) as error:
                 return error
+    return None
+
+
+async def _rehearse(reading: Reading, how: How, telling: Telling, duly: Duly) -> DulyError | None:
+    """By the users who are there. A database that is not there yet has none, and is not made for this."""
+    looking = Duly(settings=duly.settings, migrate=False)
+    try:
+        if missing_file(looking) is not None:
+            await rehearse(None, reading.rows(), how.tenant, duly.calendars, telling)
+            return None
+        async with looking:
+            await rehearse(looking.store, reading.rows(), how.tenant, duly.calendars, telling)
+    except StoreError as error:
+        return error
     return None
 
 

@@ -70,7 +70,7 @@ class Report:
             return
         took = f"in {brief(timedelta(seconds=seconds))}, {self._rate():,.0f} users/s"
         if dry_run:
-            told = f"{done.added:,} good, {done.refused:,} refused (a dry run: nothing was stored) {took}"
+            told = f"{done.rows - done.refused:,} good, {done.refused:,} refused (a dry run: nothing was stored) {took}"
         else:
             words = (("added", done.added), ("changed", done.changed), ("unchanged", done.unchanged))
             told = ", ".join(f"{count:,} {word}" for word, count in (*words, ("refused", done.refused))) + f" {took}"

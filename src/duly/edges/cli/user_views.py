@@ -11,7 +11,7 @@ from rich.text import Text
 from duly.core.model import Entry, Event
 from duly.core.users import User
 from duly.edges.cli.event_views import acts, empty_table, fields, in_columns, latest, timing
-from duly.edges.cli.output import away, readable, utc
+from duly.edges.cli.output import away, readable, utc, warned
 
 ONE_LINE_EACH = 150
 """From this width on, a user's columns fit on one line."""
@@ -142,4 +142,4 @@ def _own(head: Event, user: User) -> str:
 
 def done_to(user: User, word: str, what: str = "") -> Text:
     """What was done to a user, in a line."""
-    return Text.assemble(f"{word} ", (user.id, "bold"), f"  {full_name(user)}{readable(what)}")
+    return Text.assemble(f"{word} ", (user.id, "bold"), f"  {full_name(user)}{readable(what)}", warned(user.warnings))

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+from duly.core.checks import YEARS, no_such_day
 from duly.core.durations import parse_duration
 from duly.core.policies import read_policies
 from duly.core.rules import zone_problems
@@ -26,7 +27,7 @@ async def resolve(duly: Duly, text: str, field: str = "when") -> datetime:
     try:
         return await duly.store.now() + when
     except OverflowError:
-        raise _problem(field, f"{text[:50]!r} is out of range") from None
+        raise _problem(field, f"{text[:50]!r} is out of range: its year must be {YEARS}") from None
 
 
 async def resolve_in(duly: Duly, text: str, timezone: str, field: str = "when") -> datetime:
@@ -62,7 +63,9 @@ def _instant(text: str, field: str) -> datetime:
     try:
         instant = datetime.fromisoformat(text)
     except ValueError as error:
-        reason = f" ({error})" if text[:4].isdigit() and "Invalid isoformat" not in str(error) else ""
+        reason = (
+            f" ({no_such_day(text, error)})" if text[:4].isdigit() and "Invalid isoformat" not in str(error) else ""
+        )
         raise _problem(field, f"{text[:50]!r} cannot be read{reason}: write {EXAMPLES}") from None
     if instant.tzinfo is None:
         written = instant.isoformat()
@@ -70,7 +73,7 @@ def _instant(text: str, field: str) -> datetime:
     try:
         return instant.astimezone(UTC)
     except OverflowError:
-        raise _problem(field, f"{text!r} is out of range") from None
+        raise _problem(field, f"{text!r} is out of range: the year in UTC must be {YEARS}") from None
 
 
 def _problem(field: str, message: str) -> Invalid:

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from asyncio import sleep
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
@@ -12,7 +13,9 @@ from duly.core.addresses import is_loopback
 from duly.core.checks import name_problems
 from duly.core.keys import ApiKey, Scope, looks_like_a_key
 from duly.edges.http.asking import Caller
+from duly.edges.http.crowd import Crowd
 from duly.edges.http.problems import Refused
+from duly.edges.http.proxies import refuse_proxies, whose_address
 from duly.errors import DulyError, Forbidden, Invalid, Misuse, Problem, Unauthenticated
 from duly.observers.logs import Line
 from duly.wiring import Duly
@@ -26,15 +29,14 @@ TRUSTED_FOR = 1.0
 NOTED_EVERY = 60.0
 MOST_KEPT = 10_000
 GUESSES = 20.0
-"""Unknown keys that an address may show in a second; beyond, they are refused without being looked up."""
+"""Unknown keys that an address may show in a second; beyond, those of all addresses are looked up together."""
+
+SLOWED = 0.01
+SLOWEST = 2.0
+"""Seconds that a guess too many waits for its answer, for each one that waits already; and at most."""
 
 BURST = 1.0
 """Seconds' worth of requests that may come at once."""
-
-PROXIES = frozenset(
-    ["forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip", "x-original-host"]
-)
-"""Headers of those that pass requests on, beside all that begin with X-Forwarded-."""
 
 Authenticate = Callable[[Request], Awaitable[Caller]]
 
@@ -53,7 +55,10 @@ class Admission:
     def __init__(self, duly: Duly, *, keyless: bool | str = False, authenticate: Authenticate | None = None) -> None:
         self._duly, self._authenticate = duly, authenticate
         self._keyless = "default" if keyless is True else keyless or None
-        self._seen: OrderedDict[str, Seen] = OrderedDict()
+        self._seen: OrderedDict[str, Seen] = OrderedDict()  # good keys
+        self._unknown: OrderedDict[str, Seen] = OrderedDict()  # apart, so that a flood of them displaces no good one
+        self._crowd = Crowd(duly.keys.known)
+        self._slowed = 0  # guesses that wait for their answer
         self._noted: OrderedDict[str, float] = OrderedDict()
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()
         self._guesses: OrderedDict[str, Bucket] = OrderedDict()
@@ -70,11 +75,11 @@ class Admission:
         told = await self._authenticate(request)
         if not isinstance(told, Caller) or not isinstance(told.scope, str) or told.scope not in tuple(Scope):
             raise Misuse(
-                f"authenticate= must return duly.api.Caller(tenant, scope, name) with a scope of {_SCOPES}, or raise "
-                f"Unauthenticated; it returned {_kind(told)}"
+                f"authenticate= must return duly.api.Caller(tenant, scope, name, all_tenants=…) with a scope of "
+                f"{_SCOPES}, or raise Unauthenticated; it returned {_kind(told)}"
             )
         caller = told._replace(scope=Scope(told.scope))
-        return caller._replace(tenant=_tenant(request, caller.tenant, caller.scope))
+        return caller._replace(tenant=_tenant(request, caller.tenant, all_tenants=caller.all_tenants is True))
 
     async def _by_key(self, request: Request) -> Caller:
         written = request.headers.get("authorization")
@@ -86,33 +91,51 @@ class Admission:
         key = await self._recognise(secret.strip(), request)
         self._take_turn(key)
         request.state.used = key.id
-        return Caller(_tenant(request, key.tenant, key.scope), key.scope, f"key {key.name}", key.id)
+        tenant = _tenant(request, key.tenant, all_tenants=key.all_tenants)
+        return Caller(tenant, key.scope, f"key {key.name}", key.id, key.all_tenants)
 
     async def _without_key(self, request: Request) -> Caller:
         if self._keyless is None or await self._duly.keys.made_any():
             raise Unauthenticated("this needs an API key: send it as Authorization: Bearer …")
         _refuse_other_sites(request)
-        _refuse_proxies(request)
+        refuse_proxies(request)
         if request.headers.get(TENANT, self._keyless) != self._keyless:
-            raise Forbidden("only an admin key may name a tenant: make one with `duly keys create`")
+            raise Forbidden(
+                "only a key for all tenants may name one: make it with `duly keys create NAME --all-tenants`"
+            )
         return Caller(self._keyless, Scope.ADMIN)
 
     async def _recognise(self, secret: str, request: Request) -> ApiKey:
+        """Whose key it is. An unknown one is counted before anybody waits for the database, so that many at once are
+        counted as well; a good one is given its turn back."""
         now = time.monotonic()
-        seen = self._seen.get(secret)
-        if seen is None or now - seen.at > TRUSTED_FOR:
-            guessing = _bucket(self._guesses, request.client.host if request.client else "", now)
-            if seen is None or not isinstance(seen.found, ApiKey):  # who had a good one is looked up in any case
-                _refuse_if_too_soon(guessing.wait(GUESSES, now), "unknown keys were shown too often from this address")
-            seen = Seen(await self._look_up(secret), now)
-            if isinstance(seen.found, ApiKey):
-                self._keep(secret, seen)
-            elif looks_like_a_key(secret):  # what cannot be one costs nothing, and may be of any length
-                self._keep(secret, seen)
-                guessing.take(GUESSES, now)
-        if isinstance(seen.found, Unauthenticated):
-            raise Unauthenticated(str(seen.found))
-        return seen.found
+        seen = self._seen.get(secret) or self._unknown.get(secret)
+        if seen is not None and now - seen.at <= TRUSTED_FOR:
+            found = seen.found
+        elif secret in self._seen or not looks_like_a_key(secret):  # was good, or cannot be one and costs nothing
+            found = await self._look_up(secret)
+        else:
+            guessing = _bucket(self._guesses, whose_address(request, self._duly.settings.trusted_proxies), now)
+            wait = guessing.take(GUESSES, now)
+            if wait and not await self._crowd.knows(secret):
+                await self._slow_down()
+                _refuse_if_too_soon(wait, "unknown keys were shown too often from this address")
+            found = await self._look_up(secret)
+            if not wait and isinstance(found, ApiKey):
+                guessing.give_back(GUESSES)
+        if seen is None or seen.found is not found:
+            self._keep(secret, Seen(found, now))
+        if isinstance(found, Unauthenticated):
+            raise Unauthenticated(str(found))
+        return found
+
+    async def _slow_down(self) -> None:
+        """Who guesses in many loops at once waits the longer the more they are, so that to refuse them takes little."""
+        self._slowed += 1
+        try:
+            await sleep(min(self._slowed * SLOWED, SLOWEST))
+        finally:
+            self._slowed -= 1
 
     async def _look_up(self, secret: str) -> ApiKey | Unauthenticated:
         try:
@@ -121,10 +144,14 @@ class Admission:
             return error
 
     def _keep(self, secret: str, seen: Seen) -> None:
-        self._seen[secret] = seen
-        self._seen.move_to_end(secret)
-        if len(self._seen) > MOST_KEPT:
-            self._seen.popitem(last=False)
+        good = isinstance(seen.found, ApiKey)
+        kept, other = (self._seen, self._unknown) if good else (self._unknown, self._seen)
+        other.pop(secret, None)
+        if good or looks_like_a_key(secret):  # what cannot be one may be of any length
+            kept[secret] = seen
+            kept.move_to_end(secret)
+            if len(kept) > MOST_KEPT:
+                kept.popitem(last=False)
 
     async def note_use(self, key: str) -> None:
         """That a key was used, as well as it can be told: no request fails for it, nor waits."""
@@ -165,7 +192,7 @@ class Bucket:
     """How far a rate is used up."""
 
     def __init__(self) -> None:
-        self._spent_until = 0.0
+        self._spent_until = float("-inf")  # a monotonic clock may have begun a moment ago
         self._burst = BURST
 
     def take(self, rate: float, now: float) -> float:
@@ -174,6 +201,10 @@ class Bucket:
         if wait == 0:
             self._spent_until = max(self._spent_until, now - self._burst) + 1 / rate
         return wait
+
+    def give_back(self, rate: float) -> None:
+        """A turn that was taken and not needed."""
+        self._spent_until -= 1 / rate
 
     def wait(self, rate: float, now: float) -> float:
         """Seconds until a turn could be taken."""
@@ -194,7 +225,7 @@ def _kind(told: object) -> str:
     return f"one with the scope {told.scope!r:.30}" if isinstance(told, Caller) else type(told).__name__
 
 
-def _tenant(request: Request, own: str, scope: Scope) -> str:
+def _tenant(request: Request, own: str, *, all_tenants: bool) -> str:
     written = request.headers.get(TENANT)
     if written is None:
         return own
@@ -204,8 +235,11 @@ def _tenant(request: Request, own: str, scope: Scope) -> str:
         raise Invalid([Problem("Duly-Tenant", "is not UTF-8")]) from None
     if named == own:
         return named
-    if not scope.covers(Scope.ADMIN):
-        raise Forbidden("only an admin key may name another tenant in Duly-Tenant")
+    if not all_tenants:
+        raise Forbidden(
+            "only a key for all tenants may name another tenant in Duly-Tenant: make one with `duly keys create NAME "
+            "--all-tenants`, or leave the header out"
+        )
     if problems := name_problems("tenant", named):
         raise Invalid([problem._replace(path="Duly-Tenant") for problem in problems])
     return named
@@ -218,16 +252,6 @@ def _refuse_other_sites(request: Request) -> None:
     origin = request.headers.get("origin")
     if not is_loopback(_name(host)) or (origin is not None and origin.partition("://")[2] != host):
         raise Forbidden("without API keys, only this machine itself is served: make one with `duly keys create`")
-
-
-def _refuse_proxies(request: Request) -> None:
-    """What comes through a proxy on this machine may come from anywhere."""
-    through = next((name for name in request.headers if name in PROXIES or name.startswith("x-forwarded-")), None)
-    if through is not None:
-        raise Forbidden(
-            f"the header {through.title()} says that this came through a proxy, and without API keys only this machine "
-            "itself is served: make one with `duly keys create`, and send it as Authorization: Bearer …"
-        )
 
 
 def _name(host: str) -> str:

@@ -20,6 +20,7 @@ from duly.edges.http.asking import IDEMPOTENCY_KEY, SLASH, Answer, Ask, Caller
 from duly.edges.http.bodies import LARGE, read_body, read_json
 from duly.edges.http.gathering import gathered, together
 from duly.edges.http.operations import Operation
+from duly.edges.http.pace import Pace, long_answer
 from duly.edges.http.problems import (
     BUG,
     MEDIA_TYPE,
@@ -67,14 +68,15 @@ class Answering:
         self._preparing = asyncio.Lock()
         self._swept = 0.0
         self._turns = Shares(1)
+        self._pace = Pace()
 
     async def respond(self, operation: Operation, request: Request) -> Response:
-        response = write(await self._answer(operation, request), request)
+        response = await self._answer(operation, request)
         if (key := getattr(request.state, "used", None)) is not None:
             response.background = BackgroundTask(self._admission.note_use, key)
         return response
 
-    async def _answer(self, operation: Operation, request: Request) -> Answer:
+    async def _answer(self, operation: Operation, request: Request) -> Response:
         try:
             await self.prepare()
             _check_address(request)
@@ -82,20 +84,26 @@ class Answering:
             request.state.caller = caller
             body = await read_body(request, operation.takes.most if operation.takes else LARGE)
             asked = await _read(operation, request, body)
-            return await self._carry_out(operation, request, caller, asked)
-        except StoreError as error:
+            async with self._pace.turn(caller.tenant) as spent:
+                response = write(await self._carry_out(operation, request, caller, asked), request)
+                spent.seconds += long_answer(response.body)
+                return response
+        except Exception as error:
+            return write(self._problem(error, request), request)
+
+    def _problem(self, error: Exception, request: Request) -> Answer:
+        if isinstance(error, StoreError):
             self.not_writable |= isinstance(error, NotWritable)
             log.error(Line("request.failed", {"request": request_id(request), "error": str(error)}))
             return problem_of(error)
-        except Misuse as error:
+        if isinstance(error, Misuse):
             return self._misused(error, request)
-        except DulyError as error:
+        if isinstance(error, DulyError):
             return problem_of(error)
-        except HTTPException as error:  # of an application's own way of telling who asks
+        if isinstance(error, HTTPException):  # of an application's own way of telling who asks
             return problem(error.status_code, str(error.detail), headers=error.headers)
-        except Exception as error:
-            log.error(Line("request.failed", {"request": request_id(request), "error": without_message(error)}))
-            return problem(500, BUG)
+        log.error(Line("request.failed", {"request": request_id(request), "error": without_message(error)}))
+        return problem(500, BUG)
 
     async def _carry_out(self, operation: Operation, request: Request, caller: Caller, asked: "Asked") -> Answer:
         key, done = asked.key, False

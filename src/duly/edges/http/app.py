@@ -1,6 +1,5 @@
 """Puts the API together: a FastAPI application of its own, or one to mount in yours."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from duly.edges.http.admission import Admission, Authenticate
 from duly.edges.http.answering import Answering, write
 from duly.edges.http.description import ABOUT, SECURITY, answers, described, described_open
 from duly.edges.http.operations import Operation
-from duly.edges.http.previewing import AT_ONCE
+from duly.edges.http.previewing import Places
 from duly.edges.http.problems import problem
 from duly.edges.http.schemas import SCHEMAS
 from duly.edges.http.surroundings import Surroundings
@@ -47,7 +46,8 @@ def create_api(duly: Duly, *, keyless: bool | str = False, authenticate: Authent
 
     Callers show API keys (``duly keys create``). *authenticate* is your own way of telling who asks, and for which
     tenant. With *keyless*, whoever reaches it is the tenant ``default``, or the one that it names, until the first key
-    is made: only for a server that no other machine can reach.
+    is made: only for trying things on a machine that nobody else reaches, also not through a proxy or a tunnel. Those
+    that tell of themselves are refused; not every one does.
     """
     api = Api(
         title="Duly",
@@ -58,7 +58,7 @@ def create_api(duly: Duly, *, keyless: bool | str = False, authenticate: Authent
         openapi_url="/openapi.json",
         redirect_slashes=False,
     )
-    api.state.waiting, api.state.previews = Waiting(), asyncio.Semaphore(AT_ONCE)
+    api.state.waiting, api.state.previews = Waiting(), Places()
     answering = Answering(duly, Admission(duly, keyless=keyless, authenticate=authenticate))
     for operation in OPERATIONS:
         api.add_api_route(endpoint=_endpoint(answering, operation), **described(operation))

@@ -26,6 +26,7 @@ class Caller(NamedTuple):
     scope: Scope = Scope.READ
     name: str = "api"
     key: str | None = None  # the id of the API key
+    all_tenants: bool = False  # may name another tenant in Duly-Tenant, and do there what the scope allows
 
 
 @dataclass(frozen=True, slots=True)

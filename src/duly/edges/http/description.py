@@ -159,7 +159,7 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
         parameters.append(_header("If-Match", "The ETag that it must still have, or *"))
     if operation.waits is not None:
         parameters.append(_header("Prefer", "wait=10: answer when it has ended, or after ten seconds"))
-    parameters.append(_header("Duly-Tenant", "Another tenant, for admin keys"))
+    parameters.append(_header("Duly-Tenant", "Another tenant, for keys of all tenants"))
     return parameters
 
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from duly.core.checks import check_id
+from duly.core.checks import MOST_LISTED, check_id
 from duly.core.model import Event
 from duly.core.rates import read_rate
 from duly.core.specs import Everything, Spec
-from duly.edges.event_json import dead_letters_to_json, entry_to_json, event_to_json
+from duly.edges.event_json import dead_letters_to_json, event_to_json
 from duly.edges.http import examples
 from duly.edges.http.asking import Answer, Ask
 from duly.edges.http.fields import Kind, look_at_fields, read_fields
@@ -16,7 +16,7 @@ from duly.edges.http.filters import FIELDS, read_filter
 from duly.edges.http.gathering import gathered
 from duly.edges.http.in_pieces import discard_some, replay_some
 from duly.edges.http.operations import NOTHING, Answers, Operations, Takes
-from duly.edges.http.pages import page_of
+from duly.edges.http.pages import page_of, page_of_history
 from duly.edges.http.queries import Page
 from duly.edges.http.schemas import FILTERS, PAGING
 from duly.edges.http.shapes import given_instant, maybe, ref, taken, text
@@ -26,6 +26,7 @@ from duly.errors import Invalid, NotFound, Problem
 operations = Operations("events")
 
 EVENT = Answers("The event as it is now", ref("Event"), examples.EVENT)
+FIRST_ENTRIES = Page({"limit": str(MOST_LISTED)})
 REASON = taken({"reason": maybe(text(1, 1000))})
 
 
@@ -72,14 +73,34 @@ async def list_events(ask: Ask) -> Answer:
 @operations.add(
     "GET",
     "/v1/events/{id}",
-    {200: Answers("The event", ref("EventWithHistory"), {**examples.EVENT, "history": [examples.ENTRY]})},
+    {
+        200: Answers(
+            "The event",
+            ref("EventWithHistory"),
+            {**examples.EVENT, "history": [examples.ENTRY], "history_cursor": None},
+        )
+    },
 )
 async def get_event(ask: Ask) -> Answer:
-    """Read an event, with every attempt and every human act."""
+    """Read an event, with every attempt and every human act.
+
+    Where there are more than 1,000 of them, `history_cursor` is the `cursor` of the next ones in its `/history`.
+    """
     event = await _found(ask)
-    entries = await ask.own.store.history(event.id)
+    entries = (await page_of_history(ask, event.id, page=FIRST_ENTRIES)).body
     [body] = await shown(ask, [event])
-    return Answer({**body, "history": [entry_to_json(entry) for entry in entries]})
+    return Answer({**body, "history": entries["history"], "history_cursor": entries["next_cursor"]})
+
+
+@operations.add(
+    "GET",
+    "/v1/events/{id}/history",
+    {200: Answers("A page, the oldest first", ref("History"), examples.page("history", examples.ENTRY))},
+    query=PAGING,
+)
+async def event_history(ask: Ask) -> Answer:
+    """List every attempt and every human act."""
+    return await page_of_history(ask, (await _found(ask)).id)
 
 
 async def _found(ask: Ask) -> Event:

@@ -117,6 +117,18 @@ SCHEDULE: dict[str, Any] = {
     "origin": None,
     "created_at": "2026-10-01T12:00:00Z",
     "updated_at": "2026-10-01T12:00:00Z",
+    "passed_over": None,
+    "warnings": [],
+}
+
+MOVED: dict[str, Any] = {
+    **SCHEDULE,
+    "next_at": "2026-12-01T10:00:00Z",
+    "passed_over": {
+        "count": 1,
+        "first": ["2026-11-30T08:00:00Z"],
+        "fire_with": "duly schedules backfill weekly-report --from 2026-11-30T08:00:00Z --to 2026-11-30T08:00:01Z",
+    },
 }
 
 PREVIEW: dict[str, Any] = {"rule": {"cron": "30 2 * * *"}, "timezone": "Europe/Brussels", "count": 3}
@@ -154,6 +166,7 @@ USER: dict[str, Any] = {
     "attributes": {},
     "created_at": "2026-11-16T12:00:00Z",
     "updated_at": "2026-11-16T12:00:00Z",
+    "warnings": [],
 }
 
 USER_RESULTS: dict[str, Any] = {

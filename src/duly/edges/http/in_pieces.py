@@ -27,7 +27,7 @@ _places = msgspec.json.Decoder(Place)
 async def replay_some(ask: Ask, spec: Spec, said: Mapping[str, Any]) -> dict[str, Any]:
     gap = None if said["rate"] is None else read_rate(said["rate"])
     own, extent = spec & OfTenant(ask.tenant), _extent(said)
-    done, rest = await replay_all(ask.own.store, own, gap, extent, storable(ask.by), _nobody)
+    done, rest = await replay_all(ask.own.store, own, gap, extent, storable(ask.by), _nobody, ask.own.channels)
     return replayed_to_json(done) | {"next_cursor": _written(said, rest)}
 
 

@@ -11,17 +11,17 @@ from duly.core.model import Schedule
 from duly.core.preview import Preview
 from duly.core.recurrence import DEFAULT_ZONE
 from duly.core.tags import schedule_tag
-from duly.edges.event_json import entry_to_json, event_to_json
+from duly.edges.event_json import event_to_json
 from duly.edges.http import examples
 from duly.edges.http.asking import Answer, Ask
 from duly.edges.http.fields import Kind, look_at_fields, read_fields
 from duly.edges.http.gathering import together
 from duly.edges.http.operations import Answers, Operations, Takes
-from duly.edges.http.pages import asked_page, page_of_these
+from duly.edges.http.pages import asked_page, page_of_history, page_of_these
 from duly.edges.http.previewing import Budget, a_turn
 from duly.edges.http.queries import read_whole
 from duly.edges.http.schemas import PAGING
-from duly.edges.http.shapes import answered, anything, given_instant, listed, maybe, name, ref, taken, text, whole
+from duly.edges.http.shapes import anything, given_instant, maybe, name, ref, taken, text, whole
 from duly.edges.http.tags import etag, expected
 from duly.edges.http.waiting import until_ended
 from duly.edges.instants import read_instant
@@ -35,6 +35,7 @@ from duly.edges.schedule_json import (
 )
 from duly.errors import Conflict, Invalid, NotFound, Problem, Stale
 from duly.flow.schedules import MOST_BACKFILLED, UNCHANGED
+from duly.ports import PAGE_BYTES
 
 operations = Operations("schedules")
 
@@ -70,11 +71,12 @@ async def _there(ask: Ask) -> Schedule | None:
 async def put_schedule(ask: Ask) -> Answer:
     """Create a schedule, or replace it.
 
-    A changed rule or zone moves the next event; an unchanged one keeps it where it is. Without `enabled`, a paused
-    schedule stays paused. What a schedule shows can be sent back as it is.
+    A changed rule or zone moves the next event; an unchanged one keeps it where it is, and so does one that is due
+    already. What is passed over by that is told in `passed_over`. Without `enabled`, a paused schedule stays paused.
+    What a schedule shows can be sent back as it is.
     """
     there = await _there(ask)
-    draft = read_schedule(ask.body, name=ask.named("name"), tenant=ask.tenant, channels=ask.own.duly.channels)
+    draft = read_schedule(ask.body, name=ask.named("name"), tenant=ask.tenant, channels=ask.own.channels)
     tag = expected(ask, None if there is None else schedule_tag(there))
     stored = await ask.own.schedules.put(**draft, by=ask.by, expected=tag)
     created = there is None and stored.created == stored.updated  # else somebody else has just created it
@@ -91,7 +93,7 @@ async def list_schedules(ask: Ask) -> Answer:
     """List schedules."""
     page = asked_page(ask)
     after = (ask.tenant, page.after or "")
-    found = await ask.own.store.shown_schedules(ask.tenant, after=after, limit=page.limit + 1)
+    found = await ask.own.store.shown_schedules(ask.tenant, after=after, limit=page.limit + 1, within=PAGE_BYTES)
     return page_of_these(ask, page, "schedules", found, schedule_to_json, lambda one: one.name)
 
 
@@ -122,7 +124,7 @@ async def change_schedule(ask: Ask) -> Answer:
         tag = schedule_tag(there)
         wanted = expected(ask, tag)
         merged = _merged(there, ask.body)
-        draft = read_schedule(merged, name=there.name, tenant=ask.tenant, channels=ask.own.duly.channels)
+        draft = read_schedule(merged, name=there.name, tenant=ask.tenant, channels=ask.own.channels)
         try:
             return _shown(await ask.own.schedules.put(**draft, by=ask.by, expected=tag))
         except Stale:  # somebody else was quicker; unless the caller has said what it must be, it is merged again
@@ -234,12 +236,15 @@ DUE = taken({"due_at": given_instant}, "due_at")
 @operations.add(
     "POST",
     "/v1/schedules/{name}/reschedule",
-    {200: SCHEDULE},
+    {200: Answers("The schedule", ref("Schedule"), examples.MOVED, tagged=True)},
     takes=Takes(DUE, {"due_at": "2026-12-01T10:00:00Z"}),
     conflicts=True,
 )
 async def reschedule_next(ask: Ask) -> Answer:
-    """Move the next event of a schedule, that one alone."""
+    """Move the next event of a schedule, that one alone.
+
+    What it is moved past is passed over, and `passed_over` tells of it. Moved back in time, it is open again.
+    """
     due = read_fields(ask.body, {"due_at": read_instant}, "due_at")["due_at"]
     return _shown(await ask.own.schedules.reschedule(ask.named("name"), due, tenant=ask.tenant, by=ask.by))
 
@@ -350,9 +355,10 @@ async def preview_rule(ask: Ask) -> Answer:
 @operations.add(
     "GET",
     "/v1/schedules/{name}/history",
-    {200: Answers("Oldest first", answered({"history": listed(ref("Entry"))}), {"history": [examples.ENTRY]})},
+    {200: Answers("A page, the oldest first", ref("History"), examples.page("history", examples.ENTRY))},
+    query=PAGING,
 )
 async def schedule_history(ask: Ask) -> Answer:
     """Tell what people have done to a schedule."""
-    entries = await ask.own.schedules.history(ask.named("name"), tenant=ask.tenant)
-    return Answer({"history": [entry_to_json(entry) for entry in entries]})
+    schedule = await ask.own.schedules.get(ask.named("name"), tenant=ask.tenant)
+    return await page_of_history(ask, schedule.id)

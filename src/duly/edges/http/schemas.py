@@ -229,6 +229,11 @@ _seen_target: Mapping[str, Schema] = {
 
 _history = listed(ref("Entry"))
 
+_warnings: Schema = {
+    **listed({"type": "string"}),
+    "description": "What can be used as it is, and is seldom what was meant",
+}
+
 _read_schedule: Mapping[str, Schema] = {
     **_schedule,
     "rule": {"type": "object"},
@@ -244,6 +249,13 @@ _read_schedule: Mapping[str, Schema] = {
     "origin": maybe({"type": "string", "description": "The function that declares it"}),
     "created_at": instant,
     "updated_at": instant,
+    "passed_over": maybe(
+        answered(
+            {"count": whole(1), "first": listed(instant), "fire_with": {"type": "string"}},
+            description="What this request has passed over: how many, the first few, and the command that fires one",
+        )
+    ),
+    "warnings": _warnings,
 }
 
 _read_user: Mapping[str, Schema] = {
@@ -253,11 +265,15 @@ _read_user: Mapping[str, Schema] = {
     "attributes": {"type": "object"},
     "created_at": instant,
     "updated_at": instant,
+    "warnings": _warnings,
 }
 
 _ignored: Mapping[str, Schema] = {
     field: {"description": "As it was read; ignored"}
-    for field in ("id", "next_at", "last_at", "held", "halted", "origin", "created_at", "updated_at")
+    for field in (
+        *("id", "next_at", "last_at", "held", "halted", "origin", "created_at", "updated_at", "passed_over"),
+        "warnings",
+    )
 }
 
 
@@ -299,8 +315,9 @@ SCHEMAS: Mapping[str, Schema] = {
         }
     ),
     "Event": answered(_event),
-    "EventWithHistory": answered({**_event, "history": _history}),
+    "EventWithHistory": answered({**_event, "history": _history, "history_cursor": cursor}),
     "Events": paged("events", "Event"),
+    "History": paged("history", "Entry"),
     "Entry": answered(_entry),
     "Filter": taken(_filter, description="Which dead letters; all that is given must hold"),
     "Replay": taken(
@@ -357,7 +374,12 @@ SCHEMAS: Mapping[str, Schema] = {
     ),
     "NewUser": taken(_user, "first_name", "last_name", "date_of_birth", "timezone"),
     "UserChanges": taken(
-        {**_user, "id": uuid, "tenant": name("tenant"), **{at: _ignored[at] for at in ("created_at", "updated_at")}}
+        {
+            **_user,
+            "id": uuid,
+            "tenant": name("tenant"),
+            **{at: _ignored[at] for at in ("created_at", "updated_at", "warnings")},
+        }
     ),
     "User": answered(_read_user),
     "Users": paged("users", "User"),

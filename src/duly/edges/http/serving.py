@@ -2,12 +2,15 @@
 
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 import uvicorn
 from fastapi import FastAPI
 
+from duly.core.addresses import Network
+from duly.edges.http.accepting import Accepting
+from duly.edges.http.connections import Connections
 from duly.edges.http.wire import Wire
 from duly.errors import Misuse
 
@@ -31,6 +34,19 @@ def address_of(listening: socket.socket) -> str:
 
 
 class Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, connections: Connections) -> None:
+        super().__init__(config)
+        self.connections = connections
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=[])
+
+        def make() -> Wire:
+            return Wire(self.config, self.server_state, self.lifespan.state, connections=self.connections)
+
+        for listening in sockets or ():
+            self.servers.append(Accepting(listening, make, self.connections))  # type: ignore[arg-type]  # what is called
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield  # whoever runs it catches them, for all that runs beside it
@@ -43,8 +59,9 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def http_server(api: FastAPI, grace: timedelta) -> Server:
-    """*grace* is how long requests under way may take when it ends."""
+def http_server(api: FastAPI, grace: timedelta, *, most: int | None = None, trusted: Sequence[Network] = ()) -> Server:
+    """*grace* is how long requests under way may take when it ends; *most* is how many connections may be open, from
+    one address half of them unless it is one of the *trusted* proxies."""
     return Server(
         uvicorn.Config(
             api,
@@ -54,7 +71,9 @@ def http_server(api: FastAPI, grace: timedelta) -> Server:
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # it would believe whatever comes from loopback: see proxies.py
             timeout_keep_alive=30,
             timeout_graceful_shutdown=max(1, int(grace.total_seconds())),
-        )
+        ),
+        Connections(most, trusted),
     )

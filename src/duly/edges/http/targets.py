@@ -10,10 +10,13 @@ from duly.edges.http.gathering import together
 from duly.edges.http.operations import NOTHING, Answers, Operations, Takes
 from duly.edges.http.pages import asked_page, page_of_these
 from duly.edges.http.schemas import PAGING
-from duly.edges.http.shapes import duration, maybe, ref, taken, text
+from duly.edges.http.shapes import choice, duration, maybe, ref, taken, text
 from duly.edges.http.tenancy import MOST_RELEASED
 from duly.edges.target_json import target_to_json
-from duly.errors import Problem
+from duly.errors import Invalid, Problem
+from duly.ports import PAGE_BYTES
+
+BOOLEANS = ("true", "false")
 
 operations = Operations("targets")
 
@@ -70,7 +73,7 @@ async def list_targets(ask: Ask) -> Answer:
     """List stored targets. Secrets and the values of headers are never shown."""
     page = asked_page(ask)
     after = (ask.tenant, page.after or "")
-    found = await ask.own.store.list_targets(ask.tenant, after=after, limit=page.limit + 1)
+    found = await ask.own.store.list_targets(ask.tenant, after=after, limit=page.limit + 1, within=PAGE_BYTES)
     return page_of_these(ask, page, "targets", found, target_to_json, lambda one: one.name)
 
 
@@ -81,11 +84,21 @@ async def get_target(ask: Ask) -> Answer:
 
 
 @operations.add(
-    "DELETE", "/v1/targets/{name}", {200: Answers("As it was", ref("Target"), examples.TARGET)}, conflicts=True
+    "DELETE",
+    "/v1/targets/{name}",
+    {200: Answers("As it was", ref("Target"), examples.TARGET)},
+    query={"force": choice(*BOOLEANS)},
+    conflicts=True,
 )
 async def delete_target(ask: Ask) -> Answer:
-    """Delete a target. Events that still name it become dead letters when they are due."""
-    return Answer(target_to_json(await ask.own.targets.delete(ask.named("name"), tenant=ask.tenant, by=ask.by)))
+    """Delete a target. Refused while events wait for it, unless with `force=true`: then they become dead letters when
+    they are due.
+    """
+    force = ask.query.get("force", "false")
+    if force not in BOOLEANS:
+        raise Invalid([Problem("force", f"must be true or false, not {force[:50]!r}")])
+    deleted = await ask.own.targets.delete(ask.named("name"), force=force == "true", tenant=ask.tenant, by=ask.by)
+    return Answer(target_to_json(deleted))
 
 
 @operations.add(

@@ -4,16 +4,17 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from duly.core.doors import OVER_HTTP, OverHttp
 from duly.core.model import NewEvent, Timer
 from duly.core.planning import plan
 from duly.errors import Misuse
 from duly.flow.admin import Events
 from duly.flow.ids import new_ids
+from duly.flow.schedule import add_events, put_events
 from duly.flow.schedules import Schedules
 from duly.flow.targets import Targets
 from duly.flow.users import Users
 from duly.ports import Added, Store
-from duly.signals import Created
 from duly.wiring import Duly
 
 MOST_RELEASED = 10_000
@@ -25,29 +26,24 @@ class Tenancy:
 
     def __init__(self, duly: Duly, store: Store, tenant: str) -> None:
         self.duly, self.store, self.tenant = duly, store, tenant
-        self.events = Events(store)
-        self.schedules = Schedules(store, duly.channels, _no_transaction)
-        self.users = Users(store, duly.calendars, _no_transaction)
-        self.targets = Targets(store, self._forget, duly.settings.secret_key, duly.signals, MOST_RELEASED)
+        self.channels = OverHttp(duly.channels, duly.settings.broker_allow, tenant)
+        self.events = Events(store, self.channels)
+        self.schedules = Schedules(store, self.channels, _no_transaction)
+        self.users = Users(store, duly.calendars._replace(channels=self.channels), _no_transaction)
+        self.targets = Targets(store, self._forget, duly.settings.secret_key, duly.signals, MOST_RELEASED, OVER_HTTP)
         self._committed: list[Callable[[], None]] = []
 
     def plan(self, timers: Sequence[Timer]) -> list[NewEvent]:
         """Their events; Invalid with every problem of every one of them."""
-        return plan(timers, self.duly.channels, new_ids)
+        return plan(timers, self.channels, new_ids)
 
     async def put(self, events: Sequence[NewEvent]) -> list[Added]:
         """Schedule events with keys of their own, or move those that have them."""
-        added = await self.store.put(events)
-        created = [one.event.id for one in added if one.change == "created"]
-        if created:
-            self.after_commit(lambda: self.duly.signals.emit(Created(created)))
-        return added
+        return await put_events(self.store, events)
 
     async def add(self, events: Sequence[NewEvent]) -> list[str]:
         """Schedule events without keys; their ids."""
-        ids = await self.store.add(events)
-        self.after_commit(lambda: self.duly.signals.emit(Created(ids)))
-        return ids
+        return await add_events(self.store, events)
 
     def _forget(self, tenant: str, destination: str) -> None:
         """Not before others can see what it is now: a worker here would read the old again, and keep that."""

@@ -18,6 +18,7 @@ from duly.edges.http.problems import errors_of
 from duly.edges.http.shapes import MOST_BULK, ref
 from duly.edges.timer_json import read_timer
 from duly.errors import Invalid, Problem
+from duly.flow.named_targets import key_of, missing, targets_missing
 
 operations = Operations("timers")
 BREATH = 100
@@ -42,7 +43,7 @@ async def put_timer(ask: Ask) -> Answer:
     The key is yours, and unique among your timers. Once the timer has been started, nothing changes, and the answer
     shows what has become of it. A cancelled one frees its key.
     """
-    timer = read_timer(ask.body, ask.tenant, ask.own.duly.channels, key=ask.named("key"))
+    timer = read_timer(ask.body, ask.tenant, ask.own.channels, key=ask.named("key"))
     [added] = await ask.own.put(ask.own.plan((timer,)))
     body = event_to_json(added.event)
     if added.change != "created":
@@ -84,7 +85,7 @@ async def put_timers(ask: Ask) -> Answer:
         message = f'expected an object {{"timers": [...]}} with 1 to {MOST_BULK:,} of them, and nothing else'
         raise Invalid([Problem("timers", message)])
     results: list[dict[str, Any]] = [{}] * len(written)
-    events = await _planned(ask, written, results)
+    events = await _aimed(ask, await _planned(ask, written, results), written, results)
     keyless = [(index, event) for index, event in events if event.key is None]
     if keyless:
         for (index, _), id in zip(keyless, await ask.own.add([event for _, event in keyless]), strict=True):
@@ -110,7 +111,7 @@ async def _planned(ask: Ask, written: Sequence[Any], results: list[dict[str, Any
         timers: list[tuple[int, Timer]] = []
         for index, one in enumerate(written[place : place + BREATH], place):
             try:
-                timers.append((index, read_timer(one, ask.tenant, ask.own.duly.channels)))
+                timers.append((index, read_timer(one, ask.tenant, ask.own.channels)))
             except Invalid as error:
                 results[index] = _refused(one, error)
         try:
@@ -120,6 +121,19 @@ async def _planned(ask: Ask, written: Sequence[Any], results: list[dict[str, Any
             events += _planned_singly(ask, timers, written, results)
         await asyncio.sleep(0)
     return events
+
+
+async def _aimed(
+    ask: Ask, events: Sequence[Numbered], written: Sequence[Any], results: list[dict[str, Any]]
+) -> Sequence[Numbered]:
+    """Those whose stored target exists, or that name none; what is wrong with each other one is its result."""
+    gone = await missing(ask.own.store, (key_of(event) for _, event in events))
+    if not gone:
+        return events
+    for index, event in events:
+        if key_of(event) in gone:
+            results[index] = _refused(written[index], Invalid(targets_missing([event], gone)))
+    return [(index, event) for index, event in events if key_of(event) not in gone]
 
 
 def _planned_singly(

@@ -8,26 +8,27 @@ from duly.core.checks import check_id, name_problems
 from duly.core.specs import OfUser
 from duly.core.tags import user_tag
 from duly.core.users import FIELDS, User, changed_user, new_user
-from duly.edges.event_json import entry_to_json
 from duly.edges.http import examples
 from duly.edges.http.asking import Answer, Ask
 from duly.edges.http.bodies import BULKY
 from duly.edges.http.events import id_of, list_page
 from duly.edges.http.operations import Answers, Operations, Takes
-from duly.edges.http.pages import asked_page, page_of, page_of_these
+from duly.edges.http.pages import asked_page, page_of, page_of_history, page_of_these
 from duly.edges.http.problems import errors_of
 from duly.edges.http.queries import Page
 from duly.edges.http.schemas import PAGING
-from duly.edges.http.shapes import MOST_BULK, answered, listed, name, ref
+from duly.edges.http.shapes import MOST_BULK, name, ref
 from duly.edges.http.tags import etag, expected
 from duly.edges.user_json import user_to_json
 from duly.errors import Invalid, NotFound, Problem
 from duly.flow.import_users import Refused, Stored, Telling
+from duly.flow.users import created_entry
+from duly.ports import PAGE_BYTES
 
 operations = Operations("users")
 
 USER = Answers("The user", ref("User"), examples.USER, tagged=True)
-SHOWN = ("created_at", "updated_at")
+SHOWN = ("created_at", "updated_at", "warnings")
 """What a user shows and nobody can set: ignored where it is sent back."""
 
 
@@ -50,8 +51,7 @@ async def add_user(ask: Ask) -> Answer:
 
 
 def _check_new(ask: Ask, fields: Mapping[str, Any], now: datetime) -> None:
-    duly = ask.own.duly
-    new_user(fields, "", ask.tenant, duly.channels, now, duly.settings.delivery_time)
+    new_user(fields, "", ask.tenant, ask.own.channels, now, ask.own.duly.settings.delivery_time)
 
 
 async def _fields(
@@ -94,7 +94,7 @@ async def list_users(ask: Ask) -> Answer:
     if "key" in ask.query:
         return page_of(ask, page, "users", await _by_key(ask), None)
     before = None if page.after is None else check_id(page.after, "a user's", "cursor")
-    found = await ask.own.store.list_users(ask.tenant, before=before, limit=page.limit + 1)
+    found = await ask.own.store.list_users(ask.tenant, before=before, limit=page.limit + 1, within=PAGE_BYTES)
     return page_of_these(ask, page, "users", found, user_to_json, lambda user: user.id)
 
 
@@ -126,9 +126,8 @@ async def change_user(ask: Ask) -> Answer:
     words, its zone. What is under way is delivered as it was.
     """
     there = await ask.own.users.get(id_of(ask), tenant=ask.tenant)
-    duly = ask.own.duly
     own = {"id": there.id, "tenant": there.tenant}
-    changes = await _fields(ask, own, lambda known, now: changed_user(there, known, duly.channels, now))
+    changes = await _fields(ask, own, lambda known, now: changed_user(there, known, ask.own.channels, now))
     tag = expected(ask, user_tag(there))
     return _answer(await ask.own.users.update(there.id, tenant=ask.tenant, by=ask.by, expected=tag, **changes))
 
@@ -159,12 +158,13 @@ async def list_users_events(ask: Ask) -> Answer:
 @operations.add(
     "GET",
     "/v1/users/{id}/history",
-    {200: Answers("Oldest first", answered({"history": listed(ref("Entry"))}), {"history": [examples.ENTRY]})},
+    {200: Answers("A page, the oldest first", ref("History"), examples.page("history", examples.ENTRY))},
+    query=PAGING,
 )
 async def user_history(ask: Ask) -> Answer:
     """Tell what was done to a user. What became of their events is in theirs."""
-    entries = await ask.own.users.history(id_of(ask), tenant=ask.tenant)
-    return Answer({"history": [entry_to_json(entry) for entry in entries]})
+    user = await ask.own.users.get(id_of(ask), tenant=ask.tenant)
+    return await page_of_history(ask, user.id, created_entry(user))
 
 
 @operations.add(

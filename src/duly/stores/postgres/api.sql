@@ -1,11 +1,12 @@
 -- The keys of the HTTP API, and what it has answered.
 
 -- fragment: api_key
-k.id::text, k.tenant, k.name, k.scope, k.hint, k.created, k.created_by, k.expires, k.revoked, k.last_used, k.rate
+k.id::text, k.tenant, k.name, k.scope, k.hint, k.created, k.created_by, k.expires, k.revoked, k.last_used, k.rate,
+k.all_tenants
 
 -- name: add_key
-INSERT INTO duly.api_keys (id, tenant, name, scope, hash, hint, rate, created, created_by, expires)
-VALUES (:id::uuid, :tenant, :key_name, :scope, :hash, :hint, :rate::double precision, {now}, :by,
+INSERT INTO duly.api_keys (id, tenant, name, scope, hash, hint, rate, all_tenants, created, created_by, expires)
+VALUES (:id::uuid, :tenant, :key_name, :scope, :hash, :hint, :rate::double precision, :all_tenants::boolean, {now}, :by,
         :expires::timestamptz)
 RETURNING id::text
 
@@ -14,6 +15,9 @@ SELECT {api_key} FROM duly.api_keys AS k WHERE id = :id::uuid
 
 -- name: key_by_hash (read)
 SELECT {api_key}, {micros} FROM duly.api_keys AS k WHERE hash = :hash
+
+-- name: known_hashes (read)
+SELECT hash FROM duly.api_keys WHERE hash = ANY (:hashes::text[])
 
 -- name: list_keys (read)
 SELECT {api_key} FROM duly.api_keys AS k

@@ -5,7 +5,7 @@ transaction ends them too, and a connection whose transaction may not have ended
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 import asyncpg
 
 from duly.core.checks import name_problems
+from duly.core.model import Event, NewEvent
 from duly.errors import Invalid, Misuse, StoreError, StoreUnavailable
 from duly.ports import Clock
 from duly.shares import Shares
+from duly.stores.creations import Creations
 from duly.stores.postgres.confinement import ROLE
 from duly.stores.postgres.copying import CopyingStatements, Table
 from duly.stores.postgres.driver import SEARCHES, answered, is_open, opened, run_query, terminate, translated
@@ -70,6 +72,7 @@ class Confined(CopyingStatements):
         self._asking = asyncio.Lock()  # a connection answers one question at a time, and an import asks two at once
         self._over = False
         self._spoilt = False  # it can only be rolled back
+        self.creations = Creations()
 
     # -- the transaction
 
@@ -126,7 +129,8 @@ class Confined(CopyingStatements):
     async def begin(self) -> AsyncIterator["Confined"]:
         await self._plainly("SAVEPOINT duly")
         try:
-            yield self
+            with self.creations.undone_together():
+                yield self
         except StoreUnavailable:
             self._spoilt = True
             raise
@@ -168,6 +172,9 @@ class Confined(CopyingStatements):
             rows = await run_query(connection, query, parameters)
             await connection.execute(PLANNED_AS_USUAL)
             return rows
+
+    def tell_created(self, events: Iterable[Event | NewEvent]) -> None:
+        self.creations.add(events)
 
     def copies(self) -> bool:
         return False  # there is no COPY through row-level security

@@ -56,16 +56,16 @@ class Table(NamedTuple):
 
 
 TIMERS = Table(
-    "events", "tenant type lane target retry destination created id due ready correlation_id payload".split()
+    "events", "tenant type lane target retry destination via created id due ready correlation_id payload".split()
 )
 HEADS = Table(
     "events",
-    "tenant type lane target retry destination zone_data head created id due ready scheduled series occurrence "
+    "tenant type lane target retry destination via zone_data head created id due ready scheduled series occurrence "
     "timezone rule payload".split(),
 )
 USERS = Table(
     "users",
-    "tenant target created_by created updated id key first_name last_name date_of_birth timezone anniversary "
+    "tenant target via created_by created updated id key first_name last_name date_of_birth timezone anniversary "
     "delivery_time leap attributes usual_time".split(),
 )
 
@@ -152,7 +152,9 @@ class Timers:
 
     def row(self, timed: tuple[NewEvent, datetime]) -> Sequence[bytes]:
         event, due = timed
-        kind = (event.tenant, event.type, event.lane, event.target_json, event.retry_json, event.destination)
+        kind = (
+            event.tenant, event.type, event.lane, event.target_json, event.retry_json, event.destination, event.via,
+        )  # fmt: skip
         common = self._shared.get(kind)
         if common is None:
             common = self._shared[kind] = b"".join((_pack_width(len(TIMERS.columns)), *map(_text, kind), self._created))
@@ -174,7 +176,8 @@ class Heads:
 
     def row(self, head: NewEvent) -> Sequence[bytes]:
         kind = (
-            head.tenant, head.type, head.lane, head.target_json, head.retry_json, head.destination, head.zone_data,
+            head.tenant, head.type, head.lane, head.target_json, head.retry_json, head.destination, head.via,
+            head.zone_data,
         )  # fmt: skip
         common = self._shared.get(kind)
         if common is None:
@@ -202,7 +205,7 @@ class Users:
         self._shared: dict[Kind, bytes] = {}
 
     def row(self, user: User) -> Sequence[bytes]:
-        kind = (user.tenant, user.target_json)
+        kind = (user.tenant, user.target_json, user.via)
         common = self._shared.get(kind)
         if common is None:
             width = _pack_width(len(USERS.columns))

@@ -10,6 +10,8 @@ from typing import Any
 import asyncpg
 
 from duly.errors import Conflict, Misuse, NotWritable, SchemaMismatch, StoreError, StoreUnavailable
+from duly.ports import CutShort
+from duly.stores.asking import WITHIN, row_bytes
 from duly.stores.queries import Query, load
 
 TRANSIENT = (
@@ -51,7 +53,34 @@ def opened(pool: asyncpg.Pool | None) -> asyncpg.Pool:
 
 async def run_query(connection: Any, query: Query, parameters: dict[str, Any]) -> list[Any]:
     sql, names = _prepared(query)
-    return await connection.fetch(sql, *[parameters[name] for name in names])  # type: ignore[no-any-return]
+    values = [parameters[name] for name in names]
+    if (within := parameters.get(WITHIN)) is None:
+        return await connection.fetch(sql, *values)  # type: ignore[no-any-return]
+    if connection.is_in_transaction():
+        return await _fetch_within(connection, query.name, sql, values, within)
+    async with connection.transaction():
+        return await _fetch_within(connection, query.name, sql, values, within)
+
+
+FETCHED_AT_ONCE = 16
+"""Rows that may be read beyond what there is room for: a row may have 2 MB."""
+
+
+async def _fetch_within(connection: Any, name: str, sql: str, values: list[Any], within: int) -> list[Any]:
+    """By a cursor of the server's, for asyncpg's own is only for transactions that asyncpg began. Its name is that of
+    the query, so that what the driver remembers of FETCH is true of its columns."""
+    rows: list[Any] = []
+    await connection.execute(f"DECLARE duly_{name} NO SCROLL CURSOR FOR {sql}", *values)
+    cut, some = False, [None]
+    while some and not cut:
+        some = await connection.fetch(f"FETCH {FETCHED_AT_ONCE if within > 0 else 1} FROM duly_{name}")
+        for row in some:
+            if cut := within <= 0:
+                break
+            rows.append(row)
+            within -= row_bytes(row)
+    await connection.execute(f"CLOSE duly_{name}")
+    return CutShort(rows) if cut else rows
 
 
 _cache: dict[str, tuple[str, tuple[str, ...]]] = {}

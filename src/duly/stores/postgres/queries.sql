@@ -22,19 +22,19 @@ interval '1 microsecond'
 e.id::text, e.tenant, e.type, e.lane, e.status, e.due, e.ready, e.version, e.attempts,
 e.unsettled - (e.status = 'PROCESSING')::int AS interruptions, e.stands_for, e.payload::text, e.target::text,
 e.retry::text, e.key, e.correlation_id, e.series, e.occurrence, e.head, e.held, e.last_error, e.created, e.claimed,
-e.executed, e.worker, e.scheduled, e.timezone, e.zone_data, e.gated, e.rule::text, e.destination
+e.executed, e.worker, e.scheduled, e.timezone, e.zone_data, e.gated, e.rule::text, e.destination, e.via
 
 -- fragment: claimed
 e.id::text, e.tenant, e.type, e.lane, e.due, e.version, e.attempts, e.stands_for, e.payload::text, e.target::text,
 e.retry::text, e.key, e.correlation_id, e.series, e.occurrence, e.head, e.last_error, e.created,
-e.scheduled, e.timezone, e.zone_data, e.gated, e.destination
+e.scheduled, e.timezone, e.zone_data, e.gated, e.destination, e.via
 
 -- fragment: iso
 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'
 
 -- fragment: schedule
 s.id::text, s.tenant, s.name, s.type, s.rule::text, s.timezone, s.policies::text, s.payload::text, s.target::text,
-s.retry::text, s.enabled, s.halted, s.origin, s.created, s.updated
+s.retry::text, s.enabled, s.halted, s.origin, s.created, s.updated, s.earlier::text, s.via
 
 -- fragment: shown
 -- (LIMIT: so that each head is looked up in the index. PostgreSQL does not look rows up by what it has not proved to keep
@@ -63,12 +63,13 @@ WITH given AS MATERIALIZED (
     SELECT *, coalesce(due, {now} + delay * {us}) AS at
     FROM unnest(:id::uuid[], :tenant::text[], :type::text[], :lane::text[], :due::timestamptz[],
                 :delay::bigint[], :payload_json::text[], :target_json::text[], :retry_json::text[],
-                :key::text[], :correlation_id::text[], :destination::text[])
-      AS given (id, tenant, type, lane, due, delay, payload, target, retry, key, correlation_id, destination)
+                :key::text[], :correlation_id::text[], :destination::text[], :via::text[])
+      AS given (id, tenant, type, lane, due, delay, payload, target, retry, key, correlation_id, destination, via)
 ), written AS (
     INSERT INTO duly.events (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, destination,
-                             created)
-    SELECT id, tenant, type, lane, at, at, payload::json, target::json, retry::json, key, correlation_id, destination, {now}
+                             via, created)
+    SELECT id, tenant, type, lane, at, at, payload::json, target::json, retry::json, key, correlation_id, destination, via,
+           {now}
     FROM given
 )
 SELECT count(pg_notify('duly', lane)::text)
@@ -89,8 +90,8 @@ WITH given AS MATERIALIZED (
     SELECT *, coalesce(due, {now} + delay * {us}) AS at
     FROM unnest(:id::uuid[], :tenant::text[], :type::text[], :lane::text[], :due::timestamptz[],
                 :delay::bigint[], :payload_json::text[], :target_json::text[], :retry_json::text[],
-                :key::text[], :correlation_id::text[], :destination::text[], :asked::bigint[])
-      AS given (id, tenant, type, lane, due, delay, payload, target, retry, key, correlation_id, destination, asked)
+                :key::text[], :correlation_id::text[], :destination::text[], :via::text[], :asked::bigint[])
+      AS given (id, tenant, type, lane, due, delay, payload, target, retry, key, correlation_id, destination, via, asked)
 ), before AS MATERIALIZED (
     -- Locked, so that what the history calls old is what was replaced, whoever else puts the same key. (Each by itself, here
     -- and in what follows: in an empty table, one index looks as good as another, and reading all of it once looks best. The
@@ -105,8 +106,8 @@ WITH given AS MATERIALIZED (
     ) AS e
 ), e AS (
     INSERT INTO duly.events AS old (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, destination,
-                             asked, created)
-    SELECT id, tenant, type, lane, at, at, payload::json, target::json, retry::json, key, correlation_id, destination,
+                             via, asked, created)
+    SELECT id, tenant, type, lane, at, at, payload::json, target::json, retry::json, key, correlation_id, destination, via,
            asked, {now}
     FROM given
     WHERE (SELECT count(*) FROM before) >= 0
@@ -123,14 +124,15 @@ WITH given AS MATERIALIZED (
     ON CONFLICT (tenant, key) WHERE key IS NOT NULL AND status <> 'CANCELLED' DO UPDATE
     SET type = excluded.type, lane = excluded.lane, due = excluded.due, ready = excluded.ready,
         payload = excluded.payload, target = excluded.target, retry = excluded.retry,
-        correlation_id = excluded.correlation_id, destination = excluded.destination, held = NULL,
+        correlation_id = excluded.correlation_id, destination = excluded.destination, via = excluded.via, held = NULL,
         asked = coalesce(excluded.asked, old.asked)
     WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0
       AND (excluded.asked <= old.asked) IS NOT TRUE
       AND (excluded.asked IS NOT NULL
-           OR (old.type, old.due, old.payload::text, old.target::text, old.retry::text, old.correlation_id)
+           OR (old.type, old.due, old.payload::text, old.target::text, old.retry::text, old.correlation_id,
+               old.via)
               IS DISTINCT FROM (excluded.type, excluded.due, excluded.payload::text, excluded.target::text,
-                                excluded.retry::text, excluded.correlation_id))
+                                excluded.retry::text, excluded.correlation_id, excluded.via))
     RETURNING old.*, old.xmax = 0 AS inserted
 ), audit AS (
     INSERT INTO duly.journal (subject, at, act, worker, version, detail)
@@ -421,13 +423,15 @@ SELECT {schedule} FROM duly.schedules AS s WHERE origin IS NOT NULL ORDER BY ten
 
 -- name: put_schedule
 INSERT INTO duly.schedules AS s
-    (id, tenant, name, type, rule, timezone, policies, payload, target, retry, enabled, halted, origin, created, updated)
+    (id, tenant, name, type, rule, timezone, policies, payload, target, retry, enabled, halted, origin, created, updated,
+     earlier, via)
 VALUES (:id::uuid, :tenant, :schedule, :type, :rule::text::json, :timezone, :policies::text::json, :payload::text::json,
-        :target::text::json, :retry::text::json, :enabled, :halted, :origin, {now}, {now})
+        :target::text::json, :retry::text::json, :enabled, :halted, :origin, {now}, {now}, :earlier::text::json, :via)
 ON CONFLICT (tenant, name) DO UPDATE
 SET type = excluded.type, rule = excluded.rule, timezone = excluded.timezone, policies = excluded.policies,
     payload = excluded.payload, target = excluded.target, retry = excluded.retry, enabled = excluded.enabled,
-    halted = excluded.halted, origin = excluded.origin, updated = excluded.updated
+    halted = excluded.halted, origin = excluded.origin, updated = excluded.updated, earlier = excluded.earlier,
+    via = excluded.via
 WHERE s.id = excluded.id
 RETURNING id::text
 
@@ -446,16 +450,17 @@ RETURNING s.id::text
 -- name: plant
 WITH e AS (
     INSERT INTO duly.events (id, tenant, type, lane, due, ready, payload, target, retry, series, occurrence, head,
-                             scheduled, timezone, zone_data, held, gated, correlation_id, rule, destination, created)
+                             scheduled, timezone, zone_data, held, gated, correlation_id, rule, destination, via,
+                             created)
     SELECT id, tenant, type, lane, coalesce(due, {now}), CASE WHEN held IS NULL THEN coalesce(due, {now}) END,
            payload::json, target::json, retry::json, series, occurrence, head, coalesce(scheduled, {now}), timezone,
-           zone_data, held, gated, correlation_id, rule::json, destination, {now}
+           zone_data, held, gated, correlation_id, rule::json, destination, via, {now}
     FROM unnest(:id::uuid[], :tenant::text[], :type::text[], :lane::text[], :due::timestamptz[],
                 :payload_json::text[], :target_json::text[], :retry_json::text[], :series::text[], :occurrence::text[],
                 :head::boolean[], :scheduled::timestamptz[], :timezone::text[], :zone_data::text[], :held::text[],
-                :gated::boolean[], :correlation_id::text[], :rule_json::text[], :destination::text[])
+                :gated::boolean[], :correlation_id::text[], :rule_json::text[], :destination::text[], :via::text[])
       AS given (id, tenant, type, lane, due, payload, target, retry, series, occurrence, head, scheduled, timezone,
-                zone_data, held, gated, correlation_id, rule, destination)
+                zone_data, held, gated, correlation_id, rule, destination, via)
     ON CONFLICT (series, occurrence) WHERE series IS NOT NULL DO NOTHING
     RETURNING id, lane, ready
 )
@@ -685,6 +690,38 @@ CROSS JOIN LATERAL (
     SELECT * FROM duly.events AS e WHERE e.series = wanted.series AND e.occurrence = wanted.occurrence OFFSET 0
 ) AS e
 
+-- name: facts (read)
+-- What events a series has, by their names.
+SELECT e.series, e.occurrence, coalesce(e.scheduled, e.due)
+FROM unnest(:series::text[], :low::text[], :high::text[]) AS wanted (series, low, high)
+CROSS JOIN LATERAL (
+    SELECT * FROM duly.events AS e
+    WHERE e.series = wanted.series AND e.occurrence >= wanted.low AND e.occurrence <= wanted.high OFFSET 0
+) AS e
+
+-- name: passed_ahead (read)
+-- What was passed over, and whose time by its rule is still to come. (What has given its name back is not named by a date.)
+SELECT {event}
+FROM unnest(:series::text[], :after::timestamptz[]) AS wanted (series, after)
+CROSS JOIN LATERAL (
+    SELECT * FROM duly.events AS e
+    WHERE e.series = wanted.series AND e.status = 'SKIPPED' AND e.scheduled > wanted.after AND e.occurrence < 'a' OFFSET 0
+) AS e
+
+-- name: free_names
+WITH e AS (
+    UPDATE duly.events AS e
+    SET occurrence = given.occurrence, scheduled = given.scheduled, stands_for = given.stands_for
+    FROM unnest(:id::uuid[], :occurrence::text[], :scheduled::timestamptz[], :stands_for::int[], :detail::text[])
+      AS given (id, occurrence, scheduled, stands_for, detail)
+    WHERE e.id = given.id
+    RETURNING e.id, e.version, given.detail
+), audit AS (
+    INSERT INTO duly.journal (subject, at, act, worker, version, detail)
+    SELECT id, {now}, 'named again', :by, version, detail FROM e
+)
+SELECT id::text FROM e
+
 -- name: head
 SELECT {event} FROM duly.events AS e WHERE series = :series AND head FOR UPDATE
 
@@ -698,13 +735,13 @@ WITH e AS (
     SET type = given.type, lane = given.lane, due = given.due, ready = CASE WHEN given.held IS NULL THEN given.due END,
         held = given.held, payload = given.payload::json, target = given.target::json, retry = given.retry::json,
         occurrence = given.occurrence, scheduled = given.scheduled, timezone = given.timezone,
-        zone_data = given.zone_data, rule = given.rule::json, destination = given.destination
+        zone_data = given.zone_data, rule = given.rule::json, destination = given.destination, via = given.via
     FROM unnest(:id::uuid[], :type::text[], :lane::text[], :due::timestamptz[], :payload_json::text[],
                 :target_json::text[], :retry_json::text[], :occurrence::text[], :scheduled::timestamptz[],
                 :timezone::text[], :zone_data::text[], :held::text[], :rule_json::text[], :destination::text[],
-                :act::text[], :detail::text[])
+                :via::text[], :act::text[], :detail::text[])
       AS given (id, type, lane, due, payload, target, retry, occurrence, scheduled, timezone, zone_data, held, rule,
-                destination, act, detail)
+                destination, via, act, detail)
     WHERE e.id = given.id
     RETURNING e.id, e.lane, e.ready, e.version, given.act, given.detail
 ), audit AS (
@@ -762,7 +799,7 @@ found AS MATERIALIZED (
 
 -- name: find_dead (read)
 -- (A subquery that gives a value is asked of each row; NOT EXISTS might be joined, with the whole journal.)
-SELECT e.id::text, e.version FROM duly.events AS e
+SELECT e.id::text, e.version, e.via, CASE WHEN e.via IS NOT NULL THEN e.target::text END FROM duly.events AS e
 WHERE e.status = 'FAILED' AND e.id > :after::uuid AND ({where})
   AND coalesce((SELECT max(at) FROM duly.journal WHERE subject = e.id), '-infinity') <= :since::timestamptz
 ORDER BY e.id LIMIT :limit
@@ -798,6 +835,7 @@ SELECT id::text FROM e
 
 -- name: history (read)
 SELECT at, act, worker, version, attempt, claimed, detail FROM duly.history WHERE subject = :subject::uuid ORDER BY id NULLS LAST
+LIMIT :limit OFFSET :skipped
 
 -- name: overview (read)
 SELECT lane, status, count(*), min(due) FROM duly.events WHERE ready IS NOT NULL OR held IS NOT NULL OR status = 'FAILED'

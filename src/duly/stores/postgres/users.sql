@@ -4,7 +4,7 @@
 -- (A date as text would be written as the session's datestyle says.)
 u.id::text, u.tenant, u.key, u.first_name, u.last_name, to_char(u.date_of_birth::timestamp, 'YYYY-MM-DD'), u.timezone,
 to_char(u.anniversary::timestamp, 'YYYY-MM-DD'), u.delivery_time, u.leap, u.target::text, u.attributes::text, u.created,
-u.created_by, u.updated, u.usual_time
+u.created_by, u.updated, u.usual_time, u.via
 
 -- fragment: of_user
 -- (A user's series begin with `user:<id>:`, and `;` is the character after the colon.)
@@ -42,14 +42,14 @@ SELECT {user} FROM duly.users AS u WHERE id = ANY (:ids::uuid[]) ORDER BY id FOR
 
 -- name: add_users
 INSERT INTO duly.users (id, tenant, key, first_name, last_name, date_of_birth, timezone, anniversary, delivery_time,
-                        leap, target, attributes, usual_time, created, created_by, updated)
+                        leap, target, attributes, usual_time, via, created, created_by, updated)
 SELECT id, tenant, key, first_name, last_name, date_of_birth::date, timezone, anniversary::date, delivery_time, leap,
-       target::json, attributes::json, usual_time, {now}, :by, {now}
+       target::json, attributes::json, usual_time, via, {now}, :by, {now}
 FROM unnest(:id::uuid[], :tenant::text[], :key::text[], :first_name::text[], :last_name::text[],
             :date_of_birth::text[], :timezone::text[], :anniversary::text[], :delivery_time::text[], :leap::text[],
-            :target_json::text[], :attributes_json::text[], :usual_time::text[])
+            :target_json::text[], :attributes_json::text[], :usual_time::text[], :via::text[])
   AS given (id, tenant, key, first_name, last_name, date_of_birth, timezone, anniversary, delivery_time, leap, target,
-            attributes, usual_time)
+            attributes, usual_time, via)
 ON CONFLICT DO NOTHING
 RETURNING id::text
 
@@ -58,12 +58,12 @@ UPDATE duly.users AS u
 SET key = given.key, first_name = given.first_name, last_name = given.last_name,
     date_of_birth = given.date_of_birth::date, timezone = given.timezone, anniversary = given.anniversary::date,
     delivery_time = given.delivery_time, leap = given.leap, target = given.target::json,
-    attributes = given.attributes::json, usual_time = given.usual_time, updated = {now}
+    attributes = given.attributes::json, usual_time = given.usual_time, via = given.via, updated = {now}
 FROM unnest(:id::uuid[], :tenant::text[], :key::text[], :first_name::text[], :last_name::text[],
             :date_of_birth::text[], :timezone::text[], :anniversary::text[], :delivery_time::text[], :leap::text[],
-            :target_json::text[], :attributes_json::text[], :usual_time::text[])
+            :target_json::text[], :attributes_json::text[], :usual_time::text[], :via::text[])
   AS given (id, tenant, key, first_name, last_name, date_of_birth, timezone, anniversary, delivery_time, leap, target,
-            attributes, usual_time)
+            attributes, usual_time, via)
 WHERE u.id = given.id
 RETURNING u.id::text
 
@@ -88,15 +88,17 @@ SELECT {event} FROM unnest(:ids::uuid[]) AS wanted (id)
 CROSS JOIN LATERAL (SELECT * FROM duly.events WHERE {of_user} AND head OFFSET 0) AS e
 
 -- name: give_up
--- Heads that nobody wants any more. They give their names back: whoever wants that occurrence again shall have it.
+-- Heads that nobody wants any more. One whose time is still to come gives its name back: whoever wants that occurrence
+-- again shall have it.
 WITH e AS (
     UPDATE duly.events AS e
-    SET status = 'CANCELLED', head = false, ready = NULL, held = NULL, occurrence = 'given up ' || id
+    SET status = 'SKIPPED', head = false, ready = NULL, held = NULL,
+        occurrence = CASE WHEN scheduled > {now} THEN 'given up ' || id ELSE occurrence END
     WHERE id = ANY (:ids::uuid[])
     RETURNING e.id, e.version
 ), audit AS (
     INSERT INTO duly.journal (subject, at, act, worker, version, detail)
-    SELECT id, {now}, 'cancelled', :by, version, :detail FROM e
+    SELECT id, {now}, 'skipped', :by, version, :detail FROM e
 )
 SELECT id::text FROM e
 

@@ -73,24 +73,24 @@ class PostgresStatements(Statements):
         return self.clock.now() if self.clock else None
 
     def read_event(self, row: Any) -> Event:
-        (id, tenant, type, lane, status, *rest) = row[:31]
+        (id, tenant, type, lane, status, *rest) = row[:32]
         return Event(id, tenant, type, lane, STATUSES[status], *rest)
 
     def read_claimed(self, row: Any, claimed: datetime, until: datetime, worker: str) -> Event:
         (id, tenant, type, lane, due, version, attempts, stands_for, payload, target, retry, key, correlation_id,
          series, occurrence, head, last_error, created, scheduled, timezone, zone_data, gated, destination,
-         _) = row  # fmt: skip
+         via, _) = row  # fmt: skip
         return Event(
             id, tenant, type, lane, Status.PROCESSING, due, until, version, attempts, 0, stands_for, payload, target,
             retry, key, correlation_id, series, occurrence, head, None, last_error, created, claimed, None, worker,
-            scheduled, timezone, zone_data, gated, None, destination,
+            scheduled, timezone, zone_data, gated, None, destination, via,
         )  # fmt: skip
 
     async def read_heads(self, rows: Sequence[Any]) -> Heads:
-        now = EPOCH + timedelta(microseconds=rows[0][31] if rows else 0)
+        now = EPOCH + timedelta(microseconds=rows[0][32] if rows else 0)
         heads = [self.read_event(row) for row in rows]
         heads.sort(key=by_due)
-        return Heads(heads, [self.read_schedule(row[32:]) for row in rows if row[32] is not None], now)
+        return Heads(heads, [self.read_schedule(row[33:]) for row in rows if row[33] is not None], now)
 
     def read_looked(self, rows: Sequence[Any]) -> Looked:
         others = [

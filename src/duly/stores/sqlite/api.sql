@@ -1,11 +1,11 @@
 -- The keys of the HTTP API, and what it has answered.
 
 -- fragment: api_key
-id, tenant, name, scope, hint, created, created_by, expires, revoked, last_used, rate
+id, tenant, name, scope, hint, created, created_by, expires, revoked, last_used, rate, all_tenants
 
 -- name: add_key
-INSERT INTO api_keys (id, tenant, name, scope, hash, hint, rate, created, created_by, expires)
-VALUES (:id, :tenant, :key_name, :scope, :hash, :hint, :rate, :now, :by, :expires)
+INSERT INTO api_keys (id, tenant, name, scope, hash, hint, rate, all_tenants, created, created_by, expires)
+VALUES (:id, :tenant, :key_name, :scope, :hash, :hint, :rate, :all_tenants, :now, :by, :expires)
 RETURNING id
 
 -- name: key (read)
@@ -13,6 +13,9 @@ SELECT {api_key} FROM api_keys WHERE id = :id
 
 -- name: key_by_hash (read)
 SELECT {api_key}, :now FROM api_keys WHERE hash = :hash
+
+-- name: known_hashes (read)
+SELECT hash FROM api_keys WHERE hash IN (SELECT value FROM json_each(:hashes))
 
 -- name: list_keys (read)
 SELECT {api_key} FROM api_keys

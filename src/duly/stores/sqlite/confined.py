@@ -1,10 +1,11 @@
 """What one request of the API writes to the store: one transaction. SQLite cannot tell tenants apart: here the tenant
 that each call names is the only lock."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from duly.core.model import Event, NewEvent
 from duly.errors import Misuse
 from duly.stores.queries import Query
 from duly.stores.sqlite.values import SqliteStatements
@@ -41,6 +42,9 @@ class Confined(SqliteStatements):
 
     def abandon(self) -> None:
         self._transaction.abandon()
+
+    def tell_created(self, events: Iterable[Event | NewEvent]) -> None:
+        self._transaction.tell_created(events)
 
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
         return await self._transaction.run(query, parameters)

@@ -2,13 +2,15 @@
 
 import errno
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import count
 from typing import Any
 
 import apsw
 
 from duly.errors import NotWritable, StoreError, StoreUnavailable
+from duly.ports import CutShort
+from duly.stores.asking import WITHIN, row_bytes
 from duly.stores.queries import Query
 from duly.stores.sqlite.locks import Patience, who_holds
 
@@ -31,9 +33,23 @@ def persist(connection: apsw.Connection, wait: Callable[[int], bool]) -> None:
 
 
 def execute(connection: apsw.Connection, query: Query, parameters: dict[str, Any]) -> list[Any]:
+    if (within := parameters.pop(WITHIN, None)) is not None:
+        return _execute_within(connection, query, parameters, within)
     if (each := parameters.pop("each", None)) is not None:
         return [row for one in each for row in connection.execute(query.sql, parameters | one)]
     return list(connection.execute(query.sql, parameters))
+
+
+def _execute_within(connection: apsw.Connection, query: Query, parameters: dict[str, Any], within: int) -> list[Any]:
+    """Rows are made one by one, as they are read: those that there is no room for are never in memory."""
+    rows: list[Any] = []
+    with closing(connection.execute(query.sql, parameters)) as cursor:
+        for row in cursor:
+            if within <= 0:
+                return CutShort(rows)
+            rows.append(row)
+            within -= row_bytes(row)
+    return rows
 
 
 def execute_plain(connection: apsw.Connection, sql: str, args: Sequence[Any] = ()) -> list[Any]:

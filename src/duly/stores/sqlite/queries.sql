@@ -6,18 +6,18 @@
 -- fragment: event
 id, tenant, type, lane, status, due, ready, version, attempts, unsettled - (status = 'PROCESSING'), stands_for,
 payload, target, retry, key, correlation_id, series, occurrence, head, held, last_error, created, claimed,
-executed, worker, scheduled, timezone, zone_data, gated, rule, destination
+executed, worker, scheduled, timezone, zone_data, gated, rule, destination, via
 
 -- fragment: as_of
 min(:now, coalesce(:as_of, :now))
 
 -- fragment: claimed
 id, tenant, type, lane, due, version, attempts, stands_for, payload, target, retry, key, correlation_id, series,
-occurrence, head, last_error, created, scheduled, timezone, zone_data, gated, destination
+occurrence, head, last_error, created, scheduled, timezone, zone_data, gated, destination, via
 
 -- fragment: schedule
 s.id, s.tenant, s.name, s.type, s.rule, s.timezone, s.policies, s.payload, s.target, s.retry, s.enabled, s.halted,
-s.origin, s.created, s.updated
+s.origin, s.created, s.updated, s.earlier, s.via
 
 -- fragment: shown
 SELECT {schedule}, head.due, head.held,
@@ -35,10 +35,11 @@ DELETE FROM migrations WHERE version = 0
 
 -- name: add
 -- (jsonb_each: a row of json_each is text, which each `->>` would have to read again.)
-INSERT INTO events (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, destination, created)
+INSERT INTO events (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, destination,
+                    via, created)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3,
        coalesce(value ->> 4, :now + (value ->> 5)), coalesce(value ->> 4, :now + (value ->> 5)),
-       value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, :now
+       value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, :now
 FROM jsonb_each(:rows)
 
 -- name: copying (read)
@@ -50,9 +51,9 @@ SELECT :now, 1
 SELECT 0
 
 -- fragment: not_withdrawn
-(value ->> 12 IS NULL OR NOT EXISTS (
+(value ->> 13 IS NULL OR NOT EXISTS (
     SELECT 1 FROM events AS gone
-    WHERE gone.tenant = value ->> 1 AND gone.key = value ->> 9 AND gone.status = 'CANCELLED' AND gone.asked >= value ->> 12
+    WHERE gone.tenant = value ->> 1 AND gone.key = value ->> 9 AND gone.status = 'CANCELLED' AND gone.asked >= value ->> 13
 ))
 
 -- name: put
@@ -64,27 +65,28 @@ SELECT old.id, :now, 'moved', :by, old.version,
        'due ' || iso(old.due) || ' → ' || iso(coalesce(value ->> 4, :now + (value ->> 5)))
 FROM jsonb_each(:rows) JOIN events AS old
   ON old.tenant = value ->> 1 AND old.key = value ->> 9 AND old.key IS NOT NULL AND old.status <> 'CANCELLED'
-WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0 AND ((value ->> 12) <= old.asked) IS NOT TRUE
+WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0 AND ((value ->> 13) <= old.asked) IS NOT TRUE
   AND {not_withdrawn}
   AND (old.type, old.due, old.payload, coalesce(old.target, ''), coalesce(old.retry, ''), coalesce(old.correlation_id, ''))
       <> (value ->> 2, coalesce(value ->> 4, :now + (value ->> 5)), value ->> 6, coalesce(value ->> 7, ''),
           coalesce(value ->> 8, ''), coalesce(value ->> 10, ''));
 INSERT INTO events AS old (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, destination,
-                           asked, created)
+                           via, asked, created)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3,
        coalesce(value ->> 4, :now + (value ->> 5)), coalesce(value ->> 4, :now + (value ->> 5)),
-       value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, :now
+       value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, :now
 FROM jsonb_each(:rows) WHERE {not_withdrawn}
 ON CONFLICT (tenant, key) WHERE key IS NOT NULL AND status <> 'CANCELLED' DO UPDATE
 SET type = excluded.type, lane = excluded.lane, due = excluded.due, ready = excluded.ready,
     payload = excluded.payload, target = excluded.target, retry = excluded.retry,
-    correlation_id = excluded.correlation_id, destination = excluded.destination, held = NULL,
+    correlation_id = excluded.correlation_id, destination = excluded.destination, via = excluded.via, held = NULL,
     asked = coalesce(excluded.asked, old.asked)
 WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0 AND (excluded.asked <= old.asked) IS NOT TRUE
   AND (excluded.asked IS NOT NULL
-       OR (old.type, old.due, old.payload, coalesce(old.target, ''), coalesce(old.retry, ''), coalesce(old.correlation_id, ''))
+       OR (old.type, old.due, old.payload, coalesce(old.target, ''), coalesce(old.retry, ''), coalesce(old.correlation_id, ''),
+           coalesce(old.via, ''))
           <> (excluded.type, excluded.due, excluded.payload, coalesce(excluded.target, ''), coalesce(excluded.retry, ''),
-              coalesce(excluded.correlation_id, '')))
+              coalesce(excluded.correlation_id, ''), coalesce(excluded.via, '')))
 RETURNING {event}, id IN (SELECT value ->> 0 FROM json_each(:rows)) AS inserted
 
 -- name: by_keys (read)
@@ -309,13 +311,14 @@ SELECT {schedule} FROM schedules AS s WHERE origin IS NOT NULL ORDER BY tenant, 
 
 -- name: put_schedule
 INSERT INTO schedules AS s (id, tenant, name, type, rule, timezone, policies, payload, target, retry, enabled, halted,
-                            origin, created, updated)
+                            origin, created, updated, earlier, via)
 VALUES (:id, :tenant, :schedule, :type, :rule, :timezone, :policies, :payload, :target, :retry, :enabled, :halted,
-        :origin, :now, :now)
+        :origin, :now, :now, :earlier, :via)
 ON CONFLICT (tenant, name) DO UPDATE
 SET type = excluded.type, rule = excluded.rule, timezone = excluded.timezone, policies = excluded.policies,
     payload = excluded.payload, target = excluded.target, retry = excluded.retry, enabled = excluded.enabled,
-    halted = excluded.halted, origin = excluded.origin, updated = excluded.updated
+    halted = excluded.halted, origin = excluded.origin, updated = excluded.updated, earlier = excluded.earlier,
+    via = excluded.via
 WHERE s.id = excluded.id
 RETURNING id
 
@@ -333,11 +336,11 @@ WHERE schedules.id = verdict.id
 
 -- name: plant
 INSERT INTO events (id, tenant, type, lane, due, ready, payload, target, retry, series, occurrence, head, scheduled,
-                    timezone, zone_data, held, gated, correlation_id, rule, destination, created)
+                    timezone, zone_data, held, gated, correlation_id, rule, destination, via, created)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, coalesce(value ->> 4, :now),
        iif(value ->> 14 IS NULL, coalesce(value ->> 4, :now), NULL), value ->> 5, value ->> 6,
        value ->> 7, value ->> 8, value ->> 9, value ->> 10, coalesce(value ->> 11, :now), value ->> 12, value ->> 13,
-       value ->> 14, value ->> 15, value ->> 16, value ->> 17, value ->> 18, :now
+       value ->> 14, value ->> 15, value ->> 16, value ->> 17, value ->> 18, value ->> 19, :now
 FROM json_each(:rows) WHERE true
 ON CONFLICT (series, occurrence) WHERE series IS NOT NULL DO NOTHING
 RETURNING id
@@ -476,6 +479,30 @@ SELECT e.series, e.occurrence
 FROM json_each(:rows) AS wanted
 JOIN events AS e ON e.series = wanted.value ->> 0 AND e.occurrence = wanted.value ->> 1 AND e.series IS NOT NULL
 
+-- name: facts (read)
+-- What events a series has, by their names. (CROSS JOIN: in this order.)
+SELECT e.series, e.occurrence, coalesce(e.scheduled, e.due)
+FROM json_each(:rows) AS wanted CROSS JOIN events AS e
+  ON e.series = wanted.value ->> 0 AND e.occurrence >= wanted.value ->> 1 AND e.occurrence <= wanted.value ->> 2
+     AND e.series IS NOT NULL
+
+-- name: passed_ahead (read)
+-- What was passed over, and whose time by its rule is still to come. (What has given its name back is not named by a date.)
+SELECT {event} FROM events WHERE id IN (
+    SELECT e.id FROM json_each(:rows) AS wanted CROSS JOIN events AS e
+      ON e.series = wanted.value ->> 0 AND e.status = 'SKIPPED' AND e.series IS NOT NULL AND e.scheduled > wanted.value ->> 1
+    WHERE e.occurrence < 'a'
+)
+
+-- name: free_names
+INSERT INTO journal (subject, at, act, worker, version, detail)
+SELECT e.id, :now, 'named again', :by, e.version, value ->> 4 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0;
+UPDATE events SET occurrence = given.occurrence, scheduled = given.scheduled, stands_for = given.stands_for
+FROM (SELECT value ->> 0 AS id, value ->> 1 AS occurrence, value ->> 2 AS scheduled, value ->> 3 AS stands_for
+      FROM json_each(:rows)) AS given
+WHERE events.id = given.id
+RETURNING id
+
 -- name: head
 SELECT {event} FROM events WHERE series = :series AND head
 
@@ -485,16 +512,16 @@ SELECT id FROM events WHERE series = :series AND head
 -- name: reshape
 -- Heads that have not started follow their schedules or users, in place.
 INSERT INTO journal (subject, at, act, worker, version, detail)
-SELECT e.id, :now, value ->> 14, :by, e.version, value ->> 15 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0;
+SELECT e.id, :now, value ->> 15, :by, e.version, value ->> 16 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0;
 UPDATE events
 SET type = given.type, lane = given.lane, due = given.due, ready = iif(given.held IS NULL, given.due, NULL),
     held = given.held, payload = given.payload, target = given.target, retry = given.retry,
     occurrence = given.occurrence, scheduled = given.scheduled, timezone = given.timezone,
-    zone_data = given.zone_data, rule = given.rule, destination = given.destination
+    zone_data = given.zone_data, rule = given.rule, destination = given.destination, via = given.via
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS type, value ->> 2 AS lane, value ->> 3 AS due, value ->> 4 AS payload,
              value ->> 5 AS target, value ->> 6 AS retry, value ->> 7 AS occurrence, value ->> 8 AS scheduled,
              value ->> 9 AS timezone, value ->> 10 AS zone_data, value ->> 11 AS held, value ->> 12 AS rule,
-             value ->> 13 AS destination
+             value ->> 13 AS destination, value ->> 14 AS via
       FROM json_each(:rows)) AS given
 WHERE events.id = given.id
 RETURNING id
@@ -527,7 +554,7 @@ SELECT e.id FROM events AS e WHERE ({where}) ORDER BY e.id DESC LIMIT 2 OFFSET :
 SELECT substr((SELECT id FROM events WHERE id < :before ORDER BY id DESC LIMIT 1 OFFSET :skipped), 1, 33) || '000'
 
 -- name: find_dead (read)
-SELECT e.id, e.version FROM events AS e
+SELECT e.id, e.version, e.via, iif(e.via IS NOT NULL, e.target, NULL) FROM events AS e
 WHERE e.status = 'FAILED' AND e.id > :after AND ({where})
   AND coalesce((SELECT max(at) FROM journal WHERE subject = e.id), :since) <= :since
 ORDER BY e.id LIMIT :limit
@@ -560,6 +587,7 @@ RETURNING id
 
 -- name: history (read)
 SELECT at, act, worker, version, attempt, claimed, detail FROM history WHERE subject = :subject ORDER BY id NULLS LAST
+LIMIT :limit OFFSET :skipped
 
 -- name: overview (read)
 SELECT lane, status, count(*), min(due) FROM events WHERE ready IS NOT NULL OR held IS NOT NULL OR status = 'FAILED'

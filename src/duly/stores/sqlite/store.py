@@ -4,8 +4,9 @@ Two SQLite libraries in one process break each other's locks on one file, so no 
 """
 
 import asyncio
+import os
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import ContextVar
@@ -16,9 +17,11 @@ from typing import Any, TypeVar, cast
 import apsw
 
 from duly.core.checks import name_problems
+from duly.core.model import Event, NewEvent
 from duly.core.recurrence import instant_name
 from duly.errors import Invalid, Misuse, StoreError, StoreUnavailable
 from duly.ports import Clock, Store
+from duly.stores.creations import Creations
 from duly.stores.migrations import migrations, pending, require_current
 from duly.stores.queries import Query
 from duly.stores.sqlite.confined import Confined
@@ -74,6 +77,7 @@ class SqliteStore(SqliteStatements, Autocommit):
         self.soon = soon
         self.timeout = timeout  # how long to wait for a lock that another process has
         self._patience = Patience(timeout)
+        self.made: Path | None = None  # the file, if there was none
         self._connection: apsw.Connection | None = None
         self._reader: apsw.Connection | None = None
         self._writing = asyncio.Lock()
@@ -119,8 +123,9 @@ class SqliteStore(SqliteStatements, Autocommit):
 
     def _connect(self) -> apsw.Connection:
         try:
-            if self.path != ":memory:":
-                Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+            if self.path != ":memory:" and self._vfs is None:
+                self._look_at_the_file()
+                _create_for_owner(self.path)
             connection = apsw.Connection(self.path, vfs=self._vfs)
             wait = self._patience.handler()
             connection.set_busy_handler(wait)
@@ -136,6 +141,16 @@ class SqliteStore(SqliteStatements, Autocommit):
                 f"cannot open {self.path}: {error}. Check that its folder exists and is writable."
             ) from error
         return connection
+
+    def _look_at_the_file(self) -> None:
+        """A new file is made in a folder that exists, and told of. A folder is not: a mistyped path would look as if
+        all timers were lost."""
+        file = Path(self.path).absolute()
+        if not file.parent.is_dir():
+            folder = file.parent
+            raise StoreError(f"there is no folder {folder} for the database {file.name}: make it, or correct the path")
+        if not file.exists():
+            self.made = file
 
     # -- running queries
 
@@ -187,6 +202,7 @@ class SqliteStore(SqliteStatements, Autocommit):
                 _open_transaction.reset(token)
         if transaction.wakes:
             self.wake()
+        transaction.creations.committed(self.on_created)
 
     def roll_back_soon(self) -> None:
         """Whatever the writing thread is asked to do after this is not in the same transaction any more."""
@@ -306,6 +322,7 @@ class SqliteTransaction(SqliteStatements):
         self.ended = False
         self.wakes = False
         self.outage: str | None = None  # why it cannot go on, where that is the file's or the disk's doing
+        self.creations = Creations()
 
     @property
     def connection(self) -> apsw.Connection:
@@ -316,12 +333,16 @@ class SqliteTransaction(SqliteStatements):
             self.ended = True
             self.store.roll_back_soon()
 
+    def tell_created(self, events: Iterable[Event | NewEvent]) -> None:
+        self.creations.add(events)
+
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
         """What is done within is undone by itself if it fails."""
         await self._call(execute_plain, "SAVEPOINT duly")
         try:
-            yield
+            with self.creations.undone_together():
+                yield
         except BaseException:
             if not self.ended:
                 await asyncio.shield(self._call(back_to_savepoint))
@@ -360,6 +381,13 @@ class SqliteTransaction(SqliteStatements):
 def _nobody_waits(future: "asyncio.Future[None]") -> None:
     if not future.cancelled():
         future.exception()
+
+
+def _create_for_owner(path: str) -> None:
+    """A file that only its owner can read, where there is none yet: payloads are anybody's secrets, and SQLite would
+    let all users of the machine read them. It gives the files beside it, -wal and -shm, the same mode."""
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def _iso(*values: Any) -> str:

@@ -1,16 +1,17 @@
 -- Targets that are stored, and what is known of destinations.
 
 -- fragment: target
-t.id, t.tenant, t.name, t.channel, t.spec, t.sealed, t.created, t.updated
+t.id, t.tenant, t.name, t.channel, t.spec, t.sealed, t.created, t.updated, t.via
 
 -- fragment: known
 d.concurrency, d.rate, d.parked, d.since, d.probe_at
 
 -- name: put_target
-INSERT INTO targets AS t (id, tenant, name, channel, spec, sealed, created, updated)
-VALUES (:id, :tenant, :target, :channel, :spec, :sealed, :now, :now)
+INSERT INTO targets AS t (id, tenant, name, channel, spec, sealed, created, updated, via)
+VALUES (:id, :tenant, :target, :channel, :spec, :sealed, :now, :now, :via)
 ON CONFLICT (tenant, name) DO UPDATE
-SET channel = excluded.channel, spec = excluded.spec, sealed = excluded.sealed, updated = excluded.updated
+SET channel = excluded.channel, spec = excluded.spec, sealed = excluded.sealed, updated = excluded.updated,
+    via = excluded.via
 WHERE t.id = excluded.id
 RETURNING id
 
@@ -28,6 +29,29 @@ ORDER BY t.tenant, t.name LIMIT :limit
 -- name: delete_target
 DELETE FROM destinations WHERE tenant = :tenant AND destination = :target;
 DELETE FROM targets WHERE tenant = :tenant AND name = :target RETURNING id
+
+-- name: aimed_at (read)
+-- What is still to come: that of the next so many of a lane, and what is held. There is no index of destinations: each event
+-- would pay for it, and this is asked when a target is deleted.
+SELECT count(*) FROM (
+    SELECT 1 FROM (
+        SELECT tenant, destination FROM events WHERE lane = :lane AND unsettled = 0 AND NOT head AND ready IS NOT NULL
+        ORDER BY ready LIMIT :examine
+    ) AS soon WHERE tenant = :tenant AND destination = :destination
+    UNION ALL
+    SELECT 1 FROM (
+        SELECT tenant, destination FROM events WHERE lane = :lane AND head AND ready IS NOT NULL
+        ORDER BY ready LIMIT :examine
+    ) AS soon WHERE tenant = :tenant AND destination = :destination
+    UNION ALL
+    SELECT 1 FROM (
+        SELECT tenant, destination FROM events WHERE lane = :lane AND unsettled > 0 AND ready IS NOT NULL
+        ORDER BY ready LIMIT :examine
+    ) AS soon WHERE tenant = :tenant AND destination = :destination
+    UNION ALL
+    SELECT 1 FROM events
+    WHERE tenant = :tenant AND destination = :destination AND held IS NOT NULL AND destination IS NOT NULL
+) AS waiting
 
 -- name: destinations (read)
 -- And whether a URL is parked within an origin.

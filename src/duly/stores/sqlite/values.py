@@ -79,25 +79,25 @@ class SqliteStatements(Statements):
     def read_event(self, row: Any) -> Event:
         (id, tenant, type, lane, status, due, ready, version, attempts, interruptions, stands_for, payload, target,
          retry, key, correlation_id, series, occurrence, head, held, last_error, created, claimed, executed,
-         worker, scheduled, timezone, zone_data, gated, rule, destination) = row[:31]  # fmt: skip
+         worker, scheduled, timezone, zone_data, gated, rule, destination, via) = row[:32]  # fmt: skip
         return Event(
             id, tenant, type, lane, STATUSES[status], from_micros(due), None if ready is None else from_micros(ready),
             version, attempts, interruptions, stands_for, payload, target, retry, key, correlation_id, series,
             occurrence, bool(head), held, last_error, from_micros(created),
             None if claimed is None else from_micros(claimed), None if executed is None else from_micros(executed),
             worker, None if scheduled is None else from_micros(scheduled), timezone, zone_data, bool(gated), rule,
-            destination,
+            destination, via,
         )  # fmt: skip
 
     def read_claimed(self, row: Any, claimed: datetime, until: datetime, worker: str) -> Event:
         (id, tenant, type, lane, due, version, attempts, stands_for, payload, target, retry, key, correlation_id,
          series, occurrence, head, last_error, created, scheduled, timezone, zone_data, gated, destination,
-         _) = row  # fmt: skip
+         via, _) = row  # fmt: skip
         return Event(
             id, tenant, type, lane, Status.PROCESSING, from_micros(due), until, version, attempts, 0, stands_for,
             payload, target, retry, key, correlation_id, series, occurrence, bool(head), None, last_error,
             from_micros(created), claimed, None, worker, None if scheduled is None else from_micros(scheduled),
-            timezone, zone_data, bool(gated), None, destination,
+            timezone, zone_data, bool(gated), None, destination, via,
         )  # fmt: skip
 
     def settled(self, ids: Sequence[str], rows: Sequence[Any]) -> set[str]:
@@ -109,7 +109,7 @@ class SqliteStatements(Statements):
         heads.sort(key=by_due)
         ids = {(head.series or "").partition(":")[2] for head in heads if head.rule_json is None}
         found = await self.schedules(sorted(ids)) if ids else []
-        return Heads(heads, found, from_micros(rows[0][31] if rows else 0))
+        return Heads(heads, found, from_micros(rows[0][32] if rows else 0))
 
     def read_looked(self, rows: Sequence[Any]) -> Looked:
         others = [

@@ -1,0 +1,94 @@
+"""Where a request comes from, also through proxies: one of them is believed only where the settings name it."""
+
+from collections.abc import Sequence
+from ipaddress import IPv6Address, ip_address, ip_network
+
+from starlette.requests import Request
+
+from duly.core.addresses import Address, Network, innermost
+from duly.errors import Forbidden
+
+HEADERS = frozenset(
+    """
+    cdn-loop client-ip fastly-client-ip fastly-ff forwarded forwarded-for forwarded-for-ip front-end-https
+    proxy-authorization proxy-connection true-client-ip via wl-proxy-client-ip x-amz-cf-id x-amzn-trace-id x-arr-log-id
+    x-arr-ssl x-client-ip x-client-proto x-cluster-client-ip x-coming-from x-forwarded x-from-proxy x-http-forwarded-for
+    x-nf-client-connection-ip x-originating-ip x-proxy-id x-proxyuser-ip x-real-ip x-real-port x-remote-addr x-remote-ip
+    x-remote-port x-request-start x-scheme x-true-client-ip x-url-scheme x-varnish
+    """.split()
+)
+"""Those that proxies, balancers and content networks add to what they pass on."""
+
+FAMILIES = (
+    "akamai-",
+    "cf-",
+    "fly-",
+    "ngrok-",
+    "tailscale-",
+    "x-accel-",
+    "x-appengine-",
+    "x-azure-",
+    "x-envoy-",
+    "x-forwarded-",
+    "x-haproxy-",
+    "x-original-",
+    "x-rewrite-",
+    "x-vercel-",
+)
+"""How the names of others of them begin."""
+
+KEY_FIRST = (
+    "without API keys only this machine itself is served: make one with `duly keys create`, and send it as "
+    "Authorization: Bearer …"
+)
+
+OWN_PREFIX = 64
+"""Bits of an IPv6 address that say whose it is: the others are theirs to choose, and to change for every request."""
+
+
+def refuse_proxies(request: Request) -> None:
+    """What comes through a proxy on this machine may come from anywhere. Most tell of themselves, by a header or, as
+    nginx long did, by HTTP/1.0, which no client of today speaks; one that does neither cannot be told from a client."""
+    through = next((name for name in request.headers if name in HEADERS or name.startswith(FAMILIES)), None)
+    if through is not None:
+        raise Forbidden(f"the header {through.title()} says that this came through a proxy, and {KEY_FIRST}")
+    if request.scope.get("http_version") in ("0.9", "1.0"):
+        raise Forbidden(f"HTTP/1.0 is what proxies speak, and {KEY_FIRST}")
+
+
+def whose_address(request: Request, trusted: Sequence[Network]) -> str:
+    """The address that a request comes from; of IPv6, the network that one customer has. X-Forwarded-For has the
+    addresses on the way, the nearest last: each is believed as long as the one that tells of it is a trusted proxy."""
+    address = request.client.host if request.client else ""
+    told = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
+    while told and is_trusted(address, trusted):
+        if (before := _read(told.pop())) is None:
+            break
+        address = str(before)
+    return network_of(address)
+
+
+def is_trusted(peer: str, trusted: Sequence[Network]) -> bool:
+    address = _read(peer)
+    return address is not None and any(address in network for network in trusted)
+
+
+def network_of(peer: str) -> str:
+    """Whose an address is; of IPv6, the network that one customer has."""
+    address = _read(peer)
+    if isinstance(address, IPv6Address):
+        return str(ip_network((address, OWN_PREFIX), strict=False))
+    return peer if address is None else str(address)
+
+
+def _read(written: str) -> Address | None:
+    """An address as proxies write it: with a port, in brackets, or alone."""
+    text = written.strip().strip('"')
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        return innermost(ip_address(text.partition("%")[0]))
+    except ValueError:
+        return None

@@ -1,0 +1,58 @@
+"""Refuses what names a stored target that does not exist: else it would be a dead letter when it is due."""
+
+from collections.abc import Container, Iterable, Sequence
+
+import msgspec
+
+from duly.core.model import Event, NewEvent
+from duly.core.targets import named
+from duly.errors import Invalid, Problem
+from duly.ports import Statements
+
+Key = tuple[str, str]
+"""A tenant, and the name of a target."""
+
+
+def key_of(event: Event | NewEvent) -> Key | None:
+    """Which stored target an event goes to; None where it says itself where it goes, or goes to a handler or broker."""
+    name = event.destination
+    return None if name is None or "://" in name else (event.tenant, name)
+
+
+async def missing(store: Statements, keys: Iterable[Key | None]) -> set[Key]:
+    """Which of these do not exist."""
+    asked = sorted({key for key in keys if key is not None})
+    if not asked:
+        return set()
+    found = await store.destinations(asked)
+    return {(known.tenant, known.destination) for known in found if known.target is None}
+
+
+async def require_targets(store: Statements, events: Sequence[Event | NewEvent]) -> None:
+    """Invalid with each event that names a target which does not exist."""
+    if gone := await missing(store, map(key_of, events)):
+        single = len(events) == 1
+        raise Invalid(
+            [
+                _problem(event, "" if single else f"[{index}].")
+                for index, event in enumerate(events)
+                if key_of(event) in gone
+            ]
+        )
+
+
+def targets_missing(events: Sequence[Event | NewEvent], gone: Container[Key | None]) -> list[Problem]:
+    """What is told of a user with these events: each target once."""
+    return list(dict.fromkeys(_problem(event, "") for event in events if key_of(event) in gone))
+
+
+def _problem(event: Event | NewEvent, where: str) -> Problem:
+    target = None if event.target_json is None else msgspec.json.decode(event.target_json)
+    return target_missing(target, event.tenant, where)
+
+
+def target_missing(target: object, tenant: str, where: str = "") -> Problem:
+    channel, name = named(target) or ("webhook", "")
+    return Problem(
+        f"{where}target.{channel}.target", f"there is no target {name!r:.100} in tenant {tenant!r}: put it first"
+    )

@@ -1,0 +1,121 @@
+"""What one tenant's costly requests take of a server is its own to wait for."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from duly.edges.http import pace
+from duly.edges.http.pace import BURST, PATIENCE, SHARE, Pace, long_answer
+from duly.edges.http.problems import Refused
+from duly.flow.evaluating import SPENT, Spent, evaluated
+from tests.http.calling import Caller
+
+PREVIEW = {"rule": {"cron": "0 9 * * *"}, "count": 3}
+
+
+class Clock:
+    """Time that passes only while somebody sleeps."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr(pace, "monotonic", lambda: self.now)
+        monkeypatch.setattr(pace, "sleep", self._sleep)
+
+    async def _sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock_of_pace(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+async def spend(kept: Pace, tenant: str, seconds: float) -> None:
+    async with kept.turn(tenant) as spent:
+        spent.seconds += seconds
+
+
+async def test_a_burst_is_not_waited_for_and_more_is_paid_for_first(clock_of_pace: Clock) -> None:
+    kept, began = Pace(), clock_of_pace.now
+    await spend(kept, "acme", BURST)
+    await spend(kept, "acme", 0.5)
+    assert clock_of_pace.now == began
+    await spend(kept, "acme", 0.0)
+    assert clock_of_pace.now - began == pytest.approx(0.5 / SHARE)
+
+
+async def test_over_time_a_tenant_has_its_share_and_another_waits_for_nothing(clock_of_pace: Clock) -> None:
+    kept, began = Pace(), clock_of_pace.now
+    for _ in range(200):
+        await spend(kept, "acme", 0.1)
+        before = clock_of_pace.now
+        await spend(kept, "globex", 0.0)
+        assert clock_of_pace.now == before
+    used = 200 * 0.1 / (clock_of_pace.now - began)
+    assert SHARE * 0.7 < used <= SHARE * 1.1
+
+
+async def test_what_is_not_costly_is_never_waited_for(clock_of_pace: Clock) -> None:
+    kept, began = Pace(), clock_of_pace.now
+    for _ in range(10_000):
+        await spend(kept, "acme", long_answer(b"x" * 1000))
+    assert clock_of_pace.now == began
+    assert long_answer(b"x" * 1_000_000) > 0
+
+
+async def test_who_would_wait_too_long_is_refused() -> None:
+    kept = Pace()
+    await spend(kept, "acme", BURST + 2 * PATIENCE)
+    began = time.monotonic()
+    kept_patience, pace.PATIENCE = pace.PATIENCE, 0.01
+    try:
+        with pytest.raises(Refused, match="take more than one tenant's share of this server: ask more slowly"):
+            await spend(kept, "acme", 0.0)
+    finally:
+        pace.PATIENCE = kept_patience
+    assert time.monotonic() - began < PATIENCE
+
+
+async def test_accounts_that_are_paid_are_forgotten(clock_of_pace: Clock) -> None:
+    kept = Pace()
+    for number in range(100):
+        await spend(kept, f"t{number}", 0.001)
+    clock_of_pace.now += 10
+    await spend(kept, "last", 0.001)
+    assert list(kept._paid_at) == ["last"]
+
+
+async def test_time_in_threads_is_counted_for_whoever_asked() -> None:
+    def computes() -> int:
+        ends = time.thread_time() + 0.02
+        while time.thread_time() < ends:
+            pass
+        return 7
+
+    async def asked() -> float:
+        spent = Spent()
+        SPENT.set(spent)
+        assert await evaluated(computes) == 7
+        return spent.seconds
+
+    for seconds in await asyncio.gather(asyncio.create_task(asked()), asyncio.create_task(asked())):
+        assert 0.02 <= seconds < 0.2
+
+
+async def test_previews_pages_and_rules_are_put_to_the_account(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[Any] = []
+    monkeypatch.setattr(Pace, "_spend", lambda _, tenant, seconds: counted.append((tenant, seconds)))
+    for method, path, body in (
+        ("POST", "/v1/schedules/preview", PREVIEW),
+        ("PUT", "/v1/schedules/daily", {"type": "x", "rule": PREVIEW["rule"]}),
+        ("PUT", "/v1/timers/large", {"type": "x", "after": "1h", "payload": "x" * 500_000}),
+        ("GET", "/v1/events", None),
+    ):
+        counted.clear()
+        assert (await http(method, path, body)).is_success
+        assert [(tenant, seconds > 0) for tenant, seconds in counted] == [("default", True)], path
+    counted.clear()
+    assert (await http("PUT", "/v1/timers/small", {"type": "x", "after": "1h"})).is_success
+    assert counted == [], "an ordinary request is limited by its key's rate"

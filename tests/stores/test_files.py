@@ -1,0 +1,41 @@
+"""Where SQLite's file is made, and where it is not."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from duly import Duly
+from duly.errors import StoreError
+from duly.signals import FileCreated
+
+
+async def opened(path: Path) -> list[FileCreated]:
+    """What is told when a database is opened."""
+    duly, told = Duly(f"sqlite:///{path}"), list[FileCreated]()
+    duly.observe(told.append, FileCreated)
+    async with duly:
+        return told
+
+
+async def test_a_new_file_in_a_folder_that_exists_is_made_and_told_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "duly"):
+        assert await opened(tmp_path / "new.db") == [FileCreated(str(tmp_path / "new.db"))]
+        assert await opened(tmp_path / "new.db") == []
+    assert [record.getMessage() for record in caplog.records] == [f"store.created file={tmp_path / 'new.db'}"]
+
+
+async def test_a_folder_is_not_made(tmp_path: Path) -> None:
+    said = f"^there is no folder {tmp_path / 'typo'} for the database duly.db: make it, or correct the path$"
+    with pytest.raises(StoreError, match=said):
+        await opened(tmp_path / "typo" / "duly.db")
+    assert not (tmp_path / "typo").exists()
+
+
+async def test_what_is_in_memory_is_no_file() -> None:
+    duly, told = Duly("sqlite://"), list[FileCreated]()
+    duly.observe(told.append, FileCreated)
+    async with duly:
+        assert told == []
