@@ -65,6 +65,10 @@ def test_a_bucket_that_rested_allows_a_seconds_worth_at_once(rate: float) -> Non
     assert max(1, math.floor(rate)) <= at_once <= max(1, math.floor(rate)) + 1
 
 
+def test_a_new_bucket_is_full_on_a_machine_that_has_just_started() -> None:
+    assert Bucket().take(rate=0.001, now=5.0) == 0
+
+
 async def test_a_key_that_asks_too_often_waits_and_others_do_not(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.monotonic()
     monkeypatch.setattr(admission.time, "monotonic", lambda: now)
@@ -519,8 +523,9 @@ async def test_what_is_called_wrongly_within_is_not_the_callers_fault(
     assert failed.status_code == 500
     assert "planted" not in failed.text
     assert "planted" in caplog.text
-    monkeypatch.setattr(http.app, "_opened", 0)
-    closed = await http.client.get("/v1/events?type=x")
+    with monkeypatch.context() as for_a_moment:  # or the fixture would not close it
+        for_a_moment.setattr(http.app, "_opened", 0)
+        closed = await http.client.get("/v1/events?type=x")
     assert (closed.status_code, closed.headers["retry-after"]) == (503, "1")
 
 
