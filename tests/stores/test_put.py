@@ -228,9 +228,12 @@ async def test_concurrent_puts_tell_one_story(opened: OpenStore) -> None:
 async def test_concurrent_batches_in_any_order_do_not_wait_for_each_other_for_ever(opened: OpenStore) -> None:
     stores = [await opened() for _ in range(2)]
     keys = [f"k{n}" for n in range(50)]
-    one = [make_new(key=key, payload=1) for key in keys]
-    other = [make_new(key=key, payload=2) for key in reversed(keys)]
-    await asyncio.gather(*(stores[n % 2].put(one if n % 2 else other) for n in range(10)))
+
+    def batch(number: int) -> list[NewEvent]:
+        """New events for the same keys, in one order or in the other."""
+        return [make_new(key=key, payload=number) for key in (keys if number % 2 else reversed(keys))]
+
+    await asyncio.gather(*(stores[number % 2].put(batch(number)) for number in range(10)))
     assert len(await all_events(stores[0])) == 50
 
 
