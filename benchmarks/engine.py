@@ -7,13 +7,13 @@ import psycopg
 from psycopg import sql
 
 from duly import Duly, Event
-from duly.core.lifecycle import DELIVERED
-from duly.core.model import Settlement
+from duly.decide.lifecycle import DELIVERED
 from duly.flow.claim import Claims
 from duly.flow.heads import Claimant
 from duly.flow.limits import Unlimited
 from duly.flow.settle import settle
 from duly.flow.turns import Turns
+from duly.records.event import Settlement
 from duly.signals import Signals
 
 LEASE = timedelta(minutes=5)

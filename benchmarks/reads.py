@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from benchmarks.peers import Peer
 from benchmarks.workloads import Figures, quantile, tidy
 from duly import DueBetween, Duly, ExecutedLate, InStatus, OfSeries, OfType, OfUser
-from duly.core.specs import Spec
 from duly.ports import Page
+from duly.records.specs import Spec
 
 LARGE, SMALL, USUAL = "large", "small", "default"
 SCHEDULES, USERS = 100, 5000

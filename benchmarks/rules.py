@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 from benchmarks.crew import Broken
 from benchmarks.peers import Peer
 from benchmarks.workloads import Figures
-from duly.core.cron import readings_of
-from duly.core.rules import cron
+from duly.rules.cron import readings_of
+from duly.rules.notation import cron
 
 BRUSSELS = "Europe/Brussels"
 EXPRESSIONS = ("0 9 29 2 *", "@yearly", "*/5 9-17 * * MON-FRI", "* * * * *", "0 9 L * *", "0 9 * * FRI#2")

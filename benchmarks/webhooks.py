@@ -14,9 +14,9 @@ from benchmarks.usage import Usage
 from benchmarks.workloads import PATIENCE, Figures
 from duly import Duly, Status, Timer, webhook
 from duly.channels.requests import JSON, signed_headers, standard_body
-from duly.core.model import Event
-from duly.core.specs import OneOf
 from duly.flow.ids import new_id
+from duly.records.event import Event
+from duly.records.specs import OneOf
 from tests.receivers.healthy import Healthy
 
 IN_FLIGHT = 50

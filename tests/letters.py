@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from duly.core.targets import destination_of
+from duly.decide.targets.targets import destination_of
 from tests.make import LEASE, make_new, rejected
 
 LANES = ("handler:greet", "handler:other", "mail", "webhook", "http")

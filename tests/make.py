@@ -9,15 +9,16 @@ from typing import Any
 
 import msgspec
 
-from duly.core.lifecycle import DELIVERED, judge
-from duly.core.model import Event, Failed, Held, NewEvent, Rejected, Schedule, Settlement, Status, Unreachable, lane_of
-from duly.core.recurrence import Occurrence, Rule, instant_name
-from duly.core.retry import DEFAULT, Retry, retry_text
-from duly.core.rules import every
-from duly.core.succession import head_of
-from duly.core.targets import destination_of
-from duly.core.users import User
+from duly.decide.due_head import head_of
+from duly.decide.lifecycle import DELIVERED, judge
+from duly.decide.retry import DEFAULT, Retry, retry_text
+from duly.decide.targets.targets import destination_of
 from duly.flow.ids import new_id
+from duly.records.event import Event, Failed, Held, NewEvent, Rejected, Settlement, Status, Unreachable, lane_of
+from duly.records.schedule import Schedule
+from duly.records.user import User
+from duly.rules.notation import every
+from duly.rules.recurrence import Occurrence, Rule, instant_name
 from duly.testing import ManualClock
 
 START = ManualClock().now()

@@ -10,13 +10,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from duly.core.addresses import Network, read_networks
-from duly.core.broker_allow import BrokerAllow, read_broker_allow
-from duly.core.durations import EXAMPLES, format_duration, parse_duration
-from duly.core.rates import EXAMPLES as RATES
-from duly.core.rates import read_rate
-from duly.core.secrets import MAKE_KEY, SHORTEST_KEY, Keys
-from duly.core.users import read_time
+from duly.decide.targets.addresses import Network, read_networks
+from duly.decide.targets.broker_allow import BrokerAllow, read_broker_allow
+from duly.decide.targets.rates import EXAMPLES as RATES
+from duly.decide.targets.rates import read_rate
+from duly.decide.targets.secrets import MAKE_KEY, SHORTEST_KEY, Keys
+from duly.decide.users import read_time
+from duly.durations import EXAMPLES, format_duration, parse_duration
 from duly.errors import BadSetting, Invalid, Problem
 
 

@@ -1,12 +1,24 @@
 """The public names: ``from duly import …`` finds what stands here."""
 
-from duly.core.event_types import Anniversary, Birthday, EventType, Reminder, Subscription
-from duly.core.model import Delivered, Event, Failed, PassedOver, Rejected, Schedule, Status, Timer, Unreachable
-from duly.core.policies import DependsOn, Misfire
-from duly.core.recurrence import Dst, Rule
-from duly.core.retry import Retry
-from duly.core.rules import cron, every, once, rrule, template, yearly
-from duly.core.specs import (
+from duly.decide.event_types import Anniversary, Birthday, EventType, Reminder, Subscription
+from duly.decide.retry import Retry
+from duly.decide.targets.targets import http, webhook
+from duly.errors import (
+    Conflict,
+    DulyError,
+    Forbidden,
+    Invalid,
+    Misuse,
+    NotFound,
+    Stale,
+    StoreError,
+    StoreUnavailable,
+    Unauthenticated,
+)
+from duly.ports import Transaction
+from duly.records.event import Delivered, Event, Failed, Rejected, Status, Timer, Unreachable
+from duly.records.schedule import PassedOver, Schedule
+from duly.records.specs import (
     DueBetween,
     ErrorLike,
     ExecutedLate,
@@ -22,22 +34,11 @@ from duly.core.specs import (
     Stuck,
     WithKey,
 )
-from duly.core.stored_targets import Target
-from duly.core.targets import http, webhook
-from duly.core.users import User
-from duly.errors import (
-    Conflict,
-    DulyError,
-    Forbidden,
-    Invalid,
-    Misuse,
-    NotFound,
-    Stale,
-    StoreError,
-    StoreUnavailable,
-    Unauthenticated,
-)
-from duly.ports import Transaction
+from duly.records.target import Target
+from duly.records.user import User
+from duly.rules.notation import cron, every, once, rrule, template, yearly
+from duly.rules.policies import DependsOn, Misfire
+from duly.rules.recurrence import Dst, Rule
 from duly.wiring import Duly
 
 __all__ = [

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from duly.core.secrets import MAKE_KEY, Keys
+from duly.decide.targets.secrets import MAKE_KEY, Keys
 from duly.errors import Unsealed
 
 ANEW = "put the target anew, with a secret and with all of its headers"

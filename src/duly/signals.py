@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from duly.core.model import Event
+from duly.records.event import Event
 
 log = logging.getLogger("duly")
 

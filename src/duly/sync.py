@@ -10,13 +10,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar
 
-from duly.core.keys import ApiKey, MadeKey
-from duly.core.model import Entry, Event, Schedule, Timer
-from duly.core.preview import Preview
-from duly.core.recurrence import Rule
-from duly.core.specs import Spec
-from duly.core.stored_targets import Known, Resealed, Target
-from duly.core.users import User
+from duly.decide.preview import Preview
 from duly.errors import Misuse
 from duly.flow.dead_letters import Discarded, Replayed
 from duly.flow.import_users import Imported, Lines
@@ -24,6 +18,14 @@ from duly.flow.replan import Replanned
 from duly.flow.schedules import Backfilled, Resumed
 from duly.flow.users import Refreshed
 from duly.ports import Added, DeadLetters, Page
+from duly.records.api_key import ApiKey, MadeKey
+from duly.records.event import Event, Timer
+from duly.records.history import Entry
+from duly.records.schedule import Schedule
+from duly.records.specs import Spec
+from duly.records.target import Known, Resealed, Target
+from duly.records.user import User
+from duly.rules.recurrence import Rule
 from duly.signals import PassEnded
 from duly.verbs import KeyVerbs, ScheduleVerbs, TargetVerbs, UserVerbs, Verbs
 

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from duly.core.model import Delivered, Event, Outcome
+from duly.records.event import Delivered, Event, Outcome
 
 
 class ManualClock:

@@ -4,7 +4,7 @@ The names are those of the channels, and some are those of libraries too. So the
 ``from duly import redis`` would hide the library.
 """
 
-from duly.core.broker_targets import celery, kafka, nats, rabbitmq, redis
-from duly.core.targets import http, webhook
+from duly.decide.targets.brokers import celery, kafka, nats, rabbitmq, redis
+from duly.decide.targets.targets import http, webhook
 
 __all__ = ["celery", "http", "kafka", "nats", "rabbitmq", "redis", "webhook"]

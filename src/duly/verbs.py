@@ -10,17 +10,19 @@ from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Any, Protocol, Self, TypeVar
 
-from duly.core.keys import ApiKey, MadeKey
-from duly.core.model import Entry, Event, Schedule
-from duly.core.preview import Preview
-from duly.core.stored_targets import Known, Resealed, Target
-from duly.core.users import User
+from duly.decide.preview import Preview
 from duly.flow.dead_letters import Discarded, Replayed
 from duly.flow.import_users import Imported
 from duly.flow.replan import Replanned
 from duly.flow.schedules import Backfilled, Resumed
 from duly.flow.users import Refreshed
 from duly.ports import Added, DeadLetters, Page
+from duly.records.api_key import ApiKey, MadeKey
+from duly.records.event import Event
+from duly.records.history import Entry
+from duly.records.schedule import Schedule
+from duly.records.target import Known, Resealed, Target
+from duly.records.user import User
 from duly.signals import PassEnded
 
 T = TypeVar("T")

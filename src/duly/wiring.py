@@ -12,13 +12,11 @@ from duly.channels.engines import ENGINES, Absent, make_channel
 from duly.channels.handler import DEADLINE, Handlers
 from duly.channels.lazily import Lazily
 from duly.config import Settings, read_settings, redacted
-from duly.core.durations import EXAMPLES as A_DURATION
-from duly.core.durations import parse_duration
-from duly.core.event_types import EventTypes, shipped
-from duly.core.model import Event, NewEvent, Schedule, Timer
-from duly.core.recurrence import Rule
-from duly.core.retry import DEFAULT, Retry
-from duly.core.targets import HTTP, WEBHOOK
+from duly.decide.event_types import EventTypes, shipped
+from duly.decide.retry import DEFAULT, Retry
+from duly.decide.targets.targets import HTTP, WEBHOOK
+from duly.durations import EXAMPLES as A_DURATION
+from duly.durations import parse_duration
 from duly.errors import BadSetting, Misuse, StoreUnavailable
 from duly.flow.admin import Events
 from duly.flow.declared import Declared, origin_of, orphaned, put_declared
@@ -35,6 +33,9 @@ from duly.flow.users import Users
 from duly.flow.worker import Options, Worker
 from duly.observers.logs import observe_with_logs
 from duly.ports import Added, Channel, Clock, Route, Transaction
+from duly.records.event import Event, NewEvent, Timer
+from duly.records.schedule import Schedule
+from duly.rules.recurrence import Rule
 from duly.signals import Created, FileCreated, Observer, PassEnded, Signals
 from duly.stores.sqlite.store import SqliteStore
 from duly.stores.statements import Statements

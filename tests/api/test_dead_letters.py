@@ -24,7 +24,7 @@ from duly import (
     Timer,
     every,
 )
-from duly.core.failure import LONGEST
+from duly.decide.error_text import LONGEST
 from duly.flow import dead_letters
 from duly.flow.dead_letters import Discarded, Replayed
 from duly.ports import DeadLetters, Kind, Letter

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duly import Conflict, Duly, Event, OfSeries, Rule, Schedule, Status, cron, every, once, rrule, yearly
-from duly.core.policies import read_policies
-from duly.core.rules import parse_rule
-from duly.core.timetable import Timetable
+from duly.rules.notation import parse_rule
+from duly.rules.policies import read_policies
+from duly.rules.timetable import Timetable
 from duly.testing import ManualClock
 from tests.make import DAY, HOUR, MICROSECOND, START
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from duly import Conflict, Duly, Event, PassedOver, Retry, Rule, Schedule, Status, cron, every, once, yearly
-from duly.core.edits import MOST_EARLIER, MOST_LISTED, MOST_OWING, MOST_ROWS
-from duly.core.timetable import read_earlier
+from duly.decide.edits import MOST_EARLIER, MOST_LISTED, MOST_OWING, MOST_ROWS
+from duly.rules.timetable import read_earlier
 from duly.testing import ManualClock
 from tests.api.greeting import everything_of, greetings, planned
 from tests.api.test_schedule_verbs import events_of, head_of

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from duly import Duly, Event, every
-from duly.core.timetable import stored_timetable
 from duly.flow import heads
 from duly.flow.heads import Slowness
+from duly.rules.timetable import stored_timetable
 from duly.testing import ManualClock
 from tests.make import SECOND, START, make_event, make_schedule
 from tests.stores.rows import write

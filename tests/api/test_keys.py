@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from duly import Conflict, Duly, Invalid, NotFound
-from duly.core.keys import ApiKey, Scope
 from duly.errors import Unauthenticated
 from duly.flow.ids import new_id
 from duly.flow.keys import Keys
+from duly.records.api_key import ApiKey, Scope
 from duly.sync import SyncKeys
 from duly.testing import ManualClock
 from tests.make import HOUR, START

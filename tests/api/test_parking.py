@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from duly import Conflict, Delivered, Duly, Event, Failed, InStatus, Rejected, Retry, Status, every, webhook
-from duly.core.model import Outcome
+from duly.records.event import Outcome
 from duly.signals import DestinationOpened, DestinationParked
 from duly.testing import ManualClock
 from tests.api.sending import acts, many_due, one_due

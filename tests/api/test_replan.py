@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from duly import Duly, cron, every, once, rrule, yearly
-from duly.core import calendar, zones
-from duly.core.timetable import stored_timetable
+from duly.decide import calendar
+from duly.rules import zones
+from duly.rules.timetable import stored_timetable
 from duly.signals import Replanned
 from duly.testing import ManualClock
 from tests.api.greeting import fire, greetings, planned

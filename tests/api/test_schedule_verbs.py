@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from duly import Conflict, Duly, Event, Invalid, NotFound, OfSeries, Schedule, Status, cron, every, once, yearly
-from duly.core.timetable import Timetable
+from duly.rules.timetable import Timetable
 from duly.testing import ManualClock
 from tests.api.test_schedules import ticks
 from tests.conftest import OpenDuly

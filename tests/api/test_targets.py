@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from duly import Conflict, Duly, Event, Invalid, Misuse, NotFound, Status, http, webhook
-from duly.core.secrets import written
+from duly.decide.targets.secrets import written
 from duly.signals import GivenBack
 from duly.testing import ManualClock
 from tests.api.sending import KEY, OLD_KEY, OPTIONS, acts, many_due, one_due, verified

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from duly import Delivered, Duly, Event, InStatus, Misuse, Retry, Status, Timer, every, webhook
-from duly.core.model import Outcome
+from duly.records.event import Outcome
 from duly.signals import GivenBack, WorkerStopped
 from duly.testing import ManualClock
 from tests.conftest import OpenDuly

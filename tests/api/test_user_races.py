@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from duly import Conflict, Duly, Event, NotFound, Status, User, every
-from duly.core import zones
-from duly.core.recurrence import Rule
-from duly.core.zones import to_wall
 from duly.flow.follow_users import MOST_TRIES
+from duly.rules import zones
+from duly.rules.recurrence import Rule
+from duly.rules.zones import to_wall
 from duly.testing import ManualClock
 from tests.api.greeting import everything_of, greetings
 from tests.api.test_transactions import ASYNC

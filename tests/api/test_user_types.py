@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from duly import Birthday, Duly, Invalid, NotFound, Status, User, yearly
-from duly.core.recurrence import Rule
+from duly.rules.recurrence import Rule
 from duly.testing import ManualClock
 from tests.api.greeting import acts, at, due, fire, greetings, planned
 from tests.conftest import OpenDuly

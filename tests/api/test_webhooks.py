@@ -14,7 +14,7 @@ from cloudevents.core.bindings.http import HTTPMessage, from_structured_event
 from cloudevents.core.formats.json import JSONFormat
 
 from duly import Duly, Event, Failed, Invalid, Retry, Status, every, http, webhook
-from duly.core.model import Outcome
+from duly.records.event import Outcome
 from duly.testing import ManualClock
 from tests.api.sending import KEY, OLD_KEY, OPTIONS, acts, body, many_due, one_due, verified
 from tests.conftest import OpenDuly

@@ -11,10 +11,10 @@ import pytest
 from duly import Duly
 from duly.channels.sending import Sender
 from duly.channels.webhook import Webhook
-from duly.core.addresses import read_networks
-from duly.core.model import Outcome
-from duly.core.secrets import Keys
-from duly.core.targets import webhook
+from duly.decide.targets.addresses import read_networks
+from duly.decide.targets.secrets import Keys
+from duly.decide.targets.targets import webhook
+from duly.records.event import Outcome
 from duly.testing import ManualClock
 from tests.brokers import KafkaInside, RabbitServer, Server
 from tests.channels.stations import (

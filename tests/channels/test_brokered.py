@@ -10,8 +10,8 @@ from duly.channels import brokers
 from duly.channels.batches import Batches
 from duly.channels.brokers import Brokered, Client, Down, Link, Message, NotNow, Refused
 from duly.channels.kafka import options_of
-from duly.core.model import Delivered, Failed, Rejected, Unreachable
 from duly.errors import Misuse
+from duly.records.event import Delivered, Failed, Rejected, Unreachable
 from tests.make import make_event
 
 MESSAGE = Message("id", b"{}", {})

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from duly import Retry, Status, Timer, to
 from duly.channels import rabbitmq
-from duly.core.checks import MAX_PAYLOAD
+from duly.decide.checks import MAX_PAYLOAD
 from duly.signals import ChannelDown, Completed, DeadLettered, Retried
 from duly.testing import ManualClock
 from tests.api.sending import acts, many_due, one_due

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from duly.channels import guard, sending
-from duly.core.model import Delivered, Failed, Rejected
+from duly.records.event import Delivered, Failed, Rejected
 from tests.channels.conftest import PATIENT, QUICK, SOON, Deliver
 from tests.receivers.hostile import Hostile
 from tests.worker.watching import until

@@ -3,7 +3,7 @@
 from typing import Any, cast
 
 from duly.channels.webhook import MOST_DERIVED, Webhook
-from duly.core.secrets import Keys
+from duly.decide.targets.secrets import Keys
 
 
 def test_the_keys_of_the_origins_that_were_sent_to_last_are_remembered() -> None:

@@ -2,8 +2,8 @@
 
 from duly.channels.brokers import Brokered
 from duly.channels.engines import make_channel
-from duly.core.exhaustion import RESOURCES
-from duly.core.model import Delivered, Unreachable
+from duly.decide.exhaustion import RESOURCES
+from duly.records.event import Delivered, Unreachable
 from tests.channels.stations import Station
 from tests.descriptors import none_free
 from tests.make import make_event

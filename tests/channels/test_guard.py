@@ -12,8 +12,8 @@ import pytest
 from duly import Duly, Status, Timer, http, webhook
 from duly.channels.guard import Resolver
 from duly.channels.sending import Request, Sender
-from duly.core.addresses import read_networks
-from duly.core.model import Delivered, Outcome, Rejected
+from duly.decide.targets.addresses import read_networks
+from duly.records.event import Delivered, Outcome, Rejected
 from duly.testing import ManualClock
 from tests.conftest import OpenDuly
 from tests.make import DAY

@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from duly.channels import sending
-from duly.core.checks import MAX_PAYLOAD
-from duly.core.model import Delivered, Failed, Rejected
+from duly.decide.checks import MAX_PAYLOAD
+from duly.records.event import Delivered, Failed, Rejected
 from tests.channels.conftest import QUICK, SOON, Deliver
 from tests.receivers.hostile import Hostile
 from tests.receivers.malformed import CHUNKS

@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack
 import pytest
 
 from duly.channels.sending import Request, Sender
-from duly.core.addresses import Network
-from duly.core.model import Delivered, Failed, Rejected
+from duly.decide.targets.addresses import Network
+from duly.records.event import Delivered, Failed, Rejected
 from tests.channels.conftest import LOOPBACK
 from tests.receivers.hostile import Hostile
 from tests.receivers.resolving import Names

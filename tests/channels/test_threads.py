@@ -9,7 +9,7 @@ import pytest
 from duly.channels.celery import Celery
 from duly.channels.handler import ThreadHandler
 from duly.channels.threads import Threads
-from duly.core.model import Unreachable
+from duly.records.event import Unreachable
 from tests.make import make_event
 from tests.servers import free_port
 from tests.worker.watching import until

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from duly import Duly, Status, cron, every
-from duly.core.durations import parse_duration
+from duly.durations import parse_duration
 from duly.errors import StoreUnavailable
 from duly.ports import Violation
 from tests.chaos.caller import OFTEN, PAUSED, SKIPPED, TRIGGERED, target_of

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from duly import Event
-from duly.core.model import Entry
+from duly.records.history import Entry
 from tests.chaos.faults import FaultLog
 from tests.chaos.ledger import Ledger, Problem
 

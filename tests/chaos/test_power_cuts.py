@@ -17,9 +17,9 @@ import apsw
 import pytest
 
 from duly import Duly, Event, InStatus, Retry, Status, Timer, Transaction, every, wiring
-from duly.core.lifecycle import DELIVERED
-from duly.core.model import TERMINAL, Settlement, lane_of
+from duly.decide.lifecycle import DELIVERED
 from duly.errors import Conflict
+from duly.records.event import TERMINAL, Settlement, lane_of
 from duly.stores.sqlite.driver import AT_ONCE, commit, in_transaction
 from duly.stores.sqlite.store import SqliteStore
 from duly.testing import ManualClock

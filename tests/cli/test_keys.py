@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from duly import Duly
-from duly.core.keys import ApiKey
+from duly.records.api_key import ApiKey
 from tests.cli.conftest import Shell
 
 KEY = r"duly_[\w-]{43}"

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from duly import Duly
-from duly.core.keys import write_key
+from duly.records.api_key import write_key
 from tests.cli.conftest import Process, Shell, Spawn, wait_until
 from tests.descriptors import none_free
 from tests.servers import Postgres

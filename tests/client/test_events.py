@@ -35,9 +35,9 @@ from duly import (
 from duly.client import Client
 from duly.client.filters import filters_of
 from duly.client.writing import rate_text
-from duly.core.rates import read_rate
-from duly.core.specs import Everything, Spec
+from duly.decide.targets.rates import read_rate
 from duly.flow.dead_letters import Discarded, Replayed
+from duly.records.specs import Everything, Spec
 from duly.testing import ManualClock
 from tests.client.serving import without_via
 from tests.letters import dead

@@ -7,7 +7,7 @@ import pytest
 
 from duly import Conflict, Duly, Invalid, Misuse, NotFound, Target, webhook
 from duly.client import Client
-from duly.core.stored_targets import Known
+from duly.records.target import Known
 from tests.make import HOUR, START
 
 URL = "https://hooks.example/duly"

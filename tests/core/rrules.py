@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
-from duly.core.rrule import Recurrence, bind, parse_recurrence
-from duly.core.rrule_text import FREQUENCIES, WEEKDAYS
+from duly.rules.rrule import Recurrence, bind, parse_recurrence
+from duly.rules.rrule_text import FREQUENCIES, WEEKDAYS
 
 FOREVER = timegm((9999, 1, 1, 0, 0, 0))
 EVER = -FOREVER

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.core.addresses import CLOSED, read_networks, refusal
+from duly.decide.targets.addresses import CLOSED, read_networks, refusal
 
 IPV4_CLOSED = [str(network) for network in CLOSED if network.version == 4]
 

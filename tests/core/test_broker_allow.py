@@ -6,8 +6,8 @@ import pytest
 
 from duly import to
 from duly.config import read_settings
-from duly.core.broker_allow import BrokerAllow, read_broker_allow
-from duly.core.broker_targets import spelled_out
+from duly.decide.targets.broker_allow import BrokerAllow, read_broker_allow
+from duly.decide.targets.brokers import spelled_out
 from duly.errors import BadSetting
 
 EXAMPLE = (

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duly import Invalid, Timer, to
-from duly.core.broker_targets import LONGEST, WORDS, broker_problems, spelled_out
-from duly.core.checks import target_problems
-from duly.core.planning import plan
+from duly.decide.checks import target_problems
+from duly.decide.planning import plan
+from duly.decide.targets.brokers import LONGEST, WORDS, broker_problems, spelled_out
 from duly.flow.ids import new_ids
 from tests.make import START
 

@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from duly import Anniversary, Birthday, Invalid, Reminder, Schedule, User, cron, every, once, rrule, yearly
-from duly.core.calendar import aim, begun, calendar, concerned, continues, differs, first_after
-from duly.core.event_types import shipped
-from duly.core.model import Event
-from duly.core.recurrence import Rule, instant_name
-from duly.core.succession import head_of
+from duly.decide.calendar import aim, begun, calendar, concerned, continues, differs, first_after
+from duly.decide.due_head import head_of
+from duly.decide.event_types import shipped
 from duly.flow.ids import new_id
+from duly.records.event import Event
+from duly.rules.recurrence import Rule, instant_name
 from tests.make import DAY, HOUR, MICROSECOND, START, make_event, make_user
 
 NINE = time(9)

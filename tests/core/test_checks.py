@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.core.checks import (
+from duly.decide.checks import (
     LONGEST,
     MAX_PAYLOAD,
     due_problems,
@@ -16,10 +16,10 @@ from duly.core.checks import (
     timer_problems,
     write_json,
 )
-from duly.core.model import Timer
-from duly.core.planning import plan
+from duly.decide.planning import plan
 from duly.errors import Invalid, Problem
 from duly.flow.ids import new_ids
+from duly.records.event import Timer
 from tests.make import START
 
 CHANNELS = ("webhook", "post")

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.core import cron as module
-from duly.core.cron import CronReadings, parse_cron
-from duly.core.cron_fields import ALIASES
-from duly.core.rules import cron
-from duly.core.zones import wall_of
 from duly.errors import Invalid
+from duly.rules import cron as module
+from duly.rules.cron import CronReadings, parse_cron
+from duly.rules.cron_fields import ALIASES
+from duly.rules.notation import cron
+from duly.rules.zones import wall_of
 
 
 def days(expression: str, year: int = 2026, many: int = 12) -> list[str]:

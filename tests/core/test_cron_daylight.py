@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from duly.core.rules import cron
+from duly.rules.notation import cron
 
 
 def fired(expression: str, zone: str, first: str, until: str, **policy: str) -> list[datetime]:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
-from duly.core.rules import cron
-from duly.core.zones import PROBE
+from duly.rules.notation import cron
+from duly.rules.zones import PROBE
 from tests.core.oracle import (
     DAY,
     GAPS,

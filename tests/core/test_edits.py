@@ -7,12 +7,12 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duly.core.edits import superseded
-from duly.core.model import Schedule
-from duly.core.policies import policies_text, read_policies
-from duly.core.recurrence import Occurrence, Rule
-from duly.core.rules import cron, every, once, rrule, yearly
-from duly.core.timetable import Edited, Superseded, Timetable, read_earlier
+from duly.decide.edits import superseded
+from duly.records.schedule import Schedule
+from duly.rules.notation import cron, every, once, rrule, yearly
+from duly.rules.policies import policies_text, read_policies
+from duly.rules.recurrence import Occurrence, Rule
+from duly.rules.timetable import Edited, Superseded, Timetable, read_earlier
 from tests.make import DAY, HOUR, MICROSECOND, MINUTE, START, make_schedule
 
 ZONES = st.sampled_from(["UTC", "Asia/Tokyo", "America/New_York", "Pacific/Kiritimati", "Pacific/Honolulu"])

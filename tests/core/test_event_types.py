@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from duly import Anniversary, Birthday, Invalid, Misuse, NotFound, Reminder, Subscription, User, yearly
-from duly.core.event_types import EventTypes, shipped
-from duly.core.recurrence import OPEN, Rule
+from duly.decide.event_types import EventTypes, shipped
+from duly.rules.recurrence import OPEN, Rule
 from tests.make import make_user
 
 NINE = time(9)

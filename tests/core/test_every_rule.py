@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.core.recurrence import Dst, Rule
-from duly.core.rules import cron, every, once, parse_rule, rrule, template, yearly
-from duly.core.templates import TEMPLATES
 from duly.errors import Invalid
+from duly.rules.notation import cron, every, once, parse_rule, rrule, template, yearly
+from duly.rules.recurrence import Dst, Rule
+from duly.rules.templates import TEMPLATES
 from tests.make import DAY, HOUR, START
 
 zones = st.sampled_from(

@@ -10,7 +10,7 @@ import pytest
 from aiohttp.client_reqrep import ConnectionKey
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from duly.core.exhaustion import RESOURCES, Exhausted, exhausted, unreachable
+from duly.decide.exhaustion import RESOURCES, Exhausted, exhausted, unreachable
 
 KEY = ConnectionKey("hooks.example", 443, True, True, None, None, None)
 

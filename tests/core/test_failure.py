@@ -1,6 +1,6 @@
 import pytest
 
-from duly.core.failure import LONGEST, describe, describe_without_paths, storable
+from duly.decide.error_text import LONGEST, describe, describe_without_paths, storable
 
 
 class Mute(Exception):

@@ -4,7 +4,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.core.fairness import Candidate, Key, Room, choose, fair_share, well_served
+from duly.decide.fair_share import Candidate, Key, Room, choose, fair_share, well_served
 from tests.make import START
 
 EVERYTHING = Room(lambda *_: 1000, lambda _: 1000)

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from duly.core.policies import read_policies
-from duly.core.preview import table_of
-from duly.core.recurrence import Occurrence
-from duly.core.rrule import Recurrence, TooMuchWork
-from duly.core.rules import parse_rule, rrule, work_problems
-from duly.core.timetable import Timetable
+from duly.decide.preview import table_of
 from duly.errors import Invalid
+from duly.rules.notation import parse_rule, rrule, work_problems
+from duly.rules.policies import read_policies
+from duly.rules.recurrence import Occurrence
+from duly.rules.rrule import Recurrence, TooMuchWork
+from duly.rules.timetable import Timetable
 from tests.make import SECOND, START
 
 WALL = START.replace(tzinfo=None)

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from duly.core.keys import ApiKey, MadeKey, Scope, hash_of, hint_of, looks_like_a_key, write_key
+from duly.records.api_key import ApiKey, MadeKey, Scope, hash_of, hint_of, looks_like_a_key, write_key
 from tests.make import START
 
 KEY = write_key(bytes(range(32)))

@@ -2,10 +2,10 @@ from datetime import timedelta
 
 import pytest
 
-from duly.core.lifecycle import MAX_INTERRUPTIONS, TRANSITIONS, judge, step
-from duly.core.model import Delivered, Failed, Rejected, Status, Unreachable, Verdict
-from duly.core.retry import Retry
+from duly.decide.lifecycle import MAX_INTERRUPTIONS, TRANSITIONS, judge, step
+from duly.decide.retry import Retry
 from duly.errors import Conflict, IllegalTransition
+from duly.records.event import Delivered, Failed, Rejected, Status, Unreachable, Verdict
 from tests.make import HOUR, MINUTE, SECOND, make_event
 
 PENDING, PROCESSING, COMPLETED = Status.PENDING, Status.PROCESSING, Status.COMPLETED

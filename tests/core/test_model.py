@@ -1,7 +1,7 @@
 import pytest
 
-from duly.core.model import TERMINAL, Status, lane_of
-from duly.core.retry import DEFAULT, Retry
+from duly.decide.retry import DEFAULT, Retry
+from duly.records.event import TERMINAL, Status, lane_of
 from tests.make import HOUR, START, make_event
 
 

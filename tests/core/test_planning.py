@@ -2,11 +2,11 @@ from typing import Any
 
 import pytest
 
-from duly.core.model import Timer
-from duly.core.planning import plan
-from duly.core.retry import Retry
+from duly.decide.planning import plan
+from duly.decide.retry import Retry
 from duly.errors import Invalid
 from duly.flow.ids import new_ids
+from duly.records.event import Timer
 from tests.make import HOUR, START
 
 

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.core import exclusions
-from duly.core.exclusions import rests_on
-from duly.core.policies import (
+from duly.errors import Invalid
+from duly.rules import exclusions
+from duly.rules.exclusions import rests_on
+from duly.rules.notation import cron, every, rrule, yearly
+from duly.rules.policies import (
     DEFAULT,
     MISFIRES,
     MODES,
@@ -20,13 +22,11 @@ from duly.core.policies import (
     read_policies,
     stored_policies,
 )
-from duly.core.recurrence import Dst
-from duly.core.rules import cron, every, rrule, yearly
-from duly.core.timetable import Timetable
-from duly.core.wall import GAPS
-from duly.core.wall import OVERLAPS as TWICE
-from duly.core.zones import to_wall
-from duly.errors import Invalid
+from duly.rules.recurrence import Dst
+from duly.rules.timetable import Timetable
+from duly.rules.wall import GAPS
+from duly.rules.wall import OVERLAPS as TWICE
+from duly.rules.zones import to_wall
 from tests.make import DAY, HOUR, MINUTE, START
 
 spans = st.integers(0, 86_400_000_000).map(lambda micros: timedelta(microseconds=micros))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.core.rates import read_rate, show_rate
+from duly.decide.targets.rates import read_rate, show_rate
 from duly.errors import Invalid
 from tests.make import DAY, HOUR, MICROSECOND, MINUTE, SECOND
 

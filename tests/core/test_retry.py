@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.core.checks import retry_problems
-from duly.core.retry import DEFAULT, Retry, parse_retry, read_retry, retry_text
+from duly.decide.checks import retry_problems
+from duly.decide.retry import DEFAULT, Retry, parse_retry, read_retry, retry_text
 from duly.errors import Invalid
 from tests.make import HOUR, MINUTE, SECOND
 

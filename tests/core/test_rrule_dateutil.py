@@ -10,8 +10,8 @@ from dateutil.rrule import rrulestr
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from duly.core.rrule import Recurrence, bind, parse_recurrence
-from duly.core.rrule_text import FREQUENCIES, WEEKDAYS
+from duly.rules.rrule import Recurrence, bind, parse_recurrence
+from duly.rules.rrule_text import FREQUENCIES, WEEKDAYS
 from tests.core.rrules import EVER, FOREVER, all_of, make_rule, moment, reading
 from tests.make import DAY, HOUR, MINUTE, SECOND
 

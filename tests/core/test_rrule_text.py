@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from duly.core.rrule_text import FREQUENCIES, WEEKDAYS, ByDay, Parts, RecurrenceText, parse_recurrence
+from duly.rules.rrule_text import FREQUENCIES, WEEKDAYS, ByDay, Parts, RecurrenceText, parse_recurrence
 from tests.core.rrules import PART_VALUES, rule_texts
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from duly.core.recurrence import Every, Occurrence, Once, Rule, instant_name
-from duly.core.rules import every, once, parse_rule, yearly
 from duly.errors import Invalid
+from duly.rules.notation import every, once, parse_rule, yearly
+from duly.rules.recurrence import Every, Occurrence, Once, Rule, instant_name
 from tests.make import DAY, HOUR, MICROSECOND, MINUTE, SECOND, START
 
 instants = st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - bounds

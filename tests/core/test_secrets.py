@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from duly.config import read_settings
-from duly.core.secrets import Keys, secret_problem, signature, written
+from duly.decide.targets.secrets import Keys, secret_problem, signature, written
 from duly.errors import BadSetting, Misuse
 from duly.sealing import Seal, Sealed
 
@@ -126,7 +126,7 @@ def test_a_key_that_is_too_short_is_refused_without_being_told() -> None:
 
 
 def test_the_command_for_making_a_key_makes_one(capsys: pytest.CaptureFixture[str]) -> None:
-    from duly.core.secrets import MAKE_KEY
+    from duly.decide.targets.secrets import MAKE_KEY
 
     exec(MAKE_KEY.partition("python -c '")[2].rstrip("'"))
     assert not Keys(capsys.readouterr().out).too_short

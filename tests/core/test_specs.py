@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from duly.core.model import Status
-from duly.core.specs import (
+from duly.errors import Invalid
+from duly.records.event import Status
+from duly.records.specs import (
     Compare,
     DueBetween,
     ErrorLike,
@@ -23,7 +24,6 @@ from duly.core.specs import (
     Stuck,
     WithKey,
 )
-from duly.errors import Invalid
 from tests.make import DAY, HOUR, MICROSECOND, MINUTE, START, make_event
 
 

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.core import zones
-from duly.core.model import Event, Schedule
-from duly.core.policies import policies_text, read_policies
-from duly.core.recurrence import Occurrence, Rule, instant_name
-from duly.core.rules import cron, every, once, yearly
-from duly.core.succession import Drop, Facts, Fire, Hold, decide, due_of, head_of
+from duly.decide.due_head import Drop, Facts, Fire, Hold, decide, due_of, head_of
 from duly.flow.ids import new_id
+from duly.records.event import Event
+from duly.records.schedule import Schedule
+from duly.rules import zones
+from duly.rules.notation import cron, every, once, yearly
+from duly.rules.policies import policies_text, read_policies
+from duly.rules.recurrence import Occurrence, Rule, instant_name
 from tests.make import DAY, HOUR, MICROSECOND, MINUTE, SECOND, START, make_event
 from tests.make import make_schedule as make_plain_schedule
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duly import PassedOver, Schedule, Stale, User
-from duly.core.tags import check_tag, schedule_tag, user_tag
+from duly.records.etags import check_tag, schedule_tag, user_tag
 from tests.make import START
 
 SCHEDULE = Schedule(

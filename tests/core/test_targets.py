@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from yarl import URL as Parsed
 
 from duly import http, webhook
-from duly.core.checks import target_problems
-from duly.core.targets import (
+from duly.decide.checks import target_problems
+from duly.decide.targets.targets import (
     AmbiguousHost,
     destination_of,
     origin_of,

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.core.checks import LONGEST, name_problems
-from duly.core.model import Timer
-from duly.core.timer_messages import BRIEF, LARGEST, REACHED, TIMER, read_command, write_reached, write_rejection
+from duly.decide.checks import LONGEST, name_problems
 from duly.errors import Problem
+from duly.records.event import Timer
+from duly.timer_service.messages import BRIEF, LARGEST, REACHED, TIMER, read_command, write_reached, write_rejection
 from tests.make import MINUTE, START, make_event
 
 DUE = "2026-12-01T09:00:00Z"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from duly.core.rules import yearly
+from duly.rules.notation import yearly
 from tests.core.oracle import (
     GAPS,
     HOUR,

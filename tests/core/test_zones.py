@@ -5,8 +5,8 @@ from importlib.resources import files
 import pytest
 import tzdata
 
-from duly.core import zones
-from duly.core.zones import BLOCK, EPOCH, NO_PLACE, SECOND, is_newer, names, seconds_of, to_wall, zone, zone_warning
+from duly.rules import zones
+from duly.rules.zones import BLOCK, EPOCH, NO_PLACE, SECOND, is_newer, names, seconds_of, to_wall, zone, zone_warning
 
 
 def transitions(name: str) -> list[tuple[int, int, int]]:

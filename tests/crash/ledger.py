@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from duly import Duly, Event, Status
-from duly.core.model import Entry
+from duly.records.history import Entry
 
 
 class Claimed(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from duly import Duly, Status, Timer, User, every
-from duly.core.recurrence import Rule
+from duly.rules.recurrence import Rule
 from tests.crash.ledger import Claimed, Ledger
 from tests.crash.supervisor import AT_RANDOM
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from duly import Duly, InStatus, Status, Timer, webhook
-from duly.core.specs import Compare
-from duly.core.targets import origin_of
+from duly.decide.targets.targets import origin_of
+from duly.records.specs import Compare
 from tests.crash.ledger import Ledger
 from tests.crash.supervisor import Supervisor
 from tests.receivers.healthy import Healthy

@@ -11,10 +11,10 @@ import pytest
 import duly
 from duly import Status
 from duly.config import _CHOICES, _NUMBERS, _SPANS, Settings
-from duly.core.durations import format_duration
-from duly.core.lifecycle import TRANSITIONS
-from duly.core.rates import show_rate
-from duly.core.succession import Drop
+from duly.decide.due_head import Drop
+from duly.decide.lifecycle import TRANSITIONS
+from duly.decide.targets.rates import show_rate
+from duly.durations import format_duration
 from duly.edges.cli import commands
 from duly.signals import PassEnded
 from tests.docs.blocks import PAGES, ROOT
@@ -93,7 +93,7 @@ def test_the_table_of_the_history_has_every_word_that_the_code_writes() -> None:
     subjects = {"schedule.id": of_schedules, "one.user.id": of_users, "user": of_users, "user.id": of_users}
     for queries in source.glob("stores/*/*.sql"):
         written |= set(re.findall(r"SELECT [\w.]+, (?:\{now\}|:now), '([a-z ]+)'", queries.read_text(encoding="utf-8")))
-    for module in (source / "core/lifecycle.py", source / "core/succession.py", *source.glob("flow/*.py")):
+    for module in (source / "decide/lifecycle.py", source / "decide/due_head.py", *source.glob("flow/*.py")):
         for call in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
             if not isinstance(call, ast.Call):
                 continue

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from duly import Duly, Event, Rejected, cron, webhook
-from duly.core.keys import Scope
+from duly.records.api_key import Scope
 from tests.make import a_user
 from tests.stores.rows import spelled
 

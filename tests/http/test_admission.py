@@ -18,12 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from duly.core.keys import write_key
 from duly.edges.http import admission, crowd
 from duly.edges.http.admission import BURST, Admission, Bucket, _bucket
 from duly.edges.http.proxies import whose_address
 from duly.edges.http.surroundings import SAFETY
 from duly.errors import Misuse, StoreUnavailable
+from duly.records.api_key import write_key
 from duly.testing import ManualClock
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller

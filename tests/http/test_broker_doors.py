@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from duly import Duly, every, to
-from duly.core.broker_allow import read_broker_allow
-from duly.core.doors import OVER_HTTP
+from duly.decide.targets.broker_allow import read_broker_allow
+from duly.decide.targets.origin import OVER_HTTP
 from duly.testing import ManualClock
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from duly.core.recurrence import Every
-from duly.core.timetable import Timetable
 from duly.edges.http import bodies, previewing, timers
 from duly.edges.http.bodies import DEEP
 from duly.flow import schedules
+from duly.rules.recurrence import Every
+from duly.rules.timetable import Timetable
 from tests.http.calling import Caller
 
 LEAP_DAYS = {"rule": {"cron": "0 0 29 2 *"}, "after": "2026-01-01T00:00:00Z"}

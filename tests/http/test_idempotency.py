@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from duly.core.keys import Scope
-from duly.core.users import User
 from duly.edges.http import answering
 from duly.edges.http.app import OPERATIONS
 from duly.edges.http.tenancy import tenancy
 from duly.errors import StoreUnavailable
 from duly.flow.users import Users
+from duly.records.api_key import Scope
+from duly.records.user import User
 from duly.stores.postgres.confined import Confined as OfPostgres
 from duly.stores.sqlite.confined import Confined as OfSqlite
 from duly.testing import ManualClock

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from duly import Status
-from duly.core.cursors import write_cursor
-from duly.core.specs import Everything, InStatus
 from duly.edges.http.in_pieces import same
+from duly.records.cursors import write_cursor
+from duly.records.specs import Everything, InStatus
 from duly.testing import ManualClock, Recorder
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller, paths

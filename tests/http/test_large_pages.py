@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from duly.core.model import Timer
 from duly.edges.http import pages, schedules, targets, users
 from duly.ports import PAGE_BYTES
+from duly.records.event import Timer
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller
 from tests.http.tenants import SECRET_KEY

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from duly.core.checks import MAX_DEPTH
+from duly.decide.checks import MAX_DEPTH
 from duly.edges.http.app import OPERATIONS
 from duly.edges.http.bodies import DEEP
 from duly.edges.http.filters import FIELDS

@@ -16,10 +16,10 @@ from starlette.routing import Mount, Route
 
 import duly.api
 from duly import Duly
-from duly.core.keys import Scope
 from duly.edges.http.app import create_api
 from duly.edges.http.asking import Caller as Who
 from duly.errors import Forbidden, Unauthenticated
+from duly.records.api_key import Scope
 from duly.testing import ManualClock
 from tests.http.calling import Caller
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from duly import Duly, Event, Timer, cron, every, webhook
-from duly.core.doors import OVER_HTTP
+from duly.decide.targets.origin import OVER_HTTP
 from duly.testing import ManualClock
 from tests.http.calling import Caller
 from tests.make import START, a_user

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 
-from duly.core.keys import write_key
+from duly.records.api_key import write_key
 from duly.testing import ManualClock
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from duly.core.model import Event, Status
+from duly.records.event import Event, Status
 
 COLUMNS = (
     "id tenant type lane status due ready version attempts unsettled stands_for payload target retry key "

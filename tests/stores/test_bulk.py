@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from duly.config import read_settings
-from duly.core.model import NewEvent
-from duly.core.retry import Retry
-from duly.core.specs import Everything
+from duly.decide.retry import Retry
 from duly.errors import SchemaMismatch
 from duly.flow.ids import new_ids
+from duly.records.event import NewEvent
+from duly.records.specs import Everything
 from duly.stores.postgres.copying import BLOCK, WORTH_COPYING
 from duly.testing import ManualClock
 from duly.wiring import open_store

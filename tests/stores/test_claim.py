@@ -6,8 +6,8 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from duly.core.model import Status
 from duly.ports import NOT_YET, NOTHING_SEEN, Horizon, Seen
+from duly.records.event import Status
 from duly.testing import ManualClock
 from tests.conftest import OpenStore
 from tests.make import DAY, HOUR, LANE, LEASE, MICROSECOND, MINUTE, SECOND, START, make_event, make_new

@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from duly.core.model import Event, Status
-from duly.core.specs import ErrorLike, Everything, InStatus, OfTenant, OfType, Overdue, Ready, WithKey
 from duly.flow.ids import new_id
+from duly.records.event import Event, Status
+from duly.records.specs import ErrorLike, Everything, InStatus, OfTenant, OfType, Overdue, Ready, WithKey
 from duly.testing import ManualClock
 from tests.make import DAY, HOUR, LEASE, START, make_event, make_new
 from tests.stores.rows import keep

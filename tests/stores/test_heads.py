@@ -3,12 +3,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from duly.core.model import Schedule, Status
-from duly.core.recurrence import Occurrence
-from duly.core.rules import every
-from duly.core.specs import Everything
-from duly.core.succession import reshaped
+from duly.decide.due_head import reshaped
 from duly.ports import Fired
+from duly.records.event import Status
+from duly.records.schedule import Schedule
+from duly.records.specs import Everything
+from duly.rules.notation import every
+from duly.rules.recurrence import Occurrence
 from duly.testing import ManualClock
 from tests.make import DAY, HOUR, LANE, LEASE, MINUTE, START, make_event, make_head, make_new, make_schedule
 from tests.stores.rows import keep

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from duly.core.model import Claim
-from duly.core.specs import DueBetween, Everything
+from duly.records.event import Claim
+from duly.records.specs import DueBetween, Everything
 from duly.testing import ManualClock
 from tests.make import LANE, LEASE, MICROSECOND, START, make_new
 from tests.stores.rows import write

@@ -2,8 +2,8 @@ from datetime import timedelta
 
 import pytest
 
-from duly.core.model import Status
-from duly.core.specs import (
+from duly.records.event import Status
+from duly.records.specs import (
     Compare,
     DueBetween,
     Everything,

@@ -4,9 +4,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from duly.core.lifecycle import MAX_INTERRUPTIONS
-from duly.core.model import Claim, Entry, Event, Status
+from duly.decide.lifecycle import MAX_INTERRUPTIONS
 from duly.flow.admin import Events
+from duly.records.event import Claim, Event, Status
+from duly.records.history import Entry
 from duly.testing import ManualClock
 from tests.make import (
     HOUR,

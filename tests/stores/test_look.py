@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from duly.core.fairness import Candidate
-from duly.core.model import NewEvent
+from duly.decide.fair_share import Candidate
 from duly.ports import Looking
+from duly.records.event import NewEvent
 from duly.testing import ManualClock
 from tests.conftest import OpenStore
 from tests.make import HOUR, LANE, LEASE, MINUTE, START, make_head, make_new, make_schedule

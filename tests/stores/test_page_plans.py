@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from duly.config import read_settings
-from duly.core.specs import DueBetween, Everything, InStatus, OfSeries, OfTenant, OfType, OfUser, Spec
+from duly.records.specs import DueBetween, Everything, InStatus, OfSeries, OfTenant, OfType, OfUser, Spec
 from duly.stores.postgres.confinement import ROLE
 from duly.stores.postgres.store import SEARCHING
 from duly.testing import ManualClock

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from duly.core.model import Event, NewEvent, Status
-from duly.core.specs import Everything, InStatus, OfSeries, OfTenant, OfType, OfUser, Spec
 from duly.flow.ids import new_id
 from duly.ports import Page
+from duly.records.event import Event, NewEvent, Status
+from duly.records.specs import Everything, InStatus, OfSeries, OfTenant, OfType, OfUser, Spec
 from tests.make import make_event, make_new
 from tests.stores.rows import keep, write
 from tests.stores.test_specs import combined, populations

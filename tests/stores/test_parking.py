@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from duly import Status, webhook
-from duly.core.model import Event, Settlement
-from duly.core.stored_targets import Target
 from duly.flow.ids import new_id
 from duly.flow.parking import FIRST, MOST, look_after_parked, open_again
+from duly.records.event import Event, Settlement
+from duly.records.target import Target
 from duly.testing import ManualClock
 from tests.conftest import OpenStore
 from tests.make import HOUR, LEASE, MINUTE, SECOND, START, completed, failed, given_back, held, make_new

@@ -14,11 +14,11 @@ import apsw
 import pytest
 
 from duly.config import read_settings
-from duly.core.lifecycle import DELIVERED
-from duly.core.model import Claim, Settlement, Status, Verdict
-from duly.core.specs import ErrorLike, Everything, OfTenant
+from duly.decide.lifecycle import DELIVERED
 from duly.flow.ids import new_id
 from duly.ports import Freed, Looking
+from duly.records.event import Claim, Settlement, Status, Verdict
+from duly.records.specs import ErrorLike, Everything, OfTenant
 from duly.stores.migrations import migrations
 from duly.stores.queries import load
 from duly.testing import ManualClock

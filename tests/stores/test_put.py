@@ -5,10 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from duly.core.model import Entry, NewEvent, Status
-from duly.core.retry import Retry
-from duly.core.specs import Everything
+from duly.decide.retry import Retry
 from duly.ports import Added
+from duly.records.event import NewEvent, Status
+from duly.records.history import Entry
+from duly.records.specs import Everything
 from duly.testing import ManualClock
 from tests.conftest import OpenStore
 from tests.make import HOUR, LANE, LEASE, MICROSECOND, MINUTE, START, completed, failed, make_event, make_new, rejected

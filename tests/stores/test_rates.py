@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from duly.config import read_settings
-from duly.core.rates import read_rate
+from duly.decide.targets.rates import read_rate
 from duly.ports import Allowed
 from duly.testing import ManualClock
 from duly.wiring import open_store

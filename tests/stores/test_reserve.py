@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from duly.core.model import Status
 from duly.flow.admin import Events
 from duly.ports import Seen
+from duly.records.event import Status
 from duly.testing import ManualClock
 from tests.make import HOUR, LANE, LEASE, MICROSECOND, SECOND, START, completed, make_head, make_new, make_schedule
 

@@ -4,8 +4,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from duly.core.model import Event, Settlement, Status, Verdict
-from duly.core.retry import Retry
+from duly.decide.retry import Retry
+from duly.records.event import Event, Settlement, Status, Verdict
 from duly.testing import ManualClock
 from tests.make import (
     HOUR,

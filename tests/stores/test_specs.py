@@ -9,9 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from duly.core import specs
-from duly.core.model import Event, Status
-from duly.core.specs import (
+from duly.flow.ids import new_id
+from duly.records import specs
+from duly.records.event import Event, Status
+from duly.records.specs import (
     NULLABLE,
     ORDERED,
     Compare,
@@ -37,7 +38,6 @@ from duly.core.specs import (
     Stuck,
     WithKey,
 )
-from duly.flow.ids import new_id
 from duly.stores.specs import compile_spec
 from duly.stores.sqlite.values import SPECS
 from tests.make import DAY, HOUR, MICROSECOND, MINUTE, START, make_event

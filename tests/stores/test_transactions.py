@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from duly.core.model import Status
-from duly.core.specs import Everything
 from duly.errors import Misuse
+from duly.records.event import Status
+from duly.records.specs import Everything
 from tests.conftest import OpenStore
 from tests.make import LANE, LEASE, completed, failed, make_head, make_new, make_schedule
 from tests.stores.rows import ask, spelled, write

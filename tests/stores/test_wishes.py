@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from duly.core.model import Event, Status
 from duly.flow.admin import Events
+from duly.records.event import Event, Status
 from duly.testing import ManualClock
 from tests.conftest import OpenStore
 from tests.make import HOUR, LANE, LEASE, MINUTE, START, completed, make_new

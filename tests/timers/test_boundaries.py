@@ -19,7 +19,7 @@ OTHERS = ("schedules", "users", "targets", "destinations")
 """Tables that are none of its business."""
 
 MODULES = (
-    "core/timer_messages.py",
+    "timer_service/messages.py",
     "flow/intake.py",
     "flow/reach.py",
     "channels/nats_commands.py",

@@ -15,9 +15,9 @@ from duly import Misuse
 from duly.channels import nats_commands
 from duly.channels.brokers import Down
 from duly.channels.nats_streams import COMMANDS, DUPLICATES, EVENTS, REJECTED, sorted_refusals
-from duly.core.timer_messages import RETRY
 from duly.edges.timer_service import TimerService, TimerSettings
 from duly.errors import StoreError
+from duly.timer_service.messages import RETRY
 from tests.brokers import NatsServer
 from tests.timers.conftest import Serve, consuming
 from tests.timers.desk import Desk, command

@@ -11,9 +11,9 @@ from nats.js.errors import APIError
 from duly import Status
 from duly.channels import brokers
 from duly.channels.nats_streams import EVENTS
-from duly.core.timer_messages import TIMER
 from duly.observers.logs import Line
 from duly.signals import ChannelDown, ChannelUp, Claimed, Completed, DeadLettered, GivenBack, Retried
+from duly.timer_service.messages import TIMER
 from tests.brokers import NatsServer
 from tests.timers.conftest import Serve, Served
 from tests.timers.desk import Desk, command, in_seconds

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from duly import Conflict, Delivered, Duly, Event, Failed, Invalid, NotFound, Rejected, StoreUnavailable, every, webhook
-from duly.core.model import Outcome
+from duly.records.event import Outcome
 from tests.worker.watching import working
 
 ACTS = 120  # of each of those who act

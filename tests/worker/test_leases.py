@@ -2,8 +2,8 @@ import asyncio
 from datetime import timedelta
 
 from duly import Duly, Event, Status, Timer
-from duly.core.lifecycle import DELIVERED
-from duly.core.model import Claim, Settlement
+from duly.decide.lifecycle import DELIVERED
+from duly.records.event import Claim, Settlement
 from duly.signals import Completed, Interrupted, Lost
 from duly.testing import ManualClock
 from tests.worker.watching import Told, until, working

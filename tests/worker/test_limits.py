@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from duly import Duly
-from duly.core.fairness import Key
-from duly.core.model import Delivered, Event, Outcome, Status
-from duly.core.specs import InStatus
+from duly.decide.fair_share import Key
 from duly.flow.worker import Options, Worker
 from duly.ports import Route
+from duly.records.event import Delivered, Event, Outcome, Status
+from duly.records.specs import InStatus
 from duly.signals import Signals
 from tests.make import make_head, make_new, make_schedule
 from tests.worker.test_turns import Limited

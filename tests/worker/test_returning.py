@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from duly.core.model import Event
 from duly.flow.claim import Claims
 from duly.flow.heads import Claimant
 from duly.flow.lanes import Lanes
 from duly.flow.limits import Unlimited
 from duly.flow.turns import Turns
+from duly.records.event import Event
 from duly.signals import Signals
 from tests.make import LANE, LEASE, MINUTE, SECOND, START, given_back, make_event, make_new
 

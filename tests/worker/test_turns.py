@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from duly.core.fairness import Key
-from duly.core.model import Event, Outcome
+from duly.decide.fair_share import Key
 from duly.flow.limits import Unlimited
 from duly.flow.turns import Start, Turns
+from duly.records.event import Event, Outcome
 from tests.make import make_event
 
 

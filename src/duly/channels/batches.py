@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from duly.channels.brokers import Down, NotNow
-from duly.core.exhaustion import exhausted
-from duly.core.failure import describe_without_paths
+from duly.decide.error_text import describe_without_paths
+from duly.decide.exhaustion import exhausted
 
 T = TypeVar("T")
 

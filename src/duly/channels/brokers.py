@@ -14,10 +14,10 @@ from typing import Any, Protocol
 import msgspec
 
 from duly.config import without_login
-from duly.core.exhaustion import exhausted, unreachable
-from duly.core.failure import describe_without_paths, first_line
-from duly.core.model import Delivered, Event, Failed, Outcome, Rejected, Unreachable
+from duly.decide.error_text import describe_without_paths, first_line
+from duly.decide.exhaustion import exhausted, unreachable
 from duly.errors import DulyError
+from duly.records.event import Delivered, Event, Failed, Outcome, Rejected, Unreachable
 
 ACKNOWLEDGED_WITHIN = 10.0
 """Seconds that a broker has for saying that it has a message."""

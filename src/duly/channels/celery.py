@@ -14,7 +14,7 @@ from kombu.exceptions import OperationalError
 from duly.channels.batches import Batches
 from duly.channels.brokers import Down, Message, NotNow, Refused, Unwilling
 from duly.channels.threads import Threads
-from duly.core.failure import describe_without_paths
+from duly.decide.error_text import describe_without_paths
 from duly.errors import Misuse
 
 for library in ("amqp", "kombu", "celery"):  # what matters comes back from the calls

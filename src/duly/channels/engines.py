@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from duly.channels.brokers import Brokered, Client, Link, Message
 from duly.channels.requests import CLOUD, JSON, cloud_body, facts_of, standard_body
-from duly.core.broker_allow import BrokerAllow
-from duly.core.broker_targets import CELERY, KAFKA, NATS, RABBITMQ, REDIS, spelled_out
-from duly.core.model import Event, Outcome, Unreachable
+from duly.decide.targets.broker_allow import BrokerAllow
+from duly.decide.targets.brokers import CELERY, KAFKA, NATS, RABBITMQ, REDIS, spelled_out
+from duly.records.event import Event, Outcome, Unreachable
 
 
 class Engine(NamedTuple):

@@ -11,9 +11,9 @@ from typing import Any
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from duly.channels.threads import Threads
-from duly.core.addresses import Network, refusal
-from duly.core.exhaustion import unreachable
-from duly.core.model import Unreachable
+from duly.decide.exhaustion import unreachable
+from duly.decide.targets.addresses import Network, refusal
+from duly.records.event import Unreachable
 
 AddressInfo = tuple[Any, ...]
 

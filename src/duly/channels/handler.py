@@ -8,11 +8,11 @@ from datetime import timedelta
 from typing import Any
 
 from duly.channels.threads import Threads
-from duly.core.exhaustion import WAIT, exhausted
-from duly.core.failure import describe
-from duly.core.model import HANDLER, Delivered, Event, Failed, Outcome, Rejected, Unreachable
+from duly.decide.error_text import describe
+from duly.decide.exhaustion import WAIT, exhausted
 from duly.errors import Misuse, StoreUnavailable
 from duly.ports import Route, Transaction
+from duly.records.event import HANDLER, Delivered, Event, Failed, Outcome, Rejected, Unreachable
 
 DEADLINE = timedelta(minutes=5)
 SOON = timedelta(seconds=1)  # after an outage of the store, which is back when the next try is stored

@@ -7,11 +7,11 @@ import msgspec
 from duly.channels.requests import JSON
 from duly.channels.sending import Request, Sender
 from duly.channels.webhook import WITHOUT_KEY, timeout_of, unusable
-from duly.core.model import Event, Outcome, Rejected, Unreachable
-from duly.core.secrets import Keys
-from duly.core.targets import HTTP, named
+from duly.decide.targets.secrets import Keys
+from duly.decide.targets.targets import HTTP, named
 from duly.errors import Misuse
 from duly.ports import Directory
+from duly.records.event import Event, Outcome, Rejected, Unreachable
 from duly.sealing import Seal
 
 USUAL = "POST"

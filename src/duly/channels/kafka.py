@@ -25,7 +25,7 @@ from aiokafka.errors import (
 )
 
 from duly.channels.brokers import Down, Message, NotNow, Refused
-from duly.core.failure import describe_without_paths
+from duly.decide.error_text import describe_without_paths
 
 logging.getLogger("aiokafka").addHandler(logging.NullHandler())  # what matters comes back from the calls
 

@@ -5,8 +5,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from duly.core.model import Event, Outcome
 from duly.ports import Channel
+from duly.records.event import Event, Outcome
 
 
 class Lazily:

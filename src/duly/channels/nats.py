@@ -19,7 +19,7 @@ from nats.errors import (
 from nats.js import JetStreamContext
 
 from duly.channels.brokers import Down, Message, NotNow, Refused
-from duly.core.failure import describe_without_paths
+from duly.decide.error_text import describe_without_paths
 from duly.errors import Misuse
 
 ID, STATUS, NO_STREAM = "Nats-Msg-Id", "Status", "503"

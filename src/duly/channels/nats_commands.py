@@ -26,7 +26,7 @@ from duly.channels.nats_streams import (
     sorted_refusals,
     stream_for,
 )
-from duly.core.failure import describe
+from duly.decide.error_text import describe
 from duly.errors import Misuse
 
 DURABLE = "duly-timer-service"

@@ -15,7 +15,7 @@ from nats.js.errors import APIError, NotFoundError
 
 from duly.channels.brokers import Down, Message, NotNow, Unwilling
 from duly.channels.nats import Forbidden, Nats
-from duly.core.failure import describe
+from duly.decide.error_text import describe
 from duly.errors import Misuse
 
 log = logging.getLogger("duly")

@@ -28,7 +28,7 @@ from aiormq.exceptions import (
 from yarl import URL
 
 from duly.channels.brokers import Down, Message, NotNow, Refused
-from duly.core.failure import describe_without_paths
+from duly.decide.error_text import describe_without_paths
 from duly.errors import Misuse
 
 for library in ("aio_pika", "aiormq"):  # what matters comes back from the calls; else it would go to standard error

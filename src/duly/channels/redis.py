@@ -23,7 +23,7 @@ from redis.exceptions import (
 
 from duly.channels.batches import Batches
 from duly.channels.brokers import ACKNOWLEDGED_WITHIN, Down, Message, NotNow, Refused
-from duly.core.failure import describe_without_paths
+from duly.decide.error_text import describe_without_paths
 from duly.errors import Misuse
 
 ID, BODY = "id", "body"

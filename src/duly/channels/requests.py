@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from duly.core.model import Event
-from duly.core.recurrence import instant_name
-from duly.core.secrets import signature
+from duly.decide.targets.secrets import signature
+from duly.records.event import Event
+from duly.rules.recurrence import instant_name
 
 JSON, CLOUD = "application/json", "application/cloudevents+json"
 

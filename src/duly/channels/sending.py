@@ -22,10 +22,10 @@ import msgspec
 
 from duly.channels.deadlines import Deadlines, Underway
 from duly.channels.guard import Dial, Guard, Resolver, dialling, why_none_is_free
-from duly.core.addresses import Network
-from duly.core.exhaustion import unreachable
-from duly.core.model import Delivered, Failed, Outcome, Rejected, Unreachable
-from duly.core.targets import AmbiguousHost, shown, url_in_ascii
+from duly.decide.exhaustion import unreachable
+from duly.decide.targets.addresses import Network
+from duly.decide.targets.targets import AmbiguousHost, shown, url_in_ascii
+from duly.records.event import Delivered, Failed, Outcome, Rejected, Unreachable
 
 log = logging.getLogger("duly")
 

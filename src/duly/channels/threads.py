@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any, TypeAlias, TypeVar
 
-from duly.core.exhaustion import Exhausted
+from duly.decide.exhaustion import Exhausted
 
 T = TypeVar("T")
 

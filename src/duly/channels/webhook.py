@@ -7,13 +7,13 @@ from typing import Any
 
 from duly.channels.requests import CLOUD, JSON, cloud_body, signed_headers, standard_body
 from duly.channels.sending import TOTAL, Request, Sender
-from duly.core.durations import parse_duration
-from duly.core.model import Event, Outcome, Rejected, Unreachable
-from duly.core.secrets import Keys
-from duly.core.stored_targets import Target
-from duly.core.targets import WEBHOOK, named, origin_of
+from duly.decide.targets.secrets import Keys
+from duly.decide.targets.targets import WEBHOOK, named, origin_of
+from duly.durations import parse_duration
 from duly.errors import Misuse
 from duly.ports import Directory
+from duly.records.event import Event, Outcome, Rejected, Unreachable
+from duly.records.target import Target
 from duly.sealing import Seal
 
 FORMS = {"standard": (JSON, standard_body), "cloudevents": (CLOUD, cloud_body)}

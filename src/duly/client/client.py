@@ -19,13 +19,14 @@ from duly.client.schedules import Schedules
 from duly.client.targets import Targets
 from duly.client.users import Users
 from duly.client.writing import ANY_CHANNEL, timer_body
-from duly.core.model import Event, NewEvent, Schedule, Timer
-from duly.core.planning import plan
-from duly.core.recurrence import Rule
-from duly.core.retry import DEFAULT, Retry
+from duly.decide.planning import plan
+from duly.decide.retry import DEFAULT, Retry
 from duly.errors import Invalid, Misuse
 from duly.flow.ids import new_ids
 from duly.ports import Added
+from duly.records.event import Event, NewEvent, Timer
+from duly.records.schedule import Schedule
+from duly.rules.recurrence import Rule
 
 if TYPE_CHECKING:
     from duly.client.sync import SyncClient

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from duly.client.answers import RENAMED, Answer, error_of, misunderstood, named
-from duly.core.checks import name_problems
+from duly.decide.checks import name_problems
 from duly.errors import DulyError, Invalid, Misuse, Problem, ServerUnavailable
 from duly.flow.ids import new_id
 

@@ -14,14 +14,15 @@ from duly.client.reading import EVENT, SeenEvents
 from duly.client.refusals import refuse_name
 from duly.client.schedule_names import ScheduleNames
 from duly.client.writing import instant, rate_text
-from duly.core.checks import check_id
-from duly.core.cursors import read_cursor
-from duly.core.model import Entry, Event
-from duly.core.specs import Spec
+from duly.decide.checks import check_id
 from duly.errors import Misuse
 from duly.flow.admin import AN_EVENTS
 from duly.flow.dead_letters import Discarded, Replayed
 from duly.ports import DeadLetters, Kind, Page
+from duly.records.cursors import read_cursor
+from duly.records.event import Event
+from duly.records.history import Entry
+from duly.records.specs import Spec
 
 
 class SeenReplayed(msgspec.Struct):

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from duly.core.durations import format_duration
-from duly.core.model import USER, Status, schedule_of, user_of
-from duly.core.recurrence import instant_name
-from duly.core.specs import (
+from duly.durations import format_duration
+from duly.errors import Misuse
+from duly.records.event import USER, Status, schedule_of, user_of
+from duly.records.specs import (
     Both,
     DueBetween,
     Either,
@@ -28,7 +28,7 @@ from duly.core.specs import (
     Stuck,
     WithKey,
 )
-from duly.errors import Misuse
+from duly.rules.recurrence import instant_name
 
 SCHEDULE_ID = "schedule_id"
 """No filter of the API: it asks for the name, which has to be found."""

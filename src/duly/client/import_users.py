@@ -7,7 +7,7 @@ import msgspec
 from duly.client.answers import problems_of
 from duly.client.connection import Connection, place
 from duly.client.reading import Wrong
-from duly.core.checks import write_json
+from duly.decide.checks import write_json
 from duly.errors import Problem
 from duly.flow.import_users import MOST_REMEMBERED, Imported, Line, Lines, Refused, Stored, Telling, numbered
 

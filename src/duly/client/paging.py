@@ -7,9 +7,9 @@ import msgspec
 
 from duly.client.connection import Connection
 from duly.client.reading import HISTORY
-from duly.core.checks import MOST_LISTED, check_page
-from duly.core.cursors import write_cursor
-from duly.core.model import Entry
+from duly.decide.checks import MOST_LISTED, check_page
+from duly.records.cursors import write_cursor
+from duly.records.history import Entry
 
 
 class Paged(Protocol):

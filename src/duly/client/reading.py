@@ -6,15 +6,17 @@ from typing import Any
 
 import msgspec
 
-from duly.core.model import Entry, Event, PassedOver, Schedule, Status, lane_of
-from duly.core.policies import DEFAULT as NO_POLICIES
-from duly.core.preview import Preview
-from duly.core.rates import read_rate
-from duly.core.retry import parse_retry, retry_text
-from duly.core.rules import parse_rule, usual_dst
-from duly.core.stored_targets import Known, Target
-from duly.core.users import User
+from duly.decide.preview import Preview
+from duly.decide.retry import parse_retry, retry_text
+from duly.decide.targets.rates import read_rate
 from duly.errors import Invalid
+from duly.records.event import Event, Status, lane_of
+from duly.records.history import Entry
+from duly.records.schedule import PassedOver, Schedule
+from duly.records.target import Known, Target
+from duly.records.user import User
+from duly.rules.notation import parse_rule, usual_dst
+from duly.rules.policies import DEFAULT as NO_POLICIES
 
 NULL = b"null"
 USUAL = {"format": "standard", "method": "POST"}

@@ -13,14 +13,16 @@ from duly.client.paging import all_pages, up_to, whole_history
 from duly.client.reading import EVENT, OCCURRENCES, SCHEDULE, SeenResumed, SeenSchedules
 from duly.client.refusals import here_only, refuse_name, refuse_transaction
 from duly.client.writing import instant, preview_body, schedule_body
-from duly.core.checks import name_problems, write_json
-from duly.core.model import Entry, Event, Schedule
-from duly.core.preview import Preview, never
-from duly.core.recurrence import Rule
-from duly.core.retry import DEFAULT, Retry
+from duly.decide.checks import name_problems, write_json
+from duly.decide.preview import Preview, never
+from duly.decide.retry import DEFAULT, Retry
 from duly.errors import Invalid, NotFound, Problem
 from duly.flow.gates import SKIP
 from duly.flow.schedules import UNCHANGED, Backfilled, Resumed
+from duly.records.event import Event
+from duly.records.history import Entry
+from duly.records.schedule import Schedule
+from duly.rules.recurrence import Rule
 
 MOST_WAIT = 60.0
 """Seconds for which a server waits for an event at the most."""

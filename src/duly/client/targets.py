@@ -14,13 +14,13 @@ from duly.client.paging import all_pages, up_to
 from duly.client.reading import TARGET, SeenTargets
 from duly.client.refusals import here_only, refuse_name
 from duly.client.writing import rate_text
-from duly.core.checks import MOST_LISTED
-from duly.core.durations import format_duration
-from duly.core.secrets import written
-from duly.core.stored_targets import Known, Target
-from duly.core.targets import WEBHOOK, target_name_problems
+from duly.decide.checks import MOST_LISTED
+from duly.decide.targets.secrets import written
+from duly.decide.targets.targets import WEBHOOK, target_name_problems
+from duly.durations import format_duration
 from duly.errors import Misuse, NotFound
 from duly.flow.targets import KEEP
+from duly.records.target import Known, Target
 
 TARGETS = msgspec.json.Decoder(SeenTargets)
 BY_NAME = "over HTTP, only stored targets can be named: use the command line, `duly targets`, for the others"

@@ -13,12 +13,13 @@ from duly.client.paging import all_pages, up_to, whole_history
 from duly.client.reading import USER, SeenEvents, SeenUsers
 from duly.client.refusals import here_only, refuse_name, refuse_transaction
 from duly.client.schedules import if_match
-from duly.core.checks import check_id, name_problems, write_json
-from duly.core.model import Entry, Event
-from duly.core.users import User
+from duly.decide.checks import check_id, name_problems, write_json
 from duly.errors import Invalid, NotFound, Problem
 from duly.flow.import_users import Imported, Lines, Telling
 from duly.flow.users import A_USERS, QUIET
+from duly.records.event import Event
+from duly.records.history import Entry
+from duly.records.user import User
 
 USERS = msgspec.json.Decoder(SeenUsers)
 EVENTS = msgspec.json.Decoder(SeenEvents)

@@ -7,15 +7,15 @@ from typing import Any
 
 import msgspec
 
-from duly.core.checks import due_problems, retry_problems, write_json
-from duly.core.durations import format_duration
-from duly.core.model import NewEvent
-from duly.core.policies import DependsOn, Misfire
-from duly.core.rates import read_rate
-from duly.core.recurrence import DEFAULT_ZONE, OPEN, Dst, Rule, instant_name
-from duly.core.retry import DEFAULT, Retry
-from duly.core.rules import zone_problems
+from duly.decide.checks import due_problems, retry_problems, write_json
+from duly.decide.retry import DEFAULT, Retry
+from duly.decide.targets.rates import read_rate
+from duly.durations import format_duration
 from duly.errors import Invalid, Problem
+from duly.records.event import NewEvent
+from duly.rules.notation import zone_problems
+from duly.rules.policies import DependsOn, Misfire
+from duly.rules.recurrence import DEFAULT_ZONE, OPEN, Dst, Rule, instant_name
 
 
 class AnyChannel(Collection[str]):

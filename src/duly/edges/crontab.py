@@ -9,8 +9,8 @@ from itertools import count
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from duly.core.rules import parse_rule, zone_problems
 from duly.errors import Invalid
+from duly.rules.notation import parse_rule, zone_problems
 
 SETTING = re.compile(r"""(?P<quote>["']?)(?P<name>[A-Za-z_]\w*)(?P=quote)\s*=\s*(?P<value>.*)""")
 PERCENT = re.compile(r"(?<!\\)%")

@@ -4,8 +4,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from duly.core.checks import MAX_DELAY, due_problems
-from duly.core.durations import EXAMPLES, format_duration, parse_duration
+from duly.decide.checks import MAX_DELAY, due_problems
+from duly.durations import EXAMPLES, format_duration, parse_duration
 from duly.errors import Problem
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:\d\d)")

@@ -3,9 +3,9 @@
 from datetime import datetime
 from typing import Any
 
-from duly.core.keys import ApiKey
-from duly.core.rates import show_rate
+from duly.decide.targets.rates import show_rate
 from duly.edges.event_json import write_instant
+from duly.records.api_key import ApiKey
 
 
 def key_to_json(key: ApiKey, now: datetime) -> dict[str, Any]:

@@ -5,19 +5,19 @@ from typing import Any
 
 import msgspec
 
-from duly.core.checks import name_problems, retry_problems, target_problems, write_json
-from duly.core.model import PassedOver, Schedule
-from duly.core.policies import DEFAULT as NO_POLICIES
-from duly.core.policies import FIELDS as POLICIES
-from duly.core.policies import read_policies
-from duly.core.preview import Preview
-from duly.core.recurrence import DEFAULT_ZONE, Rule
-from duly.core.retry import Retry, parse_retry
-from duly.core.rules import parse_rule, usual_dst, zone_problems
+from duly.decide.checks import name_problems, retry_problems, target_problems, write_json
+from duly.decide.preview import Preview
+from duly.decide.retry import Retry, parse_retry
 from duly.edges.event_json import write_instant
 from duly.errors import Invalid, Problem
 from duly.flow.replan import Replanned
 from duly.flow.schedules import Backfilled, Resumed
+from duly.records.schedule import PassedOver, Schedule
+from duly.rules.notation import parse_rule, usual_dst, zone_problems
+from duly.rules.policies import DEFAULT as NO_POLICIES
+from duly.rules.policies import FIELDS as POLICIES
+from duly.rules.policies import read_policies
+from duly.rules.recurrence import DEFAULT_ZONE, Rule
 
 FIELDS = ("name", "tenant", "type", "rule", "timezone", "payload", "target", *POLICIES, "retry", "enabled")
 READ_ONLY = (

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from duly.core.rates import show_rate
-from duly.core.stored_targets import DESTINATION_OF_ALL, Known, Target
-from duly.core.targets import WEBHOOK
+from duly.decide.targets.rates import show_rate
+from duly.decide.targets.targets import WEBHOOK
 from duly.edges.event_json import write_instant
+from duly.records.target import DESTINATION_OF_ALL, Known, Target
 
 USUAL = {"webhook": {"format": "standard"}, "http": {"method": "POST"}}
 """What holds where a target does not say it."""

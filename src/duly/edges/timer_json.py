@@ -4,11 +4,11 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from duly.core.checks import timer_problems, write_json
-from duly.core.model import Timer
-from duly.core.retry import DEFAULT, Retry, parse_retry
+from duly.decide.checks import timer_problems, write_json
+from duly.decide.retry import DEFAULT, Retry, parse_retry
 from duly.edges.instants import read_instant, read_span
 from duly.errors import Invalid, Problem
+from duly.records.event import Timer
 
 FIELDS = ("key", "due_at", "after", "type", "payload", "target", "retry", "correlation_id")
 SOME_TIME = datetime(2000, 1, 1, tzinfo=UTC)

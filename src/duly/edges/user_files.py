@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from duly.core.users import FIELDS, REQUIRED
+from duly.decide.users import FIELDS, REQUIRED
 from duly.errors import Invalid, Misuse, Problem
 from duly.flow.import_users import Line
 

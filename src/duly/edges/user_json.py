@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 
-from duly.core.model import Event
-from duly.core.users import User
 from duly.edges.event_json import write_instant
 from duly.flow.import_users import Imported, Refused
 from duly.flow.users import Refreshed
+from duly.records.event import Event
+from duly.records.user import User
 
 
 def user_to_json(user: User) -> dict[str, Any]:

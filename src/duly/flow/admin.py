@@ -7,20 +7,21 @@ from typing import Any
 
 import msgspec
 
-from duly.core.checks import MOST_LISTED, check_id, check_page, due_problems, is_id, name_problems
-from duly.core.doors import closed
-from duly.core.failure import storable
-from duly.core.lifecycle import step
-from duly.core.model import Entry, Event
-from duly.core.rates import read_rate
-from duly.core.recurrence import instant_name
-from duly.core.specs import Everything, OfTenant, Spec
+from duly.decide.checks import MOST_LISTED, check_id, check_page, due_problems, is_id, name_problems
+from duly.decide.error_text import storable
+from duly.decide.lifecycle import step
+from duly.decide.targets.origin import closed
+from duly.decide.targets.rates import read_rate
 from duly.errors import Conflict, Invalid, NotFound, Problem
 from duly.flow.dead_letters import MOST_KINDS, Discarded, Extent, Replayed, discard_all, replay_all
 from duly.flow.gates import let_go_after
 from duly.flow.heads import continued_by, plan_next
 from duly.flow.passed_over import in_words, move_by_hand
 from duly.ports import DeadLetters, Page, Store, Transaction
+from duly.records.event import Event
+from duly.records.history import Entry
+from duly.records.specs import Everything, OfTenant, Spec
+from duly.rules.recurrence import instant_name
 
 MOST = MOST_LISTED
 AN_EVENTS = "an event's"

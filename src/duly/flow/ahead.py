@@ -16,7 +16,6 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from duly.core.model import Event
 from duly.errors import StoreUnavailable
 from duly.flow.alarm import Alarm
 from duly.flow.claim import NONE, tell_heads
@@ -25,6 +24,7 @@ from duly.flow.heads import Claimant
 from duly.flow.outage import Outage
 from duly.flow.steady import steady
 from duly.ports import Reserved, Store
+from duly.records.event import Event
 from duly.signals import Claimed, Signals
 
 PATIENCE = timedelta(seconds=2)

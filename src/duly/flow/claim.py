@@ -8,14 +8,14 @@ from itertools import chain
 
 import msgspec
 
-from duly.core.fairness import Candidate, Key
-from duly.core.model import Event, Status
+from duly.decide.fair_share import Candidate, Key
 from duly.flow.gates import LONG_AGO, let_go_after, succeed
 from duly.flow.heads import Claimant, Succeeded
 from duly.flow.passes import DEAD, Passes
 from duly.flow.sharing import Sharing
 from duly.flow.turns import Turns
 from duly.ports import NOT_YET, NOTHING_SEEN, Heads, Horizon, Statements, Store
+from duly.records.event import Event, Status
 from duly.signals import Claimed, DeadLettered, Halted, Interrupted, Signals, Skipped
 
 SPARING, CHEAP = 20, 0.02

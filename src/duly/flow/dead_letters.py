@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from duly.core.doors import closed
-from duly.core.lifecycle import LONGEST_WAIT
-from duly.core.specs import Spec
+from duly.decide.lifecycle import LONGEST_WAIT
+from duly.decide.targets.origin import closed
 from duly.errors import Invalid, Problem
 from duly.ports import Letter, Store
+from duly.records.specs import Spec
 
 AT_ONCE = 500
 MOST_KINDS = 100

@@ -5,13 +5,13 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from duly.core import zones
-from duly.core.model import Schedule
-from duly.core.policies import read_policies
 from duly.errors import Invalid, Problem
 from duly.flow.put_schedule import ScheduleDraft, put_schedule
 from duly.flow.replan import replan
 from duly.ports import Store
+from duly.records.schedule import Schedule
+from duly.rules import zones
+from duly.rules.policies import read_policies
 from duly.signals import Orphaned, Replanned, Signals
 
 BY = "code"

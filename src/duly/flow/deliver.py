@@ -3,16 +3,16 @@
 from datetime import timedelta
 from typing import cast
 
-from duly.core.exhaustion import unreachable
-from duly.core.failure import describe, describe_without_paths
-from duly.core.lifecycle import DELIVERED
-from duly.core.model import Delivered, Event, Failed, Outcome, Settlement, Unreachable
+from duly.decide.error_text import describe, describe_without_paths
+from duly.decide.exhaustion import unreachable
+from duly.decide.lifecycle import DELIVERED
 from duly.errors import StoreUnavailable
 from duly.flow.destinations import Destinations
 from duly.flow.gates import let_go_after
 from duly.flow.passes import Passes, tally_of
 from duly.flow.settle import completed
 from duly.ports import Route, Store, Transaction, TransactionalChannel
+from duly.records.event import Delivered, Event, Failed, Outcome, Settlement, Unreachable
 from duly.signals import Lost
 
 SOON = timedelta(seconds=1)

@@ -10,14 +10,14 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable
 
-from duly.core.failure import first_line, storable
-from duly.core.model import Delivered, Event, Failed, Held, Outcome, Rejected, Unreachable
-from duly.core.stored_targets import DESTINATION_OF_ALL, Known
-from duly.core.targets import parked_alone, url_of
+from duly.decide.error_text import first_line, storable
+from duly.decide.targets.targets import parked_alone, url_of
 from duly.errors import StoreUnavailable
 from duly.flow.directory import Key, RecentDirectory
 from duly.flow.parking import FIRST, note, open_again
 from duly.ports import Store
+from duly.records.event import Delivered, Event, Failed, Held, Outcome, Rejected, Unreachable
+from duly.records.target import DESTINATION_OF_ALL, Known
 from duly.signals import DestinationOpened, DestinationParked, Signals
 
 BEGINNING = 10

@@ -4,9 +4,9 @@ import asyncio
 import time
 from collections.abc import Iterable
 
-from duly.core.stored_targets import DESTINATION_OF_ALL, Known
-from duly.core.targets import origin_of
+from duly.decide.targets.targets import origin_of
 from duly.ports import Store
+from duly.records.target import DESTINATION_OF_ALL, Known
 
 FRESH, RECENT = 2.0, 5.0
 """Seconds for which what was read counts; and where nobody waits for an answer, before it is read again."""

@@ -6,16 +6,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from duly.core.calendar import aim, begun, continues, differs, first_after, lost
-from duly.core.model import Event, NewEvent, Schedule
-from duly.core.recurrence import Occurrence
-from duly.core.succession import Reshaped, carried, continues_after, head_of, kept, occurrence_of, reshaped
-from duly.core.users import User
+from duly.decide.calendar import aim, begun, continues, differs, first_after, lost
+from duly.decide.due_head import Reshaped, carried, continues_after, head_of, kept, occurrence_of, reshaped
 from duly.errors import Conflict
 from duly.flow.heads import ENDED, MOST_TAKEN, Next, halt, plant
 from duly.flow.ids import new_id
 from duly.flow.passed_over import name_again, pass_over
 from duly.ports import Statements
+from duly.records.event import Event, NewEvent
+from duly.records.schedule import Schedule
+from duly.records.user import User
+from duly.rules.recurrence import Occurrence
 
 MOST_TRIES = 10
 USER = "user"

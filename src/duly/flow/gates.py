@@ -7,12 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from duly.core.edits import passed_over, together
-from duly.core.failure import storable
-from duly.core.model import Event, NewEvent, PassedOver, Schedule
-from duly.core.recurrence import Occurrence, instant_name
-from duly.core.succession import FULL, PAUSED, continues_after, head_of, kept, occurrence_of, reshaped
-from duly.core.timetable import BEFORE
+from duly.decide.due_head import FULL, PAUSED, continues_after, head_of, kept, occurrence_of, reshaped
+from duly.decide.edits import passed_over, together
+from duly.decide.error_text import storable
 from duly.flow.heads import (
     ENDED,
     SCHEDULE,
@@ -27,6 +24,10 @@ from duly.flow.heads import (
 from duly.flow.ids import new_id
 from duly.flow.passed_over import pass_over
 from duly.ports import Heads, Statements, Store
+from duly.records.event import Event, NewEvent
+from duly.records.schedule import PassedOver, Schedule
+from duly.rules.recurrence import Occurrence, instant_name
+from duly.rules.timetable import BEFORE
 
 ITS_TURN = f"{FULL}its turn"
 AT_ONCE = 1000

@@ -7,11 +7,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import msgspec
 
-from duly.core.facts import Fact, names_between
-from duly.core.failure import describe, storable
-from duly.core.model import Event, Schedule, Status, user_of
-from duly.core.recurrence import Occurrence
-from duly.core.succession import (
+from duly.decide.due_head import (
     PAUSED,
     Decision,
     Drop,
@@ -25,8 +21,13 @@ from duly.core.succession import (
     head_of,
     occurrence_of,
 )
+from duly.decide.error_text import describe, storable
+from duly.decide.occurrence_facts import Fact, names_between
 from duly.flow.ids import new_id
 from duly.ports import Fired, Heads, Statements
+from duly.records.event import Event, Status, user_of
+from duly.records.schedule import Schedule
+from duly.rules.recurrence import Occurrence
 
 ENDED, ERROR = "ended", "error: "
 MOST_TAKEN = 100

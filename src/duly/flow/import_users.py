@@ -7,15 +7,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from duly.core.calendar import concerned
-from duly.core.checks import name_problems
-from duly.core.model import NewEvent, user_of
-from duly.core.users import User, changed_user, changes_of, new_user
+from duly.decide.calendar import concerned
+from duly.decide.checks import name_problems
+from duly.decide.users import changed_user, changes_of, new_user
 from duly.errors import Conflict, Invalid, Misuse, Problem
 from duly.flow.ids import new_ids
 from duly.flow.named_targets import Key, key_of, missing, targets_missing
 from duly.flow.put_users import Calendars, Changed, change_users, first_heads
 from duly.ports import Store
+from duly.records.event import NewEvent, user_of
+from duly.records.user import User
 
 CHUNK = 2000
 BREATH = 50

@@ -6,14 +6,14 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from duly.core.failure import describe
-from duly.core.model import Timer
-from duly.core.timer_messages import BRIEF, LARGEST, read_command, write_rejection
+from duly.decide.error_text import describe
 from duly.errors import Invalid, NotFound, Problem, StoreError, StoreUnavailable
 from duly.flow.outage import Outage
 from duly.flow.schedule import Wish, put_wishes, takes_timers
 from duly.ports import Command, Commands, Store
+from duly.records.event import Timer
 from duly.signals import CommandRejected, CommandsTaken, CommandStuck, Signals
+from duly.timer_service.messages import BRIEF, LARGEST, read_command, write_rejection
 
 RACES = 3
 """How often somebody may cancel a timer in the very moment in which it is put."""

@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from duly.core.checks import check_id, check_page, due_problems, name_problems
-from duly.core.failure import storable
-from duly.core.keys import BYTES, ApiKey, MadeKey, Scope, hash_of, hint_of, looks_like_a_key, write_key
-from duly.core.rates import read_rate
-from duly.core.recurrence import instant_name
+from duly.decide.checks import check_id, check_page, due_problems, name_problems
+from duly.decide.error_text import storable
+from duly.decide.targets.rates import read_rate
 from duly.errors import Conflict, Invalid, NotFound, Problem, Unauthenticated
 from duly.flow.ids import new_id
 from duly.ports import Store
+from duly.records.api_key import BYTES, ApiKey, MadeKey, Scope, hash_of, hint_of, looks_like_a_key, write_key
+from duly.rules.recurrence import instant_name
 
 A_KEYS = "a key's"
 MOST_OF_A_NAME = 10

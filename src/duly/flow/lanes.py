@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from duly.core.model import Event
+from duly.records.event import Event
 
 
 class Lanes:

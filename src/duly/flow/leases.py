@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from operator import attrgetter
 
-from duly.core.model import Claim, Event
 from duly.errors import StoreUnavailable
 from duly.flow.ahead import Ahead
 from duly.flow.outage import Outage
@@ -20,6 +19,7 @@ from duly.flow.pool import Pool
 from duly.flow.settle import Settler
 from duly.flow.steady import steady
 from duly.ports import Store
+from duly.records.event import Claim, Event
 from duly.signals import Lost, Signals
 
 BEATS = 3

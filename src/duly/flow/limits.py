@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from duly.core.model import Event, Outcome
+from duly.records.event import Event, Outcome
 
 
 class Limits(Protocol):

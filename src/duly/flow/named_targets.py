@@ -4,10 +4,10 @@ from collections.abc import Container, Iterable, Sequence
 
 import msgspec
 
-from duly.core.model import Event, NewEvent
-from duly.core.targets import named
+from duly.decide.targets.targets import named
 from duly.errors import Invalid, Problem
 from duly.ports import Statements
+from duly.records.event import Event, NewEvent
 
 Key = tuple[str, str]
 """A tenant, and the name of a target."""

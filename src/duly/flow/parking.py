@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
-from duly.core.failure import storable
-from duly.core.model import Event
-from duly.core.targets import HTTP, WEBHOOK, whose_events
+from duly.decide.error_text import storable
+from duly.decide.targets.targets import HTTP, WEBHOOK, whose_events
 from duly.errors import StoreUnavailable
 from duly.ports import Statements, Store
+from duly.records.event import Event
 
 FIRST, MOST = timedelta(seconds=30), timedelta(minutes=10)
 """When a parked destination is tried again, and how far apart such tries get."""

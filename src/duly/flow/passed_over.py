@@ -6,16 +6,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from duly.core.edits import MOST_ROWS, Span, passed_over, span
-from duly.core.facts import Fact, facts_among, names_between
-from duly.core.failure import storable
-from duly.core.model import Event, PassedOver, Schedule
-from duly.core.recurrence import instant_name
-from duly.core.succession import continues_after, event_of
-from duly.core.timetable import Timetable
+from duly.decide.due_head import continues_after, event_of
+from duly.decide.edits import MOST_ROWS, Span, passed_over, span
+from duly.decide.error_text import storable
+from duly.decide.occurrence_facts import Fact, facts_among, names_between
 from duly.flow.evaluating import evaluated
 from duly.flow.ids import new_id
 from duly.ports import Freed, Statements
+from duly.records.event import Event
+from duly.records.schedule import PassedOver, Schedule
+from duly.rules.recurrence import instant_name
+from duly.rules.timetable import Timetable
 
 PASSED = "passed over"
 """Why a row waits in the moment between being written and being SKIPPED, so that nobody takes it."""

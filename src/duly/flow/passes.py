@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import msgspec
 
-from duly.core.model import Settlement, Status
+from duly.records.event import Settlement, Status
 from duly.signals import PassEnded, Signals
 
 NONE = timedelta()

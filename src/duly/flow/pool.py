@@ -8,10 +8,10 @@ from contextvars import Context, copy_context
 from functools import partial
 from typing import Any
 
-from duly.core.model import Event, Failed, Outcome
 from duly.flow.outage import Outage
 from duly.flow.turns import Start, Turns
 from duly.ports import Route, Threaded
+from duly.records.event import Event, Failed, Outcome
 from duly.signals import HandlerAbandoned, Signals
 
 TURN = 0.005

@@ -7,20 +7,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from duly.core.checks import name_problems, retry_problems, target_problems, write_json
-from duly.core.doors import via_of
-from duly.core.durations import format_duration
-from duly.core.edits import is_owed, put_into_the_past, still_owed, superseded, together
-from duly.core.failure import describe
-from duly.core.model import Event, PassedOver, Schedule
-from duly.core.policies import DEFAULT as NO_POLICIES
-from duly.core.policies import Policies, policies_text, read_policies
-from duly.core.recurrence import DEFAULT_ZONE, Dst, Occurrence, Rule, instant_name
-from duly.core.retry import DEFAULT, Retry, retry_text
-from duly.core.rules import parse_rule, work_problems, zone_problems
-from duly.core.succession import PAUSED, kept, occurrence_of
-from duly.core.tags import check_tag
-from duly.core.targets import named
+from duly.decide.checks import name_problems, retry_problems, target_problems, write_json
+from duly.decide.due_head import PAUSED, kept, occurrence_of
+from duly.decide.edits import is_owed, put_into_the_past, still_owed, superseded, together
+from duly.decide.error_text import describe
+from duly.decide.retry import DEFAULT, Retry, retry_text
+from duly.decide.targets.origin import via_of
+from duly.decide.targets.targets import named
+from duly.durations import format_duration
 from duly.errors import Conflict, Invalid, Problem, Stale
 from duly.flow.evaluating import evaluated
 from duly.flow.gates import SKIP, Overtaken, let_go, lock_head, move_head, pause, reshape, resume, skip_head
@@ -29,6 +23,13 @@ from duly.flow.ids import new_id
 from duly.flow.named_targets import missing, target_missing
 from duly.flow.passed_over import name_again
 from duly.ports import Statements, Store
+from duly.records.etags import check_tag
+from duly.records.event import Event
+from duly.records.schedule import PassedOver, Schedule
+from duly.rules.notation import parse_rule, work_problems, zone_problems
+from duly.rules.policies import DEFAULT as NO_POLICIES
+from duly.rules.policies import Policies, policies_text, read_policies
+from duly.rules.recurrence import DEFAULT_ZONE, Dst, Occurrence, Rule, instant_name
 
 MOST_DEPENDENCIES = 100
 MOST_TRIES = 10

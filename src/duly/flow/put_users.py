@@ -6,17 +6,19 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from duly.core.calendar import begun, calendar, concerned, first_after
-from duly.core.event_types import EventType, EventTypes
-from duly.core.model import NewEvent, Schedule
-from duly.core.succession import head_of
-from duly.core.targets import named
-from duly.core.users import User, changed_user, changes_of, new_user
+from duly.decide.calendar import begun, calendar, concerned, first_after
+from duly.decide.due_head import head_of
+from duly.decide.event_types import EventType, EventTypes
+from duly.decide.targets.targets import named
+from duly.decide.users import changed_user, changes_of, new_user
 from duly.errors import Conflict, Invalid
 from duly.flow.follow_users import Wanted, follow
 from duly.flow.ids import new_id
 from duly.flow.named_targets import key_of, missing, target_missing, targets_missing
 from duly.ports import Statements
+from duly.records.event import NewEvent
+from duly.records.schedule import Schedule
+from duly.records.user import User
 
 
 class Calendars(NamedTuple):

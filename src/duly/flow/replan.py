@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from duly.core import zones
-from duly.core.failure import describe, storable
-from duly.core.model import Event, Schedule
-from duly.core.recurrence import Occurrence, instant_name
-from duly.core.succession import carried, due_of, occurrence_of
+from duly.decide.due_head import carried, due_of, occurrence_of
+from duly.decide.error_text import describe, storable
 from duly.flow.heads import ERROR, halt, schedule_id
 from duly.ports import Moved, Statements, Store
+from duly.records.event import Event
+from duly.records.schedule import Schedule
+from duly.rules import zones
+from duly.rules.recurrence import Occurrence, instant_name
 
 AT_ONCE = 500
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from duly.core.model import NewEvent, Timer
-from duly.core.planning import plan
+from duly.decide.planning import plan
 from duly.flow.ids import new_ids
 from duly.flow.named_targets import require_targets
 from duly.ports import Added, Statements, Store
+from duly.records.event import NewEvent, Timer
 
 CHUNK = 5000
 

@@ -8,18 +8,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from duly.core.checks import MOST_LISTED, check_page, due_problems, name_problems, write_json
-from duly.core.doors import closed
-from duly.core.edits import passed_over
-from duly.core.failure import storable
-from duly.core.model import Entry, Event, NewEvent, PassedOver, Schedule
-from duly.core.policies import SHADOW
-from duly.core.preview import Preview, never, preview, preview_of, range_problems, table_of
-from duly.core.recurrence import Occurrence, Rule, instant_name
-from duly.core.retry import DEFAULT, Retry
-from duly.core.succession import event_of, occurrence_of
-from duly.core.tags import check_tag
-from duly.core.timetable import BEFORE, Timetable
+from duly.decide.checks import MOST_LISTED, check_page, due_problems, name_problems, write_json
+from duly.decide.due_head import event_of, occurrence_of
+from duly.decide.edits import passed_over
+from duly.decide.error_text import storable
+from duly.decide.preview import Preview, never, preview, preview_of, range_problems, table_of
+from duly.decide.retry import DEFAULT, Retry
+from duly.decide.targets.origin import closed
 from duly.errors import Conflict, Invalid, NotFound, Problem
 from duly.flow.evaluating import evaluated
 from duly.flow.gates import ITS_TURN, PASSED, SKIP, Overtaken, let_go, lock_head, pause, resume, told
@@ -29,6 +24,13 @@ from duly.flow.passed_over import in_words, move_by_hand
 from duly.flow.put_schedule import MOST_TRIES, ScheduleDraft, put_schedule
 from duly.flow.replan import Replanned, replan
 from duly.ports import Statements, Store, Transaction
+from duly.records.etags import check_tag
+from duly.records.event import Event, NewEvent
+from duly.records.history import Entry
+from duly.records.schedule import PassedOver, Schedule
+from duly.rules.policies import SHADOW
+from duly.rules.recurrence import Occurrence, Rule, instant_name
+from duly.rules.timetable import BEFORE, Timetable
 
 MOST = MOST_LISTED
 MOST_BACKFILLED = 10_000

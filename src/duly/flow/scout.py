@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from datetime import datetime
 from operator import attrgetter
 
-from duly.core.fairness import Candidate, Key
+from duly.decide.fair_share import Candidate, Key
 from duly.ports import Looked, Looking
 
 NEWEST, OFTEN, AT_LEAST, AT_MOST = 200, 3, 0.005, 0.05

@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
-from duly.core.lifecycle import judge
-from duly.core.model import TERMINAL, Event, Outcome, Settlement, Status, Unreachable
+from duly.decide.lifecycle import judge
 from duly.errors import StoreUnavailable
 from duly.flow.gates import let_go_after
 from duly.flow.outage import Outage
 from duly.flow.passes import Passes, Tally, tally_of
 from duly.ports import Store
+from duly.records.event import TERMINAL, Event, Outcome, Settlement, Status, Unreachable
 from duly.signals import Completed, DeadLettered, GivenBack, HeldBack, Late, Lost, Retried, Signals, lateness
 
 log = logging.getLogger("duly")

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 
-from duly.core.fairness import Candidate, Key, Room, choose, fair_share, well_served
-from duly.core.model import Event
+from duly.decide.fair_share import Candidate, Key, Room, choose, fair_share, well_served
 from duly.errors import StoreUnavailable
 from duly.flow.scout import MORE, NEAR, OTHERS, QUIET, Begins, Look, Scout
 from duly.flow.turns import UNBOUNDED, Turns
+from duly.records.event import Event
 
 SPARE = 2
 """So many times as many are named as can be taken, for another worker may have taken the first ones."""

@@ -9,14 +9,11 @@ from typing import Any
 
 import msgspec
 
-from duly.core.checks import MOST_LISTED, check_page, name_problems, write_json
-from duly.core.durations import format_duration, parse_duration
-from duly.core.failure import storable
-from duly.core.model import Entry
-from duly.core.rates import read_rate, show_rate
-from duly.core.secrets import Keys, secret_problem, written
-from duly.core.stored_targets import DESTINATION_OF_ALL, Known, Resealed, Target
-from duly.core.targets import (
+from duly.decide.checks import MOST_LISTED, check_page, name_problems, write_json
+from duly.decide.error_text import storable
+from duly.decide.targets.rates import read_rate, show_rate
+from duly.decide.targets.secrets import Keys, secret_problem, written
+from duly.decide.targets.targets import (
     HTTP,
     SAID,
     WEBHOOK,
@@ -29,10 +26,13 @@ from duly.core.targets import (
     url_problems,
     whose_events,
 )
+from duly.durations import format_duration, parse_duration
 from duly.errors import Conflict, Invalid, NotFound, Problem, Unsealed
 from duly.flow.ids import new_id
 from duly.flow.parking import note, open_again
 from duly.ports import Store, Transaction
+from duly.records.history import Entry
+from duly.records.target import DESTINATION_OF_ALL, Known, Resealed, Target
 from duly.sealing import Seal, Sealed
 from duly.signals import Signals
 

@@ -7,9 +7,9 @@ from itertools import groupby
 from operator import attrgetter
 from time import monotonic
 
-from duly.core.fairness import Key
-from duly.core.model import Event, Outcome
+from duly.decide.fair_share import Key
 from duly.flow.limits import Limits
+from duly.records.event import Event, Outcome
 
 RESERVE = 10
 """Beyond the places that a worker has for all, it keeps one for each so many of them for whoever has nothing under way:

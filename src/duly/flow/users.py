@@ -5,17 +5,18 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
-from duly.core.checks import check_id, check_page, name_problems
-from duly.core.failure import storable
-from duly.core.model import Entry, Event
-from duly.core.specs import OfUser
-from duly.core.tags import check_tag
-from duly.core.users import User
+from duly.decide.checks import check_id, check_page, name_problems
+from duly.decide.error_text import storable
 from duly.errors import Conflict, Invalid, NotFound
 from duly.flow.follow_users import MOST_TRIES
 from duly.flow.import_users import Imported, Lines, Telling, import_users
 from duly.flow.put_users import Calendars, add_user, change_users, refresh_users
 from duly.ports import Statements, Store
+from duly.records.etags import check_tag
+from duly.records.event import Event
+from duly.records.history import Entry
+from duly.records.specs import OfUser
+from duly.records.user import User
 
 AT_ONCE = 500
 QUIET = Telling()

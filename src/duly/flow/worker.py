@@ -14,8 +14,7 @@ from typing import Any
 
 import msgspec
 
-from duly.core.fairness import Key
-from duly.core.model import Event, Outcome, Unreachable
+from duly.decide.fair_share import Key
 from duly.errors import StoreUnavailable
 from duly.flow.ahead import Ahead
 from duly.flow.claim import Claims, claim_alone
@@ -40,6 +39,7 @@ from duly.flow.settle import Settler, give_back
 from duly.flow.steady import steady
 from duly.flow.turns import Turns
 from duly.ports import Horizon, Reachable, Route, Store, Transaction, Waker
+from duly.records.event import Event, Outcome, Unreachable
 from duly.signals import PassEnded, Signals, WorkerStarted, WorkerStopped
 
 LOOK_ROUND = 1.0

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from duly.core.failure import first_line
-from duly.core.model import Event
-from duly.core.recurrence import instant_name
+from duly.decide.error_text import first_line
+from duly.records.event import Event
+from duly.rules.recurrence import instant_name
 from duly.signals import (
     ChannelDown,
     ChannelNotServed,

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from duly.core.model import Event, Outcome
-from duly.core.stored_targets import Known
 from duly.ports.store import Transaction
+from duly.records.event import Event, Outcome
+from duly.records.target import Known
 
 
 class Channel(Protocol):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from duly.core.specs import Spec
+from duly.records.specs import Spec
 
 
 class Letter(NamedTuple):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from duly.core.keys import ApiKey
+from duly.records.api_key import ApiKey
 
 
 class KeyStatements(Protocol):

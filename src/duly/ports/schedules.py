@@ -4,9 +4,10 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
-from duly.core.model import Event, NewEvent, Schedule
-from duly.core.recurrence import Occurrence
-from duly.core.succession import Reshaped
+from duly.decide.due_head import Reshaped
+from duly.records.event import Event, NewEvent
+from duly.records.schedule import Schedule
+from duly.rules.recurrence import Occurrence
 
 
 class Reserved(NamedTuple):

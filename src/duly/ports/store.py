@@ -5,15 +5,16 @@ from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
-from duly.core.fairness import Candidate, Key
-from duly.core.model import Claim, Entry, Event, NewEvent, Settlement
-from duly.core.specs import Spec
+from duly.decide.fair_share import Candidate, Key
 from duly.ports.dead_letters import DeadLetterStatements
 from duly.ports.invariants import InvariantStatements
 from duly.ports.requests import KeyStatements, RequestStatements
 from duly.ports.schedules import Reserved, ScheduleStatements
 from duly.ports.targets import TargetStatements
 from duly.ports.users import UserStatements
+from duly.records.event import Claim, Event, NewEvent, Settlement
+from duly.records.history import Entry
+from duly.records.specs import Spec
 
 
 class Clock(Protocol):

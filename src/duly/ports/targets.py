@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
-from duly.core.model import Event
-from duly.core.stored_targets import Known, Target
+from duly.records.event import Event
+from duly.records.target import Known, Target
 
 
 class Allowed(NamedTuple):

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import time
 from typing import Protocol
 
-from duly.core.model import Event, NewEvent
-from duly.core.users import User
+from duly.records.event import Event, NewEvent
+from duly.records.user import User
 
 
 class UserStatements(Protocol):

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from duly.core.model import Event, NewEvent
-from duly.core.specs import Spec
 from duly.ports import CutShort, Reserved
+from duly.records.event import Event, NewEvent
+from duly.records.specs import Spec
 from duly.stores.queries import Query
 
 Columns = dict[str, list[Any]]

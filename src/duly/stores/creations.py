@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from duly.core.model import Event, NewEvent
+from duly.records.event import Event, NewEvent
 
 Told = Callable[[Sequence[Event | NewEvent]], None]
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from duly.core.succession import PAUSED
+from duly.decide.due_head import PAUSED
 from duly.ports import MOST_VIOLATIONS, NEWEST_EXAMINED, Examined, Violation
 from duly.stores.asking import Asking
 from duly.stores.queries import INVARIANTS, names_in

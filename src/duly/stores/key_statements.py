@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from duly.core.keys import ApiKey, Scope
 from duly.ports import Remembered
+from duly.records.api_key import ApiKey, Scope
 from duly.stores.asking import EPOCH, LAST_ID, Asking
 
 MEMORY = timedelta(hours=24)

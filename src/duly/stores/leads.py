@@ -4,8 +4,8 @@ the rows that it leads to, which may all be looked at in vain."""
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from duly.core.model import SCHEDULE, USER, Status
-from duly.core.specs import Both, Compare, Everything, InSeriesOf, Named, Spec
+from duly.records.event import SCHEDULE, USER, Status
+from duly.records.specs import Both, Compare, Everything, InSeriesOf, Named, Spec
 
 USUAL_TENANT = "default"
 BY_TENANT = f" AND e.tenant <> '{USUAL_TENANT}'"

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from duly.core.failure import LONGEST
-from duly.core.specs import Spec
+from duly.decide.error_text import LONGEST
 from duly.ports import DeadLetters, Kind, Letter
+from duly.records.specs import Spec
 from duly.stores.asking import FIRST_ID, Asking, Columns
 
 

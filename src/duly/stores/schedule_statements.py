@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
-from duly.core.model import Event, NewEvent, Schedule
-from duly.core.succession import FULL, PAUSED, Reshaped
-from duly.core.targets import waits_for
+from duly.decide.due_head import FULL, PAUSED, Reshaped
+from duly.decide.targets.targets import waits_for
 from duly.ports import Fired, Freed, Heads, Moved, Reserved
+from duly.records.event import Event, NewEvent
+from duly.records.schedule import Schedule
 from duly.stores.asking import FIRST_ID, WITHIN, Asking, Columns, each
 
 HEAD_COLUMNS = (

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from duly.core.checks import is_id
-from duly.core.model import SCHEDULE
-from duly.core.specs import (
+from duly.decide.checks import is_id
+from duly.records.event import SCHEDULE
+from duly.records.specs import (
     NULLABLE,
     ORDERED,
     Both,
@@ -98,7 +98,7 @@ def compile_spec(spec: Spec, dialect: Dialect) -> tuple[str, dict[str, Any]]:
                 return guard("last_error", test)
             case Gap(later, earlier, op, span):
                 return guard(later, guard(earlier, f"e.{later} - e.{earlier} {op} {place(later, span)}"))
-        raise TypeError(f"{type(spec).__name__} cannot be compiled: build it from the specs in duly.core.specs")
+        raise TypeError(f"{type(spec).__name__} cannot be compiled: build it from the specs in duly.records.specs")
 
     return write(spec), parameters
 

@@ -7,10 +7,8 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any
 
-from duly.core.fairness import Key
-from duly.core.lifecycle import DELIVERED, MAX_INTERRUPTIONS
-from duly.core.model import Claim, Entry, Event, NewEvent, Settlement, Status
-from duly.core.specs import Compare, Spec
+from duly.decide.fair_share import Key
+from duly.decide.lifecycle import DELIVERED, MAX_INTERRUPTIONS
 from duly.errors import NotFound
 from duly.ports import (
     EXAMINED,
@@ -26,6 +24,9 @@ from duly.ports import (
     Reserved,
     Seen,
 )
+from duly.records.event import Claim, Event, NewEvent, Settlement, Status
+from duly.records.history import Entry
+from duly.records.specs import Compare, Spec
 from duly.stores.asking import EPOCH, LAST_ID, Columns, each
 from duly.stores.creations import Told, nobody
 from duly.stores.invariant_statements import InvariantStatements

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from duly.core.model import Event, Settlement
-from duly.core.stored_targets import Known, Target
-from duly.core.targets import waits_for, whose_events
+from duly.decide.targets.targets import waits_for, whose_events
 from duly.ports import Allowed
+from duly.records.event import Event, Settlement
+from duly.records.target import Known, Target
 from duly.stores.asking import WITHIN, Asking, Columns, each
 
 TARGET_WIDTH, KNOWN_WIDTH = 9, 5

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from datetime import date, time
 from typing import Any
 
-from duly.core.model import Event, NewEvent, user_of
-from duly.core.users import User
+from duly.records.event import Event, NewEvent, user_of
+from duly.records.user import User
 from duly.stores.asking import FIRST_ID, LAST_ID, WITHIN, Asking, Columns, each
 
 USER_COLUMNS = (

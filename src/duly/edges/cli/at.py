@@ -7,7 +7,6 @@ from typing import Annotated
 from cyclopts import App, Parameter
 from rich.text import Text
 
-from duly.core.model import Event
 from duly.edges.cli.invocation import Hidden, Invocation
 from duly.edges.cli.output import STYLES, away, note, print_json, readable, screen, utc
 from duly.edges.cli.payloads import read_payload
@@ -17,6 +16,7 @@ from duly.edges.cli.when import EXAMPLES, parse_when
 from duly.edges.event_json import event_to_json
 from duly.errors import Misuse
 from duly.ports import Added
+from duly.records.event import Event
 
 
 def register(commands: App) -> None:

@@ -11,8 +11,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 from rich.console import Console
 
-from duly.core.rates import read_rate
-from duly.core.specs import Spec
+from duly.decide.targets.rates import read_rate
 from duly.edges.cli.dead_letter_views import Plan, Report, Stopped, kinds
 from duly.edges.cli.event_acts import Reason, each
 from duly.edges.cli.event_filters import ANY, Which
@@ -23,6 +22,7 @@ from duly.edges.event_json import dead_letters_to_json, write_instant
 from duly.errors import DulyError, Misuse, StoreError
 from duly.flow.dead_letters import Discarded, Replayed
 from duly.ports import DeadLetters
+from duly.records.specs import Spec
 from duly.wiring import Duly
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from cyclopts import App, Parameter
 
 from duly.config import read_settings, without_login
-from duly.core.durations import parse_duration
-from duly.core.model import Event, Status, Timer
-from duly.core.retry import Retry
-from duly.core.rules import every
-from duly.core.secrets import Keys
-from duly.core.specs import InStatus, OneOf
-from duly.core.targets import webhook
-from duly.core.timer_messages import TIMER
-from duly.core.zones import to_wall
+from duly.decide.retry import Retry
+from duly.decide.targets.secrets import Keys
+from duly.decide.targets.targets import webhook
+from duly.durations import parse_duration
 from duly.edges.cli.demo_views import Lines, Screen, View
 from duly.edges.cli.invocation import Hidden
 from duly.errors import BadSetting, Conflict, Invalid, Misuse, NotFound, Problem, StoreUnavailable
 from duly.flow.admin import MOST
+from duly.records.event import Event, Status, Timer
+from duly.records.specs import InStatus, OneOf
+from duly.rules.notation import every
+from duly.rules.zones import to_wall
+from duly.timer_service.messages import TIMER
 from duly.wiring import Duly
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 
 from aiohttp import web
 
-from duly.core.secrets import written
+from duly.decide.targets.secrets import written
 from duly.inbox import Inbox, Refused
 
 HOST = "127.0.0.1"

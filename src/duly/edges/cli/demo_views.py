@@ -13,10 +13,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from duly.core.failure import first_line
-from duly.core.model import Event, Status
+from duly.decide.error_text import first_line
 from duly.edges.cli.output import STYLES, brief, counted, readable, screen, without_password
 from duly.edges.event_json import write_instant
+from duly.records.event import Event, Status
 from duly.signals import Completed, DeadLettered, GivenBack, Interrupted, Retried, StoreDown, StoreUp
 
 if TYPE_CHECKING:

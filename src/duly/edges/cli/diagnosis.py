@@ -7,8 +7,6 @@ from importlib.metadata import version
 
 import apsw
 
-from duly.core.model import Status, lane_of
-from duly.core.specs import Compare, Now, OneOf
 from duly.edges.cli.finding import FAIL, OK, WARN, Finding
 from duly.edges.cli.invocation import Invocation, require_file
 from duly.edges.cli.output import brief, counted, utc, without_password
@@ -17,6 +15,8 @@ from duly.edges.cli.serving import SENT, handlers_of
 from duly.edges.cli.target_diagnosis import engines, targets, webhooks
 from duly.errors import DulyError, Misuse, NotWritable, StoreUnavailable
 from duly.flow.admin import MOST
+from duly.records.event import Status, lane_of
+from duly.records.specs import Compare, Now, OneOf
 from duly.stores.migrations import migrations, pending
 from duly.stores.sqlite.store import SqliteStore
 from duly.wiring import Duly

@@ -6,13 +6,13 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from duly.core.model import Event
 from duly.edges.cli.event_views import acted
 from duly.edges.cli.invocation import Hidden, Invocation, person
 from duly.edges.cli.output import print_json, screen, tell_error
 from duly.edges.cli.when import resolve
 from duly.edges.event_json import events_to_json
 from duly.errors import DulyError, Misuse
+from duly.records.event import Event
 from duly.wiring import Duly
 
 Act = Callable[[str], Awaitable[Event]]

@@ -6,9 +6,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.core.durations import parse_duration
-from duly.core.model import Status
-from duly.core.specs import (
+from duly.decide.targets.targets import origin_of, url_problems
+from duly.durations import parse_duration
+from duly.edges.cli.user_names import DEFAULT_TENANT, user_id
+from duly.edges.cli.when import resolve
+from duly.errors import Invalid, Problem
+from duly.records.event import Status
+from duly.records.specs import (
     DueBetween,
     ErrorLike,
     Everything,
@@ -24,10 +28,6 @@ from duly.core.specs import (
     Stuck,
     WithKey,
 )
-from duly.core.targets import origin_of, url_problems
-from duly.edges.cli.user_names import DEFAULT_TENANT, user_id
-from duly.edges.cli.when import resolve
-from duly.errors import Invalid, Problem
 from duly.wiring import Duly
 
 Instant = Annotated[str | None, Parameter(metavar="WHEN", allow_leading_hyphen=True)]

@@ -9,9 +9,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from duly.core.failure import first_line
-from duly.core.model import Entry, Event, Status
+from duly.decide.error_text import first_line
 from duly.edges.cli.output import STYLES, away, brief, counted, readable, utc, utc_millis, whole_error
+from duly.records.event import Event, Status
+from duly.records.history import Entry
 
 ONE_LINE_EACH = 150
 """From this width on, an event's columns fit on one line."""

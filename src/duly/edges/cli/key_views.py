@@ -6,10 +6,10 @@ from datetime import datetime
 from rich.table import Table
 from rich.text import Text
 
-from duly.core.keys import ApiKey
-from duly.core.rates import show_rate
+from duly.decide.targets.rates import show_rate
 from duly.edges.cli.event_views import beneath, empty_table, in_columns
 from duly.edges.cli.output import away, readable, utc
+from duly.records.api_key import ApiKey
 
 ONE_LINE_EACH = 160
 """From this width on, a key's columns fit on one line."""

@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from duly.core.checks import check_id
-from duly.core.keys import ApiKey
+from duly.decide.checks import check_id
 from duly.edges.cli.each import Done, each
 from duly.edges.cli.invocation import Hidden, Invocation, person
 from duly.edges.cli.key_views import done_to, table
@@ -16,6 +15,7 @@ from duly.edges.cli.user_names import is_id
 from duly.edges.cli.when import parse_when
 from duly.edges.key_json import key_to_json
 from duly.errors import NotFound
+from duly.records.api_key import ApiKey
 from duly.wiring import Duly
 
 keys = App(name="keys", help="Make, list and revoke the keys with which the HTTP API is called.")

@@ -12,8 +12,8 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from duly.core.model import Status
 from duly.errors import DulyError, Invalid, NotWritable, StoreUnavailable
+from duly.records.event import Status
 
 WIDE_ENOUGH_FOR_PIPES = 200
 

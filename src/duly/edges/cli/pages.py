@@ -5,7 +5,7 @@ from urllib.parse import quote, unquote
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from duly.core.checks import MOST_LISTED, check_id
+from duly.decide.checks import MOST_LISTED, check_id
 from duly.edges.cli.user_names import DEFAULT_TENANT
 
 

@@ -6,7 +6,6 @@ from typing import Annotated
 from cyclopts import App, Parameter
 from rich.text import Text
 
-from duly.core.model import Status
 from duly.edges.cli.each import Act, Done, each
 from duly.edges.cli.invocation import Hidden, Invocation, person
 from duly.edges.cli.output import STYLES, counted, readable
@@ -18,6 +17,7 @@ from duly.edges.schedule_json import backfilled_to_json, resumed_to_json, schedu
 from duly.errors import Invalid, Misuse, Problem
 from duly.flow.gates import SKIP
 from duly.flow.schedules import UNCHANGED
+from duly.records.event import Status
 from duly.wiring import Duly
 
 Tenant = Annotated[str, Parameter(help="Whose schedule it is; else default")]

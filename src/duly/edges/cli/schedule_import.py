@@ -12,9 +12,6 @@ from cyclopts import App, Parameter
 from rich.table import Table
 from rich.text import Text
 
-from duly.core.model import Schedule
-from duly.core.recurrence import DEFAULT_ZONE
-from duly.core.rules import zone_problems
 from duly.edges.cli.event_views import empty_table
 from duly.edges.cli.invocation import Hidden, Invocation, person
 from duly.edges.cli.output import counted, note, print_json, readable, screen, utc
@@ -24,6 +21,9 @@ from duly.edges.cli.schedule_views import ONE_LINE_EACH, rule_in_words, when_nex
 from duly.edges.crontab import BadLine, Job, name_jobs, read_crontab
 from duly.edges.schedule_json import read_schedule, schedule_to_json
 from duly.errors import Conflict, Invalid, NotFound
+from duly.records.schedule import Schedule
+from duly.rules.notation import zone_problems
+from duly.rules.recurrence import DEFAULT_ZONE
 from duly.wiring import Duly
 
 

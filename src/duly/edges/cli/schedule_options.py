@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from duly.core.recurrence import DEFAULT_ZONE
 from duly.edges.cli.when import resolve_in, without_delay
 from duly.errors import Misuse
+from duly.rules.recurrence import DEFAULT_ZONE
 from duly.wiring import Duly
 
 KINDS = {"cron": "cron", "every": "every", "rrule": "rrule", "yearly": "yearly", "once": "at", "template": "template"}

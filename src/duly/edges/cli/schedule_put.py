@@ -8,7 +8,6 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from cyclopts import App, Parameter
 
-from duly.core.model import Schedule
 from duly.edges.cli.invocation import Hidden, Invocation, person
 from duly.edges.cli.output import print_json, screen, tell_error
 from duly.edges.cli.payloads import read_payload, read_text
@@ -18,6 +17,7 @@ from duly.edges.cli.target_options import HERE, Whither
 from duly.edges.cli.user_names import DEFAULT_TENANT
 from duly.edges.schedule_json import read_schedule, schedule_to_json
 from duly.errors import DulyError, Invalid, Misuse, NotFound, Problem
+from duly.records.schedule import Schedule
 from duly.wiring import Duly
 
 

@@ -9,15 +9,17 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from duly.core.model import Entry, Event, Schedule
-from duly.core.policies import DEFAULT, SHADOW
-from duly.core.preview import Preview
+from duly.decide.preview import Preview
 from duly.edges.cli.event_views import WIDE_ENOUGH_FOR_NOTES, acts, beneath, empty_table, fields, in_columns, latest
 from duly.edges.cli.output import away, counted, readable, utc, warned
 from duly.edges.schedule_json import schedule_to_json
 from duly.flow.heads import ENDED, ERROR
 from duly.flow.replan import Replanned
 from duly.flow.schedules import Resumed
+from duly.records.event import Event
+from duly.records.history import Entry
+from duly.records.schedule import Schedule
+from duly.rules.policies import DEFAULT, SHADOW
 
 ONE_LINE_EACH = 130
 """From this width on, a schedule's columns fit on one line."""

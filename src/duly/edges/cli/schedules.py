@@ -5,12 +5,8 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from duly.core.failure import describe
-from duly.core.model import Schedule
-from duly.core.preview import Preview
-from duly.core.recurrence import DEFAULT_ZONE
-from duly.core.specs import OfSeries
-from duly.core.templates import TEMPLATES
+from duly.decide.error_text import describe
+from duly.decide.preview import Preview
 from duly.edges.cli import schedule_acts, schedule_import, schedule_put
 from duly.edges.cli.event_views import empty_table
 from duly.edges.cli.invocation import Hidden, Invocation, person
@@ -22,6 +18,10 @@ from duly.edges.cli.when import resolve_in
 from duly.edges.event_json import entry_to_json, event_to_json
 from duly.edges.schedule_json import preview_to_json, read_schedule, replanned_to_json, schedule_to_json
 from duly.errors import Misuse
+from duly.records.schedule import Schedule
+from duly.records.specs import OfSeries
+from duly.rules.recurrence import DEFAULT_ZONE
+from duly.rules.templates import TEMPLATES
 from duly.wiring import Duly
 
 schedules = App(name="schedules", help="Look at schedules, put them, and pause, trigger, move or delete them.")

@@ -11,7 +11,7 @@ import msgspec
 from cyclopts import App, Parameter
 
 from duly.config import Settings, read_settings
-from duly.core.addresses import is_loopback
+from duly.decide.targets.addresses import is_loopback
 from duly.edges.cli.ending import run_to_its_end
 from duly.edges.cli.invocation import Hidden
 from duly.edges.cli.output import note

@@ -1,10 +1,10 @@
 """What a process here can run: the app's handlers, and what it sends elsewhere."""
 
 from duly.channels.engines import ENGINES
-from duly.core.broker_allow import SETTING
-from duly.core.model import HANDLER
-from duly.core.targets import HTTP, WEBHOOK
+from duly.decide.targets.broker_allow import SETTING
+from duly.decide.targets.targets import HTTP, WEBHOOK
 from duly.edges.cli.output import counted
+from duly.records.event import HANDLER
 from duly.wiring import Duly
 
 INSTALL = "pip install 'duly[webhooks]'"

@@ -8,14 +8,14 @@ from importlib.metadata import version
 from duly.channels.brokers import Brokered, Down
 from duly.channels.engines import ENGINES, make_channel
 from duly.config import without_login
-from duly.core.stored_targets import Known, Target
-from duly.core.targets import WEBHOOK
+from duly.decide.targets.targets import WEBHOOK
 from duly.edges.cli.finding import FAIL, OK, WARN, Finding
 from duly.edges.cli.output import brief, counted
 from duly.edges.cli.serving import INSTALL, REQUESTS, open_brokers
 from duly.edges.cli.target_pages import all_parked, all_targets
 from duly.edges.cli.target_views import named, state, why
 from duly.errors import Misuse
+from duly.records.target import Known, Target
 from duly.sealing import Seal
 from duly.wiring import Duly
 

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from duly.core.broker_targets import WORDS
-from duly.core.targets import HTTP, WEBHOOK, http, webhook
+from duly.decide.targets.brokers import WORDS
+from duly.decide.targets.targets import HTTP, WEBHOOK, http, webhook
 from duly.errors import Misuse, NotFound
 from duly.wiring import Duly
 

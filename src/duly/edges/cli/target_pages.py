@@ -1,6 +1,6 @@
 """All targets, and all that is parked, page by page."""
 
-from duly.core.stored_targets import Known, Target
+from duly.records.target import Known, Target
 from duly.wiring import Duly
 
 BEGINNING = ("", "")

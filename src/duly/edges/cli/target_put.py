@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from duly.core.stored_targets import Target
-from duly.core.targets import WEBHOOK, origin_of
+from duly.decide.targets.targets import WEBHOOK, origin_of
 from duly.edges.cli.invocation import Hidden, Invocation, person
 from duly.edges.cli.output import note, print_json, screen
 from duly.edges.cli.payloads import read_text
 from duly.edges.cli.target_views import done_to
 from duly.edges.target_json import target_to_json
 from duly.errors import Invalid, Misuse, NotFound, Problem
+from duly.records.target import Target
 from duly.wiring import Duly
 
 Tenant = Annotated[str, Parameter(help="Whose target it is; else default")]

@@ -8,13 +8,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from duly.core.model import Entry
-from duly.core.rates import show_rate
-from duly.core.stored_targets import DESTINATION_OF_ALL, Known, Target
-from duly.core.targets import shown
+from duly.decide.targets.rates import show_rate
+from duly.decide.targets.targets import shown
 from duly.edges.cli.event_views import acts, beneath, empty_table, fields, in_columns
 from duly.edges.cli.output import away, brief, counted, readable, utc
 from duly.edges.target_json import target_to_json
+from duly.records.history import Entry
+from duly.records.target import DESTINATION_OF_ALL, Known, Target
 
 ONE_LINE_EACH = 130
 """From this width on, a target's columns fit on one line."""

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from duly.core.stored_targets import Known
 from duly.edges.cli import target_acts, target_put
 from duly.edges.cli.invocation import Hidden, Invocation
 from duly.edges.cli.output import note, print_json, screen
@@ -16,6 +15,7 @@ from duly.edges.cli.target_pages import BEGINNING, all_parked
 from duly.edges.cli.target_views import Row, Waiting, one_destination, one_target, row_of, table
 from duly.edges.event_json import entry_to_json
 from duly.edges.target_json import destination_to_json, target_to_json
+from duly.records.target import Known
 from duly.wiring import Duly
 
 targets = App(name="targets", help="Put targets under names, limit them, and look after those that are parked.")

@@ -8,9 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from duly.core.model import Status
-from duly.core.specs import InStatus, OfUser
-from duly.core.users import OPTIONAL, User, changes_of
+from duly.decide.users import OPTIONAL, changes_of
 from duly.edges.cli.invocation import Hidden, Invocation, person, require_file
 from duly.edges.cli.output import counted, note, print_json, screen
 from duly.edges.cli.payloads import read_payload
@@ -20,6 +18,9 @@ from duly.edges.event_json import event_to_json
 from duly.edges.user_json import user_to_json
 from duly.errors import Invalid, Misuse, Problem
 from duly.flow.admin import MOST
+from duly.records.event import Status
+from duly.records.specs import InStatus, OfUser
+from duly.records.user import User
 from duly.wiring import Duly
 
 Name = Annotated[str, Parameter(help="Its id or its key", metavar="ID")]

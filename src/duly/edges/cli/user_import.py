@@ -12,7 +12,7 @@ from typing import Annotated, BinaryIO
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from duly.core.checks import name_problems
+from duly.decide.checks import name_problems
 from duly.edges.cli.invocation import Hidden, missing_file, person
 from duly.edges.cli.output import counted, note, tell_error
 from duly.edges.cli.progress import stopped_by_signals

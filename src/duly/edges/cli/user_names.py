@@ -2,8 +2,8 @@
 
 import uuid
 
-from duly.core.users import User
 from duly.errors import NotFound
+from duly.records.user import User
 from duly.wiring import Duly
 
 DEFAULT_TENANT = "default"

@@ -8,10 +8,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from duly.core.model import Entry, Event
-from duly.core.users import User
 from duly.edges.cli.event_views import acts, empty_table, fields, in_columns, latest, timing
 from duly.edges.cli.output import away, readable, utc, warned
+from duly.records.event import Event
+from duly.records.history import Entry
+from duly.records.user import User
 
 ONE_LINE_EACH = 150
 """From this width on, a user's columns fit on one line."""

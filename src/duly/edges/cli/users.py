@@ -5,7 +5,6 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from duly.core.model import Event
 from duly.edges.cli import user_acts, user_import
 from duly.edges.cli.invocation import Hidden, Invocation, person, require_file
 from duly.edges.cli.output import counted, note, print_json, screen
@@ -14,6 +13,7 @@ from duly.edges.cli.user_names import find_user
 from duly.edges.cli.user_views import Surroundings, one_user, table
 from duly.edges.event_json import entry_to_json, event_to_json
 from duly.edges.user_json import next_to_json, refreshed_to_json, user_to_json
+from duly.records.event import Event
 from duly.wiring import Duly
 
 users = App(name="users", help="Add, import, change and delete users, and look at what is ahead of them.")

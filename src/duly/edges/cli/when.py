@@ -2,11 +2,11 @@
 
 from datetime import UTC, datetime, timedelta
 
-from duly.core.checks import YEARS, no_such_day
-from duly.core.durations import parse_duration
-from duly.core.policies import read_policies
-from duly.core.rules import zone_problems
+from duly.decide.checks import YEARS, no_such_day
+from duly.durations import parse_duration
 from duly.errors import Invalid, Problem
+from duly.rules.notation import zone_problems
+from duly.rules.policies import read_policies
 from duly.wiring import Duly
 
 EXAMPLES = "an instant such as 2026-12-01T09:00:00Z, a delay such as +30s or 'in 5m', or now"

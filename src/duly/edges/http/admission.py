@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 from starlette.requests import Request
 
-from duly.core.addresses import is_loopback
-from duly.core.checks import name_problems
-from duly.core.keys import ApiKey, Scope, looks_like_a_key
+from duly.decide.checks import name_problems
+from duly.decide.targets.addresses import is_loopback
 from duly.edges.http.asking import Caller
 from duly.edges.http.crowd import Crowd
 from duly.edges.http.problems import Refused
 from duly.edges.http.proxies import refuse_proxies, whose_address
 from duly.errors import DulyError, Forbidden, Invalid, Misuse, Problem, Unauthenticated
 from duly.observers.logs import Line
+from duly.records.api_key import ApiKey, Scope, looks_like_a_key
 from duly.wiring import Duly
 
 log = logging.getLogger("duly.http")

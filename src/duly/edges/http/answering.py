@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duly.core.checks import name_problems
+from duly.decide.checks import name_problems
 from duly.edges.http.admission import Admission
 from duly.edges.http.asking import IDEMPOTENCY_KEY, SLASH, Answer, Ask, Caller
 from duly.edges.http.bodies import LARGE, read_body, read_json

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from starlette.requests import Request
 
-from duly.core.keys import Scope
 from duly.edges.http.tenancy import Tenancy
+from duly.records.api_key import Scope
 
 IDEMPOTENCY_KEY = "idempotency-key"
 SLASH = "\uffff"

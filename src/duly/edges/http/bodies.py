@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from duly.core.checks import MAX_DEPTH
+from duly.decide.checks import MAX_DEPTH
 from duly.edges.http.problems import Refused
 from duly.errors import Invalid, Problem
 

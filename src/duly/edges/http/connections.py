@@ -7,7 +7,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Hashable, Sequence
 from typing import Protocol
 
-from duly.core.addresses import Network
+from duly.decide.targets.addresses import Network
 from duly.edges.http.proxies import is_trusted, network_of
 from duly.observers.logs import Line
 

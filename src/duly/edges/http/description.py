@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from duly.core.checks import LONGEST
+from duly.decide.checks import LONGEST
 from duly.edges.http.examples import PROBLEMS
 from duly.edges.http.operations import Answers, Open, Operation
 from duly.edges.http.problems import MEDIA_TYPE

@@ -4,10 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from duly.core.checks import MOST_LISTED, check_id
-from duly.core.model import Event
-from duly.core.rates import read_rate
-from duly.core.specs import Everything, Spec
+from duly.decide.checks import MOST_LISTED, check_id
+from duly.decide.targets.rates import read_rate
 from duly.edges.event_json import dead_letters_to_json, event_to_json
 from duly.edges.http import examples
 from duly.edges.http.asking import Answer, Ask
@@ -22,6 +20,8 @@ from duly.edges.http.schemas import FILTERS, PAGING
 from duly.edges.http.shapes import given_instant, maybe, ref, taken, text
 from duly.edges.instants import read_instant
 from duly.errors import Invalid, NotFound, Problem
+from duly.records.event import Event
+from duly.records.specs import Everything, Spec
 
 operations = Operations("events")
 

@@ -3,9 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from duly.core.checks import check_id, name_problems
-from duly.core.model import Status
-from duly.core.specs import (
+from duly.decide.checks import check_id, name_problems
+from duly.decide.targets.targets import origin_of, url_problems
+from duly.edges.http.asking import Ask
+from duly.edges.instants import read_instant, read_span
+from duly.errors import Invalid, NotFound, Problem
+from duly.records.event import Status
+from duly.records.specs import (
     DueBetween,
     ErrorLike,
     Everything,
@@ -19,10 +23,6 @@ from duly.core.specs import (
     Spec,
     WithKey,
 )
-from duly.core.targets import origin_of, url_problems
-from duly.edges.http.asking import Ask
-from duly.edges.instants import read_instant, read_span
-from duly.errors import Invalid, NotFound, Problem
 
 FIELDS = "status type key user_id schedule destination error due_from due_to failed_from failed_to late_by".split()
 LONGEST_ERROR, LONGEST_DESTINATION = 500, 2000

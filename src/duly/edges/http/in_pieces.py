@@ -6,17 +6,17 @@ from typing import Any
 
 import msgspec
 
-from duly.core.checks import is_id
-from duly.core.cursors import read_cursor, write_cursor
-from duly.core.failure import storable
-from duly.core.lifecycle import LONGEST_WAIT
-from duly.core.rates import read_rate
-from duly.core.specs import OfTenant, Spec
+from duly.decide.checks import is_id
+from duly.decide.error_text import storable
+from duly.decide.lifecycle import LONGEST_WAIT
+from duly.decide.targets.rates import read_rate
 from duly.edges.event_json import discarded_to_json, replayed_to_json
 from duly.edges.http.asking import Ask
 from duly.errors import Invalid, Problem
 from duly.flow.admin import check_limit
 from duly.flow.dead_letters import Extent, Place, discard_all, replay_all
+from duly.records.cursors import read_cursor, write_cursor
+from duly.records.specs import OfTenant, Spec
 
 MOST_AT_ONCE = 10_000
 MOST_WANTED = 2**53

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from duly.core.keys import Scope
 from duly.edges.http.asking import Afterwards, Run
 from duly.edges.http.bodies import LARGE
+from duly.records.api_key import Scope
 
 Schema = Mapping[str, Any]
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from duly.core.model import Entry
 from duly.edges.event_json import entry_to_json
 from duly.edges.http.asking import Answer, Ask
 from duly.edges.http.queries import Page, link_to_next
 from duly.errors import Invalid, Problem
 from duly.ports import PAGE_BYTES, CutShort
+from duly.records.history import Entry
 
 Item = TypeVar("Item")
 

@@ -5,7 +5,7 @@ from ipaddress import IPv6Address, ip_address, ip_network
 
 from starlette.requests import Request
 
-from duly.core.addresses import Address, Network, innermost
+from duly.decide.targets.addresses import Address, Network, innermost
 from duly.errors import Forbidden
 
 HEADERS = frozenset(

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from duly.core.checks import MOST_LISTED
-from duly.core.cursors import read_cursor, write_cursor
+from duly.decide.checks import MOST_LISTED
 from duly.errors import Problem
+from duly.records.cursors import read_cursor, write_cursor
 
 USUAL_LIMIT = 100
 PAGING = ("limit", "cursor")

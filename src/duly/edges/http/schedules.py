@@ -5,12 +5,8 @@ from typing import Any
 
 import msgspec
 
-from duly.core.checks import MOST_LISTED
-from duly.core.keys import Scope
-from duly.core.model import Schedule
-from duly.core.preview import Preview
-from duly.core.recurrence import DEFAULT_ZONE
-from duly.core.tags import schedule_tag
+from duly.decide.checks import MOST_LISTED
+from duly.decide.preview import Preview
 from duly.edges.event_json import event_to_json
 from duly.edges.http import examples
 from duly.edges.http.asking import Answer, Ask
@@ -36,6 +32,10 @@ from duly.edges.schedule_json import (
 from duly.errors import Conflict, Invalid, NotFound, Problem, Stale
 from duly.flow.schedules import MOST_BACKFILLED, UNCHANGED
 from duly.ports import PAGE_BYTES
+from duly.records.api_key import Scope
+from duly.records.etags import schedule_tag
+from duly.records.schedule import Schedule
+from duly.rules.recurrence import DEFAULT_ZONE
 
 operations = Operations("schedules")
 

@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping
 
-from duly.core.checks import MAX_ATTEMPTS, MOST_LISTED
-from duly.core.policies import LONGEST_JITTER, MISFIRES, MODES, MOST_EXCLUSIONS, MOST_MISSED, OVERLAPS
-from duly.core.yearly import LEAPS
+from duly.decide.checks import MAX_ATTEMPTS, MOST_LISTED
 from duly.edges.http.shapes import (
     MOST_BULK,
     Schema,
@@ -30,6 +28,8 @@ from duly.edges.http.shapes import (
     whole,
     zone,
 )
+from duly.rules.policies import LONGEST_JITTER, MISFIRES, MODES, MOST_EXCLUSIONS, MOST_MISSED, OVERLAPS
+from duly.rules.yearly import LEAPS
 
 target: Schema = {
     "type": "object",

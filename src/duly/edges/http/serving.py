@@ -8,7 +8,7 @@ from datetime import timedelta
 import uvicorn
 from fastapi import FastAPI
 
-from duly.core.addresses import Network
+from duly.decide.targets.addresses import Network
 from duly.edges.http.accepting import Accepting
 from duly.edges.http.connections import Connections
 from duly.edges.http.wire import Wire

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from duly.core.checks import LONGEST
-from duly.core.model import Status
+from duly.decide.checks import LONGEST
+from duly.records.event import Status
 
 Schema = Mapping[str, Any]
 

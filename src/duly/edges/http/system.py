@@ -7,7 +7,6 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 
-from duly.core.model import HANDLER
 from duly.edges.http import examples
 from duly.edges.http.answering import Answering, write
 from duly.edges.http.asking import Answer, Ask
@@ -17,6 +16,7 @@ from duly.edges.http.problems import RETRY_AFTER, problem
 from duly.edges.http.shapes import answered, choice, ref
 from duly.errors import DulyError, StoreUnavailable
 from duly.observers.metrics import Metrics
+from duly.records.event import HANDLER
 from duly.signals import StoreDown
 
 operations = Operations("system")

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from duly.core.stored_targets import Target
 from duly.edges.http import examples
 from duly.edges.http.asking import IDEMPOTENCY_KEY, Answer, Ask
 from duly.edges.http.fields import look_at_fields, read_fields
@@ -15,6 +14,7 @@ from duly.edges.http.tenancy import MOST_RELEASED
 from duly.edges.target_json import target_to_json
 from duly.errors import Invalid, Problem
 from duly.ports import PAGE_BYTES
+from duly.records.target import Target
 
 BOOLEANS = ("true", "false")
 

@@ -4,9 +4,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from duly.core.doors import OVER_HTTP, OverHttp
-from duly.core.model import NewEvent, Timer
-from duly.core.planning import plan
+from duly.decide.planning import plan
+from duly.decide.targets.origin import OVER_HTTP, OverHttp
 from duly.errors import Misuse
 from duly.flow.admin import Events
 from duly.flow.ids import new_ids
@@ -15,6 +14,7 @@ from duly.flow.schedules import Schedules
 from duly.flow.targets import Targets
 from duly.flow.users import Users
 from duly.ports import Added, Store
+from duly.records.event import NewEvent, Timer
 from duly.wiring import Duly
 
 MOST_RELEASED = 10_000

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from duly.core.model import NewEvent, Timer
 from duly.edges.event_json import event_to_json
 from duly.edges.http import examples
 from duly.edges.http.asking import Answer, Ask
@@ -19,6 +18,7 @@ from duly.edges.http.shapes import MOST_BULK, ref
 from duly.edges.timer_json import read_timer
 from duly.errors import Invalid, Problem
 from duly.flow.named_targets import key_of, missing, targets_missing
+from duly.records.event import NewEvent, Timer
 
 operations = Operations("timers")
 BREATH = 100

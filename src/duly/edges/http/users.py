@@ -4,10 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from duly.core.checks import check_id, name_problems
-from duly.core.specs import OfUser
-from duly.core.tags import user_tag
-from duly.core.users import FIELDS, User, changed_user, new_user
+from duly.decide.checks import check_id, name_problems
+from duly.decide.users import FIELDS, changed_user, new_user
 from duly.edges.http import examples
 from duly.edges.http.asking import Answer, Ask
 from duly.edges.http.bodies import BULKY
@@ -24,6 +22,9 @@ from duly.errors import Invalid, NotFound, Problem
 from duly.flow.import_users import Refused, Stored, Telling
 from duly.flow.users import created_entry
 from duly.ports import PAGE_BYTES
+from duly.records.etags import user_tag
+from duly.records.specs import OfUser
+from duly.records.user import User
 
 operations = Operations("users")
 

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 import msgspec
 
-from duly.core.model import TERMINAL, Event
 from duly.edges.event_json import event_to_json
 from duly.edges.http.asking import Answer, Ask
 from duly.edges.http.tenancy import tenancy
 from duly.errors import DulyError
+from duly.records.event import TERMINAL, Event
 
 LONGEST_WAIT = 60.0
 FIRST_LOOK, LAST_LOOK = 0.05, 0.5

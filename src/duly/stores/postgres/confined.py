@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import asyncpg
 
-from duly.core.checks import name_problems
-from duly.core.model import Event, NewEvent
+from duly.decide.checks import name_problems
 from duly.errors import Invalid, Misuse, StoreError, StoreUnavailable
 from duly.ports import Clock
+from duly.records.event import Event, NewEvent
 from duly.shares import Shares
 from duly.stores.creations import Creations
 from duly.stores.postgres.confinement import ROLE

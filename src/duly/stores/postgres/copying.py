@@ -11,9 +11,9 @@ from datetime import UTC, date, datetime, timedelta
 from struct import Struct
 from typing import Any, NamedTuple, TypeVar
 
-from duly.core.model import NewEvent
-from duly.core.users import User
 from duly.errors import Conflict
+from duly.records.event import NewEvent
+from duly.records.user import User
 from duly.stores import asking
 from duly.stores.postgres.values import PostgresStatements, micros
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import asyncpg
 
-from duly.core.model import Event, NewEvent
 from duly.errors import Misuse, StoreError, StoreUnavailable
 from duly.ports import Clock
+from duly.records.event import Event, NewEvent
 from duly.shares import Shares
 from duly.stores.creations import Creations
 from duly.stores.migrations import pending, require_current

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from duly.core.fairness import Candidate
-from duly.core.model import Event, Status
+from duly.decide.fair_share import Candidate
 from duly.ports import Heads, Looked, Seen
+from duly.records.event import Event, Status
 from duly.stores.asking import EPOCH, Columns
 from duly.stores.specs import Dialect
 from duly.stores.statements import STATUSES, Statements, by_due

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from duly.core.model import Event, NewEvent
 from duly.errors import Misuse
+from duly.records.event import Event, NewEvent
 from duly.stores.queries import Query
 from duly.stores.sqlite.values import SqliteStatements
 

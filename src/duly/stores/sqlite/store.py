@@ -16,11 +16,11 @@ from typing import Any, TypeVar, cast
 
 import apsw
 
-from duly.core.checks import name_problems
-from duly.core.model import Event, NewEvent
-from duly.core.recurrence import instant_name
+from duly.decide.checks import name_problems
 from duly.errors import Invalid, Misuse, StoreError, StoreUnavailable
 from duly.ports import Clock, Store
+from duly.records.event import Event, NewEvent
+from duly.rules.recurrence import instant_name
 from duly.stores.creations import Creations
 from duly.stores.migrations import migrations, pending, require_current
 from duly.stores.queries import Query

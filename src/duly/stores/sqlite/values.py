@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from duly.core.fairness import Candidate
-from duly.core.model import Event, Status
+from duly.decide.fair_share import Candidate
 from duly.ports import Heads, Looked, Looking, Seen
+from duly.records.event import Event, Status
 from duly.stores.asking import EPOCH, Columns
 from duly.stores.specs import Dialect
 from duly.stores.statements import STATUSES, Statements, by_due

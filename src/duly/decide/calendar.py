@@ -1,0 +1,179 @@
+"""What a user's calendar holds: a series for each event type that has something to say, and where its head belongs."""
+
+from collections.abc import Collection, Iterable
+from datetime import datetime, time
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from duly.decide.checks import target_problems, write_json
+from duly.decide.due_head import occurrence_of
+from duly.decide.error_text import describe
+from duly.decide.event_types import ALWAYS, EventType
+from duly.decide.targets.origin import door_of
+from duly.errors import Invalid, Problem
+from duly.records.event import Event, NewEvent, series_of
+from duly.records.schedule import Schedule
+from duly.records.user import User
+from duly.rules.recurrence import DEFAULT_ZONE, OPEN, Occurrence, RRule, Rule
+from duly.rules.timetable import stored_timetable
+
+_encode = msgspec.json.Encoder().encode
+
+
+def calendar(user: User, types: Iterable[EventType], at: time, channels: Collection[str]) -> dict[str, Schedule]:
+    """A user's series by the names of their types; Invalid with what a type cannot make sense of."""
+    found: dict[str, Schedule] = {}
+    problems: list[Problem] = []
+    for type in types:
+        try:
+            series = _series(user, type, user.delivery_time or at, channels)
+        except Invalid as error:
+            problems += [_of_type(type, problem) for problem in error.problems]
+        except Exception as error:  # whatever a type of somebody else's raises
+            problems.append(Problem(type.name, f"its event type cannot use this user: {describe(error)}"))
+        else:
+            if series is not None:
+                found[type.name] = series
+    if problems:
+        raise Invalid(problems)
+    return found
+
+
+def _of_type(type: EventType, problem: Problem) -> Problem:
+    """So that it is told whose rule it is; what is wrong with the user's own attributes is told as that."""
+    if problem.path.startswith((type.name, "attributes.")):
+        return problem
+    return problem._replace(path=f"{type.name}.{problem.path}")
+
+
+def concerned(types: Iterable[EventType], changed: Collection[str]) -> list[EventType]:
+    """The types that look at any of the fields that have changed."""
+    return [type for type in types if not ALWAYS.isdisjoint(changed) or not set(type.depends_on).isdisjoint(changed)]
+
+
+def _series(user: User, type: EventType, at: time, channels: Collection[str]) -> Schedule | None:
+    rule: Any = type.rule(user, at)
+    if rule is None:
+        return None
+    if not hasattr(rule, "placed"):
+        raise Invalid([Problem(type.name, f"its event type must answer with a rule or None, not {rule!r:.50}")])
+    message: Any = type.message(user)
+    if not isinstance(message, str):
+        raise Invalid([Problem(type.name, f"its message must be text, not {message!r:.50}")])
+    payload = write_json({"message": message}, type.name)
+    target = type.target(user)
+    where = None if target is None else write_json(target, f"{type.name}.target")
+    problems = [problem for problem in (payload, where) if isinstance(problem, Problem)]
+    if not isinstance(where, Problem):
+        wrong = target_problems(target, door_of(user.via, channels))
+        problems += [problem._replace(path=f"{type.name}.target") for problem in wrong]
+    if problems:
+        raise Invalid(problems)
+    series = series_of(user.id, type.name)
+    return Schedule(
+        id=series,
+        tenant=user.tenant,
+        name=series,
+        type=type.name,
+        rule_json=_written(rule, user.timezone if isinstance(rule, RRule) else DEFAULT_ZONE),
+        timezone=user.timezone,
+        payload_json=str(payload),
+        target_json=None if where is None else str(where),
+        via=user.via,  # also where a type has made something else of it
+        user_id=user.id,
+    )
+
+
+@lru_cache(maxsize=8192)
+def _written(rule: Rule, timezone: str) -> str:
+    """(Only what RFC 5545 calls a start is written differently in each zone.)"""
+    text = _text(rule.placed(timezone, OPEN).to_json())
+    stored_timetable(text, timezone, None)  # or Invalid: whoever claims its events must be able to read it
+    return text
+
+
+def _text(value: Any) -> str:
+    return _encode(value).decode()
+
+
+# -- where heads belong
+
+
+_known: dict[tuple[str, str], tuple[datetime, Occurrence]] = {}
+MOST_KNOWN = 100_000
+
+
+def first_after(series: Schedule, now: datetime) -> Occurrence | None:
+    """The next occurrence of a series. Remembered while it holds: a million users have but 366 birthdays in a zone."""
+    key = series.rule_json, series.timezone
+    since, found = _known.get(key, (None, None))
+    if since is not None and found is not None and since <= now < found.at:
+        return found
+    first = series.timetable.after(now)
+    if first is not None:
+        if len(_known) >= MOST_KNOWN:
+            _known.clear()
+        _known[key] = now, first
+    return first
+
+
+def begun(series: Schedule, now: datetime, head: Event | None = None) -> Schedule:
+    """A series with what its rule left open (an interval's start) fixed: as its head has it, if both go by the same
+    rule, for what began when that was stored does not begin anew; else at *now*."""
+    if '"yearly"' in series.rule_json or '"start"' in series.rule_json:  # nearly all: not even to be read
+        return series
+    if head is not None and head.rule_json is not None and '"start"' in head.rule_json:
+        stored = stored_timetable(head.rule_json, series.timezone, None).rule
+        if series.timetable.rule.same_as(stored):
+            return msgspec.structs.replace(series, rule_json=head.rule_json)
+    rule = series.timetable.rule.anchored(now)
+    return msgspec.structs.replace(series, rule_json=_text(rule.to_json()))
+
+
+def continues(head: Event, series: Schedule) -> bool:
+    """Whether a series goes by the rule that its head carries."""
+    return head.timezone == series.timezone and head.rule_json == series.rule_json
+
+
+def aim(head: Event, series: Schedule, now: datetime) -> Occurrence | None:
+    """Which occurrence a head that has not started should be, now that its series goes by another rule. One that is
+    owed stays owed if the series still has it, and so does one that another zone or time of day puts into the past:
+    its date has not been kept, so it fires now."""
+    there = _still(head, series)
+    if there is not None and min(head.due, occurrence_of(head).at, there.at) <= now:
+        return there
+    return first_after(series, now)
+
+
+def lost(head: Event, series: Schedule, now: datetime) -> bool:
+    """Whether a head is owed for a date that its series does not have any more."""
+    return min(head.due, occurrence_of(head).at) <= now and _still(head, series) is None
+
+
+def differs(head: Event, anew: NewEvent) -> bool:
+    return any(getattr(head, field) != getattr(anew, field) for field in _FOLLOWED)
+
+
+_FOLLOWED = (
+    "lane",
+    "destination",
+    "due",
+    "payload_json",
+    "target_json",
+    "retry_json",
+    "occurrence",
+    "timezone",
+    "rule_json",
+    "via",
+)
+
+
+def _still(head: Event, series: Schedule) -> Occurrence | None:
+    itself = occurrence_of(head)
+    try:
+        there = series.timetable.rule.anew(itself)
+    except (ValueError, TypeError):  # another kind of rule, whose occurrences have other names
+        return None
+    return there if there is not None and there.name == itself.name else None

@@ -1,0 +1,217 @@
+"""Small checks that each yield problems; the caller gets all of them at once.
+
+They run before anything is stored, on what the caller gave, and they write its JSON on the way: what
+cannot be written as JSON is a problem like any other.
+"""
+
+import calendar
+import dataclasses
+import math
+import re
+import uuid
+from collections.abc import Collection, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from duly.decide.retry import Retry
+from duly.decide.targets.brokers import WORDS, broker_problems
+from duly.decide.targets.origin import OverHttp
+from duly.decide.targets.targets import HTTP, WEBHOOK, spec_problems
+from duly.errors import Invalid, Problem
+from duly.records.event import Timer
+
+MAX_PAYLOAD = 1024 * 1024
+MAX_DEPTH = 100
+LONGEST = {"type": 200, "key": 500, "tenant": 100, "name": 200, "correlation_id": 500}
+MAX_ATTEMPTS = 1000
+MOST_LISTED = 1000
+MAX_DELAY = timedelta(days=365_000)
+FIRST_YEAR = 2  # of an instant: in every zone, and a delay before it, it is still one
+LAST_YEAR = 9998
+YEARS = f"{FIRST_YEAR} to {LAST_YEAR}"
+
+INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U0001d159\U000e0100-\U000e01ef]"
+)
+"""What counts as printable and shows nothing: all that Unicode calls default-ignorable, such as fillers and variation
+selectors, and two blank signs, of braille and of music. With them, two names can look the same, or one like none."""
+
+_MONTH = re.compile(r"(\d{4})-?(0[1-9]|1[0-2])")
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+def timer_problems(timer: Timer, channels: Collection[str]) -> Iterator[Problem]:
+    """All that is wrong with a timer, but for what is found when its JSON is written."""
+    yield from due_problems(timer.due)
+    yield from name_problems("type", timer.type)
+    yield from name_problems("tenant", timer.tenant)
+    if timer.key is not None:
+        yield from name_problems("key", timer.key)
+    if timer.correlation_id is not None:
+        yield from name_problems("correlation_id", timer.correlation_id)
+    yield from target_problems(timer.target, channels)
+    yield from retry_problems(timer.retry)
+
+
+# The next two return what they find instead of yielding it: they are asked about every timer of a batch, and to start a
+# generator takes longer than to look.
+
+
+def due_problems(due: Any) -> tuple[Problem, ...]:
+    if isinstance(due, datetime):
+        if due.utcoffset() is None:
+            message = f"{due.isoformat()} has no time zone: use an aware datetime, such as datetime.now(UTC)"
+        elif not FIRST_YEAR <= due.year <= LAST_YEAR:
+            message = f"{due.isoformat()} is out of range: the year must be {YEARS}"
+        else:
+            return ()
+    elif isinstance(due, timedelta):
+        if abs(due) <= MAX_DELAY:
+            return ()
+        message = f"a delay of {due.days:,} days is out of range: at most {MAX_DELAY.days:,} days"
+    else:
+        message = f"expected a datetime or a timedelta, not {type(due).__name__}"
+    return (Problem("due", message),)
+
+
+def no_such_day(written: str, error: ValueError) -> str:
+    """Why a date cannot be read. Python says of 30 February only that it is out of range."""
+    found = _MONTH.match(written)
+    if found is None or "out of range" not in str(error):
+        return str(error)
+    year, month = int(found[1]), int(found[2])
+    return f"{found[1]}-{found[2]} has {calendar.monthrange(year, month)[1]} days"
+
+
+def name_problems(field: str, value: Any) -> tuple[Problem, ...]:
+    """A type, key, tenant or name: text that every store, log line and header can carry."""
+    if not isinstance(value, str):
+        message = f"expected text, not {type(value).__name__}"
+    elif not 0 < len(value) <= LONGEST[field]:
+        message = f"must have 1 to {LONGEST[field]} characters, has {len(value)}"
+    elif not value.isprintable():
+        bad = next(c for c in value if not c.isprintable())
+        message = f"has a character that cannot be printed: U+{ord(bad):04X}"
+    elif not value.isascii() and (blank := INVISIBLE.search(value)) is not None:
+        message = f"has a character that nobody can see: U+{ord(blank[0]):04X}"
+    elif value != value.strip():
+        message = "begins or ends with a space"
+    else:
+        return ()
+    return (Problem(field, message),)
+
+
+def check_page(limit: Any) -> None:
+    """How many to list at once."""
+    if type(limit) is not int or not 1 <= limit <= MOST_LISTED:
+        raise Invalid([Problem("limit", f"must be a whole number from 1 to {MOST_LISTED}, not {limit!r:.50}")])
+
+
+def check_id(id: Any, whose: str, field: str = "id") -> str:
+    """The id as stores write it, however the caller has; *whose* it is, such as ``a user's``, is for the message."""
+    try:
+        return str(uuid.UUID(id))
+    except (ValueError, AttributeError, TypeError):
+        raise Invalid([Problem(field, f"{id!r:.60} is not {whose} id: expected a UUID")]) from None
+
+
+def is_id(text: str) -> bool:
+    """Whether it is one, as stores write it."""
+    return _ID.fullmatch(text) is not None
+
+
+def target_problems(target: Any, channels: Collection[str]) -> Iterator[Problem]:
+    if target is None:
+        return
+    if not isinstance(target, dict) or len(target) != 1:
+        yield Problem("target", 'expected an object with one channel, such as {"webhook": "https://…"}')
+    elif (channel := next(iter(target))) not in channels:
+        known = ", ".join(sorted(channels)) or "none but Python handlers, which need no target"
+        yield Problem("target", f"unknown channel {channel!r:.50}; known: {known}")
+    elif channel in (WEBHOOK, HTTP):
+        yield from spec_problems(channel, target[channel])
+    elif channel in WORDS:
+        wrong = list(broker_problems(channel, target[channel]))
+        yield from wrong
+        if not wrong and isinstance(channels, OverHttp):
+            yield from channels.problems(target)
+
+
+def retry_problems(retry: Any) -> Iterator[Problem]:
+    if not isinstance(retry, Retry):
+        yield Problem("retry", f"expected a Retry, not {type(retry).__name__}")
+        return
+    if type(retry.max_attempts) is not int or not 1 <= retry.max_attempts <= MAX_ATTEMPTS:
+        yield Problem("retry.max_attempts", f"must be 1 to {MAX_ATTEMPTS}, not {retry.max_attempts!r:.50}")
+    for name, span in (("base", retry.base), ("max", retry.max)):
+        if not isinstance(span, timedelta) or not timedelta() <= span <= timedelta(days=365):
+            yield Problem(f"retry.{name}", f"must be a timedelta from 0s to 365d, not {span!r:.50}")
+    if type(retry.factor) not in (int, float) or not 1 <= retry.factor <= 100:
+        yield Problem("retry.factor", f"must be 1 to 100, not {retry.factor!r:.50}")
+
+
+def write_json(value: Any, path: str, most: int = MAX_PAYLOAD) -> str | Problem:
+    """The value as JSON text, or the problem that keeps it from being JSON."""
+    try:
+        written = _encode(value)
+        if len(written) > most:
+            return Problem(
+                path, f"is {len(written):,} bytes of JSON; at most {most:,}: store it elsewhere and send a reference"
+            )
+        again = _decode(written)
+    except RecursionError:
+        return Problem(path, f"is nested deeper than {MAX_DEPTH} levels")
+    except UnicodeEncodeError:
+        return Problem(path, "has text with a lone surrogate, which no JSON in UTF-8 can carry")
+    except (TypeError, ValueError, OverflowError) as error:
+        return Problem(path, f"cannot be written as JSON: {error}")
+    if len(written) > 2 * MAX_DEPTH and _too_deep(written, again):
+        return Problem(path, f"is nested deeper than {MAX_DEPTH} levels")
+    if again != value and (message := _lost_in_json(value)):
+        return Problem(path, message)
+    return written.decode()
+
+
+def _too_deep(written: bytes, value: Any) -> bool:
+    """Looking closer takes Python, so it happens only where there is something to find."""
+    return written.count(b"[") + written.count(b"{") > MAX_DEPTH and _depth(value) > MAX_DEPTH
+
+
+def _lost_in_json(value: Any) -> str | None:
+    """What JSON would quietly turn into something else."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, float) and not math.isfinite(item):
+            return "has a number that is not finite (NaN or infinity), which JSON cannot carry"
+        if isinstance(item, set | frozenset):
+            return "has a set, which would come back as a list in any order: use a sorted list"
+        if isinstance(item, datetime) and item.utcoffset() is None:
+            return f"has a datetime without a time zone ({item.isoformat()}): what it means depends on who reads it"
+        if isinstance(item, dict):
+            stack.extend(item.values())
+        elif isinstance(item, list | tuple):
+            stack.extend(item)
+        elif isinstance(item, msgspec.Struct):
+            stack.extend(getattr(item, name) for name in item.__struct_fields__)
+        elif dataclasses.is_dataclass(item):
+            stack.extend(getattr(item, field.name) for field in dataclasses.fields(item))
+    return None
+
+
+def _depth(value: Any) -> int:
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+    return depth

@@ -1,0 +1,257 @@
+"""What a schedule's head fires as, and what follows it. Pure: flow gives it the facts, and does what it says."""
+
+import hashlib
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+
+from duly.decide.occurrence_facts import Fact, facts_among
+from duly.durations import format_duration
+from duly.records.event import Event, NewEvent
+from duly.records.schedule import Schedule
+from duly.rules import zones
+from duly.rules.policies import SHADOW, SKIP
+from duly.rules.recurrence import DEFAULT_ZONE, Occurrence, instant_name
+from duly.rules.timetable import BEFORE, Timetable, is_local
+
+NewId = Callable[[], str]
+
+PAUSED = "paused"
+FULL = "waits for "
+"""How the reason begins that holds an event until one of its schedule has ended."""
+
+
+class Fire(NamedTuple):
+    """It fires, as itself or as the latest of those that were missed."""
+
+    occurrence: Occurrence
+    stands_for: int
+    next: Occurrence | None
+    note: str | None = None  # for the history: what was dropped
+
+
+class Drop(NamedTuple):
+    """It does not fire, and neither do those that it stands for."""
+
+    reason: str
+    stands_for: int
+    next: Occurrence | None
+    act: str = "skipped"
+
+
+class Hold(NamedTuple):
+    """It stays the head, and waits."""
+
+    reason: str
+
+
+Decision = Fire | Drop | Hold
+
+
+class Facts(NamedTuple):
+    """What a decision depends on beside the schedule itself."""
+
+    now: datetime
+    under_way: int = 0  # events of the schedule that have begun and not ended
+    succeeded: datetime | None = None  # when the schedule that this one depends on last did
+    taken: tuple[Fact, ...] = ()  # what has become of occurrences already that would count as missed
+
+
+def decide(head: Event, schedule: Schedule, facts: Facts) -> Decision:
+    """What becomes of a head that is due."""
+    if not schedule.enabled:
+        return Hold(PAUSED)
+    policies = schedule.policies
+    full = policies.room is not None and facts.under_way >= policies.room
+    if full and policies.overlap != SKIP:
+        return Hold(f"{FULL}{'its predecessor' if policies.room == 1 else 'one of ' + str(policies.room)} to end")
+    decision = _catch_up(head, schedule, facts)
+    if isinstance(decision, Drop):
+        return decision
+    if full:
+        return _dropped(decision, "its predecessor is still under way")
+    if policies.depends_on is not None and not _lately(facts, policies.depends_on.within):
+        name, within = policies.depends_on.schedule, format_duration(policies.depends_on.within)
+        return _dropped(decision, f"{name!r} has not succeeded within the {within} before")
+    if policies.mode == SHADOW:
+        return _dropped(decision, f"shadow: it would have fired for {instant_name(decision.occurrence.at)}", "shadowed")
+    return decision
+
+
+def _lately(facts: Facts, within: timedelta) -> bool:
+    return facts.succeeded is not None and facts.now - facts.succeeded <= within
+
+
+def _dropped(decision: Fire, reason: str, act: str = "skipped") -> Drop:
+    return Drop(reason, decision.stands_for, decision.next, act)
+
+
+# -- misfires
+
+
+def _catch_up(head: Event, schedule: Schedule, facts: Facts) -> Fire | Drop:
+    misfire = schedule.policies.misfire
+    return {"latest": _latest, "all": _all, "skip": _skip}[misfire.policy](head, schedule, facts)
+
+
+def _count(table: Timetable, first: datetime, until: datetime, facts: Facts) -> int:
+    return table.count(first, until) - facts_among(table, first - BEFORE, until, facts.taken)
+
+
+def _latest(head: Event, schedule: Schedule, facts: Facts) -> Fire:
+    now, table, itself = facts.now, schedule.timetable, occurrence_of(head)
+    following = table.after(continues_after(head, schedule))
+    last = _last_missed(following, schedule, now)
+    if following is None or last is None:
+        return Fire(itself, 1, following)
+    more = _count(table, following.at, last.at, facts)
+    dropped = f"stands for {1 + more:,} occurrences, {_from_to(itself, last)}: only the latest fires"
+    return Fire(last, 1 + more, table.after(last.at), dropped)
+
+
+def _all(head: Event, schedule: Schedule, facts: Facts) -> Fire | Drop:
+    now, table, limit = facts.now, schedule.timetable, schedule.policies.misfire.limit
+    following = table.after(continues_after(head, schedule))
+    last = _last_missed(following, schedule, now)
+    if following is None or last is None:
+        return Fire(occurrence_of(head), 1, following)
+    many = 1 + table.count(following.at, last.at)
+    if many <= limit:
+        return Fire(occurrence_of(head), 1, following)
+    first = last
+    for _ in range(limit - 1):
+        first = table.last(first.at - BEFORE) or first
+    dropped = 1 + _count(table, following.at, first.at - BEFORE, facts)
+    return Drop(f"{many:,} occurrences were missed, and only the latest {limit:,} are caught up", dropped, first)
+
+
+def _skip(head: Event, schedule: Schedule, facts: Facts) -> Fire | Drop:
+    now, table, tolerance = facts.now, schedule.timetable, schedule.policies.misfire.tolerance
+    base = continues_after(head, schedule)
+    if now - head.due <= tolerance:
+        return Fire(occurrence_of(head), 1, table.after(base))
+    following = table.after(base)
+    next = table.after(max(base, now - tolerance - table.longest_jitter - BEFORE))
+    while next is not None and now - due_of(schedule, next) > tolerance:
+        next = table.after(next.at)
+    many = 1
+    if following is not None and (next is None or following.at < next.at):
+        many += _count(table, following.at, now if next is None else next.at - BEFORE, facts)
+    late = f"more than {format_duration(tolerance)} late"
+    return Drop(f"{many:,} occurrences were {late}" if many > 1 else f"it was {late}", many, next)
+
+
+def _last_missed(following: Occurrence | None, schedule: Schedule, now: datetime) -> Occurrence | None:
+    """The last occurrence that is due as well as the head, from the one that follows it on; None when none is."""
+    if following is None or due_of(schedule, following) > now:
+        return None
+    table = schedule.timetable
+    last = table.last(now)
+    if last is not None and due_of(schedule, last) > now:  # its jitter lies ahead
+        last = table.last(last.at - BEFORE)
+    return last if last is not None and last.at > following.at else following
+
+
+def continues_after(head: Event, schedule: Schedule) -> datetime:
+    """From where on the series continues: the occurrence itself, or the time to which somebody has moved it."""
+    itself = occurrence_of(head)
+    return itself.at if head.due == due_of(schedule, itself) else max(itself.at, head.due)
+
+
+def _from_to(first: Occurrence, last: Occurrence) -> str:
+    return f"{instant_name(first.at)} to {instant_name(last.at)}"
+
+
+# -- making events
+
+
+def occurrence_of(head: Event) -> Occurrence:
+    return Occurrence(head.occurrence or "", head.scheduled or head.due)
+
+
+def due_of(schedule: Schedule, occurrence: Occurrence) -> datetime:
+    """Its instant, and its jitter: the same for an occurrence whoever works it out, and whatever is edited after it."""
+    edited = schedule.earlier_json is not None
+    jitter = schedule.timetable.jitter(occurrence.at) if edited else schedule.policies.jitter
+    if not jitter:
+        return occurrence.at
+    digest = hashlib.blake2b(f"{schedule.id} {occurrence.name}".encode(), digest_size=8).digest()
+    return occurrence.at + jitter * (int.from_bytes(digest, "big") / 2**64)
+
+
+def event_of(schedule: Schedule, id: str, occurrence: str, **fields: Any) -> NewEvent:
+    """An event that carries what the schedule says."""
+    return NewEvent(
+        id=id,
+        tenant=schedule.tenant,
+        type=schedule.type,
+        lane=schedule.lane,
+        destination=schedule.destination,
+        payload_json=schedule.payload_json,
+        target_json=schedule.target_json,
+        retry_json=schedule.retry_json,
+        series=schedule.series,
+        occurrence=occurrence,
+        timezone=schedule.timezone,
+        rule_json=None if schedule.user_id is None else schedule.rule_json,
+        via=schedule.via,
+        **fields,
+    )
+
+
+def carried(head: Event) -> Schedule | None:
+    """The series that a head carries itself, as a user's does: all that its successor needs is in its own row."""
+    if head.rule_json is None or head.series is None:
+        return None
+    return Schedule(
+        id=head.series,
+        tenant=head.tenant,
+        name=head.series,
+        type=head.type,
+        rule_json=head.rule_json,
+        timezone=head.timezone or DEFAULT_ZONE,
+        payload_json=head.payload_json,
+        target_json=head.target_json,
+        retry_json=head.retry_json,
+        via=head.via,
+        user_id=head.user_id,
+    )
+
+
+def head_of(schedule: Schedule, occurrence: Occurrence, new_id: NewId) -> NewEvent:
+    """The next occurrence of a schedule, as the event that will be its head."""
+    return event_of(
+        schedule,
+        new_id(),
+        occurrence.name,
+        due=due_of(schedule, occurrence),
+        head=True,
+        scheduled=occurrence.at,
+        zone_data=zones.VERSION if is_local(schedule.rule_json) else None,
+        held=None if schedule.enabled else PAUSED,
+    )
+
+
+def kept(head: Event, schedule: Schedule) -> NewEvent:
+    """A head that follows its series in all but when it is due, and what that was computed with."""
+    anew = head_of(schedule, occurrence_of(head), lambda: head.id)
+    return msgspec.structs.replace(anew, due=head.due, zone_data=anew.zone_data and head.zone_data)
+
+
+class Reshaped(NamedTuple):
+    """A head that has not started, as it is from now on, and what its history says of that."""
+
+    id: str
+    anew: NewEvent
+    act: str
+    detail: str
+
+
+def reshaped(head: Event, anew: NewEvent, whose: str) -> Reshaped:
+    """*whose* it is: its schedule's, or its user's."""
+    due = anew.due or head.due
+    if due != head.due:
+        return Reshaped(head.id, anew, "moved", f"due {instant_name(head.due)} → {instant_name(due)}")
+    return Reshaped(head.id, anew, "changed", f"as its {whose} is now")

@@ -1,0 +1,161 @@
+"""What an edit of a schedule, a move or a skip does to what it has promised. What is owed stays owed, what lies ahead
+follows the new rule, and what is passed over is told. Pure: flow gives it the facts, and does what it says."""
+
+import shlex
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import msgspec
+
+from duly.decide.due_head import due_of, kept, occurrence_of
+from duly.decide.occurrence_facts import Fact, named_among
+from duly.errors import Conflict
+from duly.records.event import Event, NewEvent
+from duly.records.schedule import PassedOver, Schedule
+from duly.rules.recurrence import DEFAULT_ZONE, Occurrence, instant_name
+from duly.rules.timetable import BEFORE, LONG_AGO, Superseded, Timetable, read_earlier
+from duly.rules.zones import to_wall
+
+MOST_EARLIER = 20
+"""How many earlier rules a schedule remembers, if nothing is owed by those before them."""
+
+MOST_OWING = 200
+"""How many it remembers while something is owed. Each of them has named something that nobody has fired, as in a
+schedule that is paused for years and edited by every deploy."""
+
+MOST_ROWS = 20
+"""How many occurrences that are passed over have a row each. More have one row that stands for all."""
+
+MOST_LISTED = 5
+"""How many of them an answer lists."""
+
+SECOND = timedelta(seconds=1)
+
+NOTHING = {"at": "1970-01-01T00:00:00Z"}
+"""Stands for a rule that cannot be read: while it was in force, nothing can be said to have been named."""
+
+
+def superseded(stored: Schedule, head: Event | None, now: datetime) -> str:
+    """What a schedule remembers when it goes by something else from *now* on."""
+    earlier = read_earlier(stored.earlier_json)
+    since = earlier[-1].until if earlier else stored.created or LONG_AGO
+    earlier = [*earlier[:1], *filter(_has_any, earlier[1:]), _present(stored, since, now)]
+    owing = 0
+    if head is not None and head.due <= now:
+        owing = sum(one.until > occurrence_of(head).at for one in earlier)
+    if owing > MOST_OWING:
+        raise Conflict(
+            f"schedule {stored.name!r} owes what {MOST_OWING} rules have named, and cannot remember another one: "
+            "let a worker run, and if it is paused, resume it"
+        )
+    return msgspec.json.encode(earlier[-max(owing, MOST_EARLIER) :]).decode()
+
+
+def _present(stored: Schedule, since: datetime, now: datetime) -> Superseded:
+    try:
+        _ = stored.timetable
+    except Exception:  # whatever somebody wrote there by hand
+        return Superseded(NOTHING, "UTC", since, now)
+    policies = None if stored.policies_json is None else msgspec.json.decode(stored.policies_json)
+    return Superseded(stored.rule, stored.timezone, since, now, policies)
+
+
+def _has_any(one: Superseded) -> bool:
+    """Whether anything was named while it was in force."""
+    first = one.stretch().table.after(one.since)
+    return first is not None and first.at <= one.until
+
+
+def is_owed(head: Event, schedule: Schedule, now: datetime) -> bool:
+    """Whether the time of a head has come: it is due, or only its jitter lies ahead."""
+    itself = occurrence_of(head)
+    return head.due <= now or (itself.at <= now and head.due == due_of(schedule, itself))
+
+
+def still_owed(head: Event, schedule: Schedule, now: datetime) -> NewEvent:
+    """A head that is owed by an earlier rule. It keeps its name, its time and its zone; all else follows. One that
+    somebody has moved forward is the occurrence of a time to come: the new rule goes on from now, not from then."""
+    anew = kept(head, schedule)
+    scheduled = min(occurrence_of(head).at, now)
+    return msgspec.structs.replace(anew, scheduled=scheduled, timezone=head.timezone, zone_data=None)
+
+
+# -- what is passed over
+
+
+class Span(NamedTuple):
+    """Occurrences from one to another: how many, and the first of them, one more than have rows of their own."""
+
+    first: list[Occurrence]
+    last: Occurrence
+    many: int
+
+
+def span(table: Timetable, after: datetime, until: datetime, facts: Collection[Fact] = ()) -> Span | None:
+    """What a timetable names after one instant and until another, but for what has a fact already."""
+    taken = {one.name for one in named_among(table, after, until, facts)}
+    first: list[Occurrence] = []
+    for one in _each(table, after, until):
+        if one.name not in taken:
+            first.append(one)
+            if len(first) > MOST_ROWS:
+                break
+    if len(first) <= MOST_ROWS:
+        return Span(first, first[-1], len(first)) if first else None
+    last = table.last(until) or first[-1]
+    while last.name in taken:
+        last = table.last(last.at - BEFORE) or first[-1]
+    return Span(first, last, table.count(after + BEFORE, until) - len(taken))
+
+
+def _each(table: Timetable, after: datetime, until: datetime) -> Iterator[Occurrence]:
+    following = table.after(after)
+    while following is not None and following.at <= until:
+        yield following
+        following = table.after(following.at)
+
+
+def put_into_the_past(head: Event, old: Schedule, new: Schedule, now: datetime) -> Occurrence | None:
+    """Where the new rule has the run of the day for which a head was planned, if all that it has on that day is over.
+    An edit never makes a run in the past, so that day goes without one."""
+    itself, table, before = occurrence_of(head), new.timetable, old.timetable
+    if itself.at <= now or not (table.rule.local and before.rule.local):
+        return None
+    day = to_wall(itself.at, before.rule.timezone or DEFAULT_ZONE).date()
+    fired, there, ahead = before.last(now), Timetable(table.rule, table.policies).last(now), table.after(now)
+    if fired is not None and to_wall(fired.at, before.rule.timezone or DEFAULT_ZONE).date() == day:
+        return None
+    zone = table.rule.timezone or DEFAULT_ZONE
+    if there is None or to_wall(there.at, zone).date() != day:
+        return None
+    return None if ahead is not None and to_wall(ahead.at, zone).date() == day else there
+
+
+def passed_over(schedule: Schedule, first: Sequence[datetime], count: int) -> PassedOver:
+    """As an answer tells of it."""
+    return PassedOver(count, tuple(first[:MOST_LISTED]), _firing(schedule, first[0]))
+
+
+def _firing(schedule: Schedule, at: datetime) -> str:
+    """The command that fires what was passed over. A backfill, so that the event says which one it is; where the rules
+    in force do not name it, because an edit has put it into the past, it can only be triggered."""
+    try:
+        there = schedule.timetable.after(at - BEFORE)
+    except Exception:  # a rule that cannot be read
+        there = None
+    verb, bounds = "trigger", ""
+    if there is not None and there.at == at:
+        verb, bounds = "backfill", f" --from {instant_name(at)} --to {instant_name(at + SECOND)}"
+    whose = "" if schedule.tenant == "default" else f" --tenant {shlex.quote(schedule.tenant)}"
+    name = shlex.quote(schedule.name)
+    if schedule.name.startswith("-"):
+        return f"duly schedules {verb}{whose}{bounds} -- {name}"
+    return f"duly schedules {verb} {name}{whose}{bounds}"
+
+
+def together(one: PassedOver | None, other: PassedOver | None) -> PassedOver | None:
+    """What two acts in a row have passed over, the earlier one first."""
+    if one is None or other is None:
+        return one or other
+    return PassedOver(one.count + other.count, (one.first + other.first)[:MOST_LISTED], one.fire_with)

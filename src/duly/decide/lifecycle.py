@@ -1,0 +1,71 @@
+"""Which status may follow which, and by what act. Every other step is refused by name."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from duly.decide.error_text import storable
+from duly.decide.targets.targets import waits_for
+from duly.errors import IllegalTransition
+from duly.records.event import Delivered, Event, Failed, Held, Outcome, Rejected, Status, Verdict
+
+PENDING, PROCESSING = Status.PENDING, Status.PROCESSING
+COMPLETED, FAILED, CANCELLED, SKIPPED = (
+    Status.COMPLETED,
+    Status.FAILED,
+    Status.CANCELLED,
+    Status.SKIPPED,
+)
+
+TRANSITIONS: Mapping[str, tuple[frozenset[Status], Status]] = {
+    "claim": (frozenset({PENDING, PROCESSING}), PROCESSING),  # PROCESSING: its lease has expired
+    "complete": (frozenset({PROCESSING}), COMPLETED),
+    "retry": (frozenset({PROCESSING}), PENDING),
+    "give back": (frozenset({PROCESSING}), PENDING),
+    "fail": (frozenset({PROCESSING}), FAILED),
+    "cancel": (frozenset({PENDING}), CANCELLED),
+    "skip": (frozenset({PENDING}), SKIPPED),
+    "reschedule": (frozenset({PENDING}), PENDING),
+    "replay": (frozenset({FAILED}), PENDING),
+    "discard": (frozenset({FAILED}), CANCELLED),
+}
+"""Each act: the statuses it may start from, and the one it ends in."""
+
+LONGEST_WAIT = timedelta(days=365)
+
+MAX_INTERRUPTIONS = 5
+"""An event that was under way in this many crashes is taken for their cause."""
+
+
+def step(status: Status, act: str, subject: str = "the event") -> Status:
+    """The status after *act*; IllegalTransition when the lifecycle has no such step."""
+    allowed, after = TRANSITIONS[act]
+    if status not in allowed:
+        raise IllegalTransition(subject, status, act, " or ".join(sorted(allowed)))
+    return after
+
+
+def judge(outcome: Outcome, event: Event, jitter: float) -> Verdict:
+    """What the outcome of the attempt under way means for the event."""
+    if isinstance(outcome, Delivered):
+        return DELIVERED
+    if isinstance(outcome, Rejected):
+        return Verdict(FAILED, "rejected", error=storable(outcome.error))
+    if isinstance(outcome, Failed):
+        retry, error = event.retry, storable(outcome.error)
+        if retry.spent(event.attempt):
+            return Verdict(FAILED, "failed", error=error)
+        wait = max(retry.wait(event.attempt, jitter), _bounded(outcome.retry_after))
+        return Verdict(PENDING, "failed", error=error, wait=wait)
+    if isinstance(outcome, Held):
+        reason = f"{waits_for(outcome.destination)}{storable(outcome.reason)}"
+        return Verdict(PENDING, "held", error=reason, counts=False, held=outcome.destination)
+    wait = _bounded(outcome.retry_after)
+    return Verdict(PENDING, "given back", error=storable(outcome.reason), wait=wait, counts=False, told=outcome.told)
+
+
+def _bounded(span: object) -> timedelta:
+    """What a handler or receiver asks for, within reason."""
+    return max(timedelta(), min(span, LONGEST_WAIT)) if isinstance(span, timedelta) else timedelta()
+
+
+DELIVERED = Verdict(COMPLETED, "delivered")

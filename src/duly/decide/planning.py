@@ -1,0 +1,87 @@
+"""Where events are made from timers."""
+
+from collections.abc import Callable, Collection, Sequence
+from datetime import UTC, datetime, timedelta
+
+from duly.decide.checks import due_problems, name_problems, timer_problems, write_json
+from duly.decide.retry import retry_text
+from duly.decide.targets.origin import via_of
+from duly.decide.targets.targets import destination_of
+from duly.errors import Invalid, Problem
+from duly.records.event import NewEvent, Timer, lane_of
+
+NewId = Callable[[], str]
+NewIds = Callable[[int], Sequence[str]]
+
+Kinds = dict[tuple[object, ...], tuple[str, str | None, str | None]]
+"""What a batch repeats is checked and written once: for timers of one kind, the lane, retry policy and destination."""
+
+
+def plan(timers: Sequence[object], channels: Collection[str], new_ids: NewIds) -> list[NewEvent]:
+    """Events for one-shot timers; Invalid with every problem of every one of them."""
+    planned: list[NewEvent] = []
+    problems: list[Problem] = []
+    kinds: Kinds = {}
+    via = via_of(channels)
+    for index, (timer, new_id) in enumerate(zip(timers, new_ids(len(timers)), strict=True)):
+        made = _made(timer, new_id, channels, kinds, via)
+        if isinstance(made, NewEvent):
+            planned.append(made)
+        elif isinstance(timers, tuple) and len(timers) == 1:
+            problems += made
+        else:
+            problems += [Problem(f"[{index}].{path}".rstrip("."), message) for path, message in made]
+    if problems:
+        raise Invalid(problems)
+    return planned
+
+
+def _made(
+    timer: object, new_id: str, channels: Collection[str], kinds: Kinds, via: str | None
+) -> NewEvent | list[Problem]:
+    if not isinstance(timer, Timer):
+        return [Problem("", f"expected a Timer, not {type(timer).__name__}")]
+    payload = write_json(timer.payload, "payload")
+    target = None if timer.target is None else write_json(timer.target, "target")
+    if isinstance(payload, Problem) or isinstance(target, Problem) or _own_problems(timer):
+        unwritten = [written for written in (payload, target) if isinstance(written, Problem)]
+        return [*timer_problems(timer, channels), *unwritten]
+    kind = (timer.type, timer.tenant, target, id(timer.retry))
+    common = _known(kind, kinds)
+    if common is None:
+        if found := list(timer_problems(timer, channels)):
+            return found
+        common = kinds[kind] = lane_of(timer.type, timer.target), retry_text(timer.retry), destination_of(timer.target)
+    lane, retry, destination = common
+    due = timer.due
+    return NewEvent(
+        id=new_id,
+        tenant=timer.tenant,
+        type=timer.type,
+        lane=lane,
+        due=due.astimezone(UTC) if isinstance(due, datetime) else None,
+        delay=due if isinstance(due, timedelta) else None,
+        payload_json=payload,
+        key=timer.key,
+        target_json=target,
+        retry_json=retry,
+        correlation_id=timer.correlation_id,
+        destination=destination,
+        via=via,
+    )
+
+
+def _known(kind: tuple[object, ...], kinds: Kinds) -> tuple[str, str | None, str | None] | None:
+    try:
+        return kinds.get(kind)
+    except TypeError:  # a field that cannot even be looked up is certainly not sound
+        return None
+
+
+def _own_problems(timer: Timer) -> bool:
+    """Whether there are any with what timers of one kind do not share."""
+    return bool(
+        due_problems(timer.due)
+        or (timer.key is not None and name_problems("key", timer.key))
+        or (timer.correlation_id is not None and name_problems("correlation_id", timer.correlation_id))
+    )

@@ -1,0 +1,197 @@
+"""What a timetable will do, told before it does it: when, what the clocks show then, and what is odd about it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from duly.decide.checks import MOST_LISTED, due_problems
+from duly.decide.due_head import continues_after, due_of, occurrence_of
+from duly.errors import Invalid, Problem
+from duly.records.event import Event
+from duly.records.schedule import Schedule
+from duly.rules.notation import parse_rule, work_problems, zone_problems
+from duly.rules.policies import DEFAULT as NO_POLICIES
+from duly.rules.policies import read_policies
+from duly.rules.recurrence import DEFAULT_ZONE, OPEN, Dst, Local, Occurrence, Rule, instant_name
+from duly.rules.timetable import BEFORE, Timetable
+from duly.rules.zones import Piece, Zone, seconds_of, to_wall, wall_of, zone
+
+MOST_NAMED = 3
+"""Days and readings that a note names; it counts the others."""
+
+MOST_PIECES = 20
+MOVED = {
+    "after": "it fires right after the gap",
+    "shift": "it fires as much later as the gap is long",
+    "skip": "it does not fire for that",
+}
+
+
+class Preview(NamedTuple):
+    """One occurrence to come."""
+
+    due: datetime
+    local: datetime  # what the clocks in its zone show, without a zone
+    note: str | None
+
+
+def never() -> bool:
+    """No matter how long it takes."""
+    return False
+
+
+def range_problems(count: Any, after: Any) -> list[Problem]:
+    """All that is wrong with how many are asked for, and after which instant."""
+    problems = [] if after is None else [Problem("after", message) for _, message in due_problems(after)]
+    if after is not None and not problems and not isinstance(after, datetime):
+        problems.append(Problem("after", f"expected a datetime, not {type(after).__name__}"))
+    if type(count) is not int or not 1 <= count <= MOST_LISTED:
+        problems.append(Problem("count", f"must be a whole number from 1 to {MOST_LISTED}, not {count!r:.50}"))
+    return problems
+
+
+def table_of(
+    what: Any, timezone: str | None, policies: Mapping[str, Any], now: datetime, problems: Sequence[Problem] = ()
+) -> Timetable:
+    """The timetable of a rule that is no schedule's; Invalid with all that is wrong, and the *problems* that were found
+    before."""
+    found = list(problems)
+    zone = timezone or getattr(what, "timezone", None)
+    if wrong := zone_problems(zone):
+        found += wrong
+        zone = DEFAULT_ZONE
+    read = NO_POLICIES
+    try:
+        read = read_policies(policies, zone)
+    except Invalid as error:
+        found += error.problems
+    try:
+        rule = _placed(what, zone, read.dst, bool(policies.get("dst")))
+    except Invalid as error:
+        found += error.problems
+    if found:
+        raise Invalid(found)
+    anchored = rule.anchored(now)
+    if wrong := work_problems(anchored):
+        raise Invalid(wrong)
+    return Timetable(anchored, read)
+
+
+def _placed(what: Any, zone: str | None, dst: Dst, given: bool) -> Rule:
+    if isinstance(what, dict):
+        return parse_rule(what, zone, dst)
+    if not hasattr(what, "placed"):
+        raise Invalid([Problem("rule", f"expected a rule or a schedule's name, not {type(what).__name__}")])
+    placed: Rule = what if zone is None else what.placed(zone, dst if given else getattr(what, "dst", OPEN))
+    return placed
+
+
+def preview(
+    table: Timetable,
+    after: datetime,
+    count: int,
+    schedule: Schedule | None = None,
+    enough: Callable[[], bool] = never,
+) -> list[Preview]:
+    """The next ones strictly after an instant; with their jitter, if it is a schedule's. After each, *enough* is asked
+    whether there shall be no more: those of some rules are long to find."""
+    place = table.rule.timezone or DEFAULT_ZONE
+    found: list[Preview] = []
+    before, following = after, table.after(after)
+    while following is not None and len(found) < count:
+        due = following.at if schedule is None else due_of(schedule, following)
+        notes = [*_of_the_clocks(table, before, following), *_of_rest(table, before, following)]
+        found.append(Preview(due, to_wall(due, place), "; ".join(notes) or None))
+        if len(found) == count or enough():
+            break
+        before, following = following.at, table.after(following.at)
+    return found
+
+
+def preview_of(
+    schedule: Schedule, head: Event | None, after: datetime, count: int, enough: Callable[[], bool] = never
+) -> list[Preview]:
+    """What a schedule will do: its head, as it is, and what follows that."""
+    table = schedule.timetable
+    if head is None:
+        return preview(table, after, count, schedule, enough)
+    itself = occurrence_of(head)
+    moved = head.due != due_of(schedule, itself)
+    before = (table.last(itself.at - BEFORE) or itself).at
+    by_hand = [f"moved by hand from {instant_name(due_of(schedule, itself))}"]
+    notes = by_hand if moved else _of_the_clocks(table, before, itself)
+    first = Preview(head.due, to_wall(head.due, schedule.timezone), "; ".join(notes) or None)
+    return [first, *preview(table, continues_after(head, schedule), count - 1, schedule, enough)]
+
+
+def _of_the_clocks(table: Timetable, before: datetime, occurrence: Occurrence) -> list[str]:
+    rule = table.rule
+    if not isinstance(rule, Local):
+        return []
+    place = zone(rule.timezone or DEFAULT_ZONE)
+    instant = seconds_of(occurrence.at)
+    piece = place.piece(instant)
+    reading = instant + piece.offset
+    notes = []
+    if reading < piece.start + piece.before:
+        notes.append(f"the clocks show {_time(reading)} twice, and this is the second time")
+    elif reading >= piece.end + piece.after:
+        notes.append(f"the clocks show {_time(reading)} twice, and this is the first time")
+    for gap in _gaps(place, seconds_of(before), instant):
+        lost = _lost(rule, gap)
+        if lost and not rule.spacing:
+            when = f"{wall_of(lost[0]):%Y-%m-%d} has no {', '.join(map(_time, lost))}"
+            here = gap is piece and not rule.shows(reading)
+            notes.append(f"{when}: {MOVED[rule.dst.gap or rule.usual_gap] if here else 'it does not fire for that'}")
+    return notes
+
+
+def _gaps(place: Zone, after: int, until: int) -> list[Piece]:
+    """The pieces that begin with a gap, after one instant and up to another."""
+    found = []
+    piece = place.piece(after)
+    for _ in range(MOST_PIECES):
+        if piece.end > until:
+            break
+        piece = place.piece(piece.end)
+        if piece.offset > piece.before:
+            found.append(piece)
+    return found
+
+
+def _lost(rule: Local, piece: Piece) -> list[int]:
+    lost: list[int] = []
+    low = piece.start + piece.before
+    while len(lost) < MOST_NAMED:
+        reading = rule.readings.first(low)
+        if reading is None or reading >= piece.start + piece.offset:
+            break
+        lost.append(reading)
+        low = reading + 1
+    return lost
+
+
+def _of_rest(table: Timetable, before: datetime, occurrence: Occurrence) -> list[str]:
+    """The days between two occurrences on which it rests."""
+    if not table.policies.exclude:
+        return []
+    days: list[str] = []
+    low = before
+    while len(days) <= MOST_NAMED:
+        passed = table.rule.after(low)
+        if passed is None or passed.at >= occurrence.at:
+            break
+        if table.rests(passed.at):
+            days.append(to_wall(passed.at, table.rule.timezone or DEFAULT_ZONE).date().isoformat())
+            low = table.end_of_day(passed.at) - BEFORE
+        else:
+            low = passed.at
+    if not days:
+        return []
+    more = " and more" if len(days) > MOST_NAMED else ""
+    return [f"rests on {', '.join(days[:MOST_NAMED])}{more}"]
+
+
+def _time(reading: int) -> str:
+    shown = wall_of(reading)
+    return shown.strftime("%H:%M:%S" if shown.second else "%H:%M")

@@ -1,0 +1,82 @@
+"""How often and how soon a failed attempt is tried again."""
+
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from duly.durations import format_duration, parse_duration
+from duly.errors import Invalid, Problem
+
+SPREAD = 0.25
+"""How much longer than need be a wait can be, so that those who failed together do not come back together."""
+
+
+class Retry(msgspec.Struct, frozen=True, kw_only=True):
+    """Exponential backoff up to a longest wait, *max*; each wait is spread by up to a quarter of it."""
+
+    max_attempts: int = 3
+    base: timedelta = timedelta(seconds=30)
+    factor: float = 4.0
+    max: timedelta = timedelta(hours=1)
+
+    def wait(self, attempt: int, jitter: float) -> timedelta:
+        """How long after the failed *attempt* (the first is 1); *jitter* is drawn from [0, 1)."""
+        return self.least(attempt) * (1 + SPREAD * jitter)
+
+    def least(self, attempt: int) -> timedelta:
+        """The shortest that the wait after *attempt* can be."""
+        try:
+            return min(self.max, self.base * self.factor ** (attempt - 1))
+        except OverflowError:
+            return self.max
+
+    def spent(self, attempt: int) -> bool:
+        return attempt >= self.max_attempts
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "max_attempts": self.max_attempts,
+            "base": format_duration(self.base),
+            "factor": self.factor,
+            "max": format_duration(self.max),
+        }
+
+
+DEFAULT = Retry()
+
+
+def retry_text(retry: Retry) -> str | None:
+    """How a policy is stored: None for the default, so that most rows carry none of their own."""
+    return None if retry is DEFAULT or retry == DEFAULT else msgspec.json.encode(retry.to_json()).decode()
+
+
+@lru_cache(maxsize=256)
+def read_retry(text: str | None) -> Retry:
+    """The stored policy; the few that a system uses are each read once."""
+    return DEFAULT if text is None else parse_retry(msgspec.json.decode(text))
+
+
+def parse_retry(written: Any) -> Retry:
+    """A policy from its JSON form; Invalid with the field and the reason."""
+    if not isinstance(written, dict):
+        raise Invalid([Problem("retry", 'expected an object such as {"max_attempts": 3, "base": "30s"}')])
+    fields = Retry.__struct_fields__
+    values: dict[str, Any] = {}
+    problems = [
+        Problem(f"retry.{name}", f"unknown; known: {', '.join(fields)}") for name in written if name not in fields
+    ]
+    for name, value in written.items():
+        if name in ("base", "max"):
+            try:
+                values[name] = parse_duration(value)
+            except (ValueError, AttributeError):
+                problems.append(Problem(f"retry.{name}", f"{value!r:.50} is not a duration such as 30s"))
+        elif name in fields:
+            if isinstance(value, bool) or not isinstance(value, int if name == "max_attempts" else (int, float)):
+                problems.append(Problem(f"retry.{name}", f"expected a number, not {value!r:.50}"))
+            values[name] = value
+    if problems:
+        raise Invalid(problems)
+    return Retry(**values)

@@ -1,0 +1,1 @@
+"""Decisions about targets: what one may say, which addresses are open, and how secrets are written."""

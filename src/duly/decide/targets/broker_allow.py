@@ -1,0 +1,228 @@
+"""Which addresses of brokers may be named over HTTP: what ``DULY_BROKER_ALLOW`` says, tenant by tenant."""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from duly.decide.targets.brokers import CELERY, KAFKA, NATS, RABBITMQ, REDIS, WORDS
+from duly.errors import Problem
+
+SETTING = "DULY_BROKER_ALLOW"
+
+ADDRESS = {  # the fields of a target that say where it goes; all of them must fit one pattern
+    NATS: ("subject",),
+    REDIS: ("stream",),
+    KAFKA: ("topic",),
+    RABBITMQ: ("exchange", "routing_key"),
+    CELERY: ("task", "queue"),
+}
+EXAMPLES = {
+    NATS: "nats:orders.{tenant}.>",
+    REDIS: "redis:{tenant}:*",
+    KAFKA: "kafka:{tenant}-*",
+    RABBITMQ: "rabbitmq:{tenant}.*, or rabbitmq:EXCHANGE/{tenant}.*",
+    CELERY: "celery:shop.tasks.*, or celery:shop.tasks.*/{tenant}",
+}
+BETWEEN = "/"
+"""Between the two parts of an address that has two. One part alone is a queue of RabbitMQ, or a task of Celery that
+goes to the usual queue."""
+
+MOST_KNOWN = 1000
+"""Tenants whose patterns are kept ready."""
+
+ANY, REST, TENANT = "*", ">", "{tenant}"
+_WORD = re.compile(r"\{\{|\}\}|\{tenant\}|[*>]|[^{}*>]+|.", re.DOTALL)
+
+_ITS_TASKS = "celery."
+"""How the names of Celery's own tasks begin. Some, such as celery.map, run whatever task their arguments name."""
+
+_MORE_QUEUES = frozenset({"cc", "bcc"})
+"""Headers by which a sender tells RabbitMQ further routing keys."""
+
+_COMMANDS = "nats-"
+"""How the headers begin by which a sender tells NATS what to do: delete what is there (Nats-Rollup), or publish
+elsewhere (Nats-Schedule-Target)."""
+
+
+class Part(NamedTuple):
+    """A part of an address: literal text, and what stands for more than itself."""
+
+    words: tuple[tuple[str, bool], ...]  # each with whether it is literal
+    separator: str | None  # what no tenant's name may contain, or two tenants could have one address
+
+    def matcher(self, tenant: str, channel: str) -> re.Pattern[str] | None:
+        """None where the tenant's name would not be told from what follows it."""
+        if self.separator is not None and self.separator in tenant:
+            return None
+        meaning = {ANY: r"[^.]+" if channel == NATS else ".*", REST: ".+", TENANT: re.escape(tenant)}
+        written = (re.escape(text) if literal else meaning[text] for text, literal in self.words)
+        return re.compile("".join(written), re.DOTALL)
+
+
+class Pattern(NamedTuple):
+    """One entry of the setting."""
+
+    written: str
+    channel: str
+    parts: tuple[Part, ...]
+
+
+Matchers = tuple[re.Pattern[str], ...]
+
+
+class BrokerAllow:
+    """What is open over HTTP. Nothing is, unless a pattern says so."""
+
+    def __init__(self, patterns: tuple[Pattern, ...] = ()) -> None:
+        self.patterns = patterns
+        self._of = lru_cache(MOST_KNOWN)(self._matchers)
+
+    def __bool__(self) -> bool:
+        return bool(self.patterns)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BrokerAllow) and self.patterns == other.patterns
+
+    def __hash__(self) -> int:
+        return hash(self.patterns)
+
+    def __repr__(self) -> str:
+        return f"BrokerAllow({str(self)!r})"
+
+    def __str__(self) -> str:
+        return ", ".join(pattern.written for pattern in self.patterns)
+
+    def problems(self, tenant: str, channel: str, said: Any) -> Iterator[Problem]:
+        """What a target of a tenant says that is not open, of a channel that is a broker."""
+        path = f"target.{channel}"
+        if not isinstance(said, Mapping):
+            yield Problem(path, f"cannot be read: expected {WORDS[channel].expected}, or an object")
+            return
+        if not self._fits(tenant, channel, said):
+            fields = [field for field in ADDRESS[channel] if said.get(field)]
+            named = " and ".join(f"{field} {str(said[field])!r:.80}" for field in fields) or "this target"
+            yield Problem(
+                f"{path}.{fields[-1] if len(fields) == 1 else WORDS[channel].where}",
+                f"{named} is not open over HTTP to tenant {tenant!r}: whoever runs Duly can open it with a pattern in "
+                f"{SETTING}, such as {EXAMPLES[channel]}, or put this from Python, which may name everything",
+            )
+        yield from _refused_options(path, channel, said)
+
+    def _fits(self, tenant: str, channel: str, said: Mapping[str, Any]) -> bool:
+        address = [said.get(field) or "" for field in ADDRESS[channel]]
+        if not all(isinstance(part, str) for part in address):
+            return False
+        return any(
+            all(matcher.fullmatch(part) for matcher, part in zip(matchers, address, strict=True))
+            for matchers in self._of(tenant).get(channel, ())
+        )
+
+    def _matchers(self, tenant: str) -> dict[str, list[Matchers]]:
+        found: dict[str, list[Matchers]] = {}
+        for pattern in self.patterns:
+            matchers = tuple(part.matcher(tenant, pattern.channel) for part in pattern.parts)
+            if whole := tuple(matcher for matcher in matchers if matcher is not None):
+                found.setdefault(pattern.channel, []).extend([whole] if len(whole) == len(matchers) else [])
+        return found
+
+
+def _refused_options(path: str, channel: str, said: Mapping[str, Any]) -> Iterator[Problem]:
+    """What would touch more than the message itself. No pattern opens it."""
+    headers = said.get("headers")
+    names = [str(name) for name in headers] if isinstance(headers, Mapping) else []
+    python = "such a target can be put from Python"
+    if channel == CELERY and str(said.get("task")).startswith(_ITS_TASKS):
+        yield Problem(
+            f"{path}.task", f"is a task of Celery itself, and can run any other: over HTTP it is refused; {python}"
+        )
+    if channel == REDIS and said.get("max_length") is not None:
+        message = f"removes entries that are in the stream already, and is refused over HTTP: {python}"
+        yield Problem(f"{path}.max_length", message)
+    for name in names:
+        if channel == NATS and name.lower().startswith(_COMMANDS):
+            message = f"tells the server what to do with other messages, and is refused over HTTP: {python}"
+            yield Problem(f"{path}.headers.{name:.50}", message)
+        elif channel == RABBITMQ and name.lower() in _MORE_QUEUES:
+            message = f"names further queues, and is refused over HTTP: {python}"
+            yield Problem(f"{path}.headers.{name:.50}", message)
+
+
+# -- reading the setting
+
+
+def read_broker_allow(written: str) -> BrokerAllow:
+    """Patterns with commas between; ValueError with what is wrong with the first bad one."""
+    entries = [entry.strip() for entry in written.split(",")]
+    return BrokerAllow(tuple(_pattern(entry) for entry in entries if entry))
+
+
+def _pattern(entry: str) -> Pattern:
+    channel, colon, rest = entry.partition(":")
+    if channel not in ADDRESS or not colon:
+        raise ValueError(f"{entry!r:.100} does not begin with a channel and a colon; channels: {', '.join(ADDRESS)}")
+    if not rest or rest != rest.strip() or not rest.isprintable():
+        raise ValueError(f"{entry!r:.100} has no pattern after the colon; for instance {EXAMPLES[channel]}")
+    try:
+        return Pattern(entry, channel, tuple(_part(channel, text) for text in _parts(channel, rest)))
+    except ValueError as error:
+        raise ValueError(f"{entry!r:.100} {error}") from None
+
+
+def _parts(channel: str, rest: str) -> tuple[str, ...]:
+    if len(ADDRESS[channel]) == 1:
+        return (rest,)
+    first, between, second = rest.partition(BETWEEN)
+    if channel == RABBITMQ:
+        return (first, second) if between else ("", rest)
+    if not first:
+        raise ValueError("names no task before the slash")
+    return (first, second)
+
+
+def _part(channel: str, text: str) -> Part:
+    words = [_word(found) for found in _WORD.findall(text)]
+    if channel != NATS:
+        words = [(word, literal or word == REST) for word, literal in words]
+        return Part(tuple(words), _separator(words))
+    tokens = text.split(".")
+    if not all(tokens) or any(c.isspace() for c in text):
+        raise ValueError("has an empty token, or a space: a subject is tokens with dots between")
+    if any(ANY in token and token != ANY for token in tokens):
+        raise ValueError("has a * beside other characters: in NATS, it stands for a whole token")
+    if any(REST in token and (token != REST or place + 1 < len(tokens)) for place, token in enumerate(tokens)):
+        raise ValueError("has a > that is not its last token")
+    wild = any(word in (ANY, REST) for word, _ in words)
+    return Part(tuple(words), "." if wild and (TENANT, False) in words else None)
+
+
+def _word(found: str) -> tuple[str, bool]:
+    """A word of a pattern, and whether it is literal."""
+    if found in (ANY, REST, TENANT):
+        return found, False
+    if found in ("{{", "}}"):
+        return found[0], True
+    if found in ("{", "}"):
+        raise ValueError(f"has a brace that is none of {TENANT}: as itself, a brace is written twice")
+    return found, True
+
+
+def _separator(words: list[tuple[str, bool]]) -> str | None:
+    """What keeps tenants apart in a pattern: the character between the tenant's name and the rest, where that can be
+    anything."""
+    tenants = [place for place, (word, literal) in enumerate(words) if word == TENANT and not literal]
+    stars = [place for place, (word, literal) in enumerate(words) if word == ANY and not literal]
+    if not tenants or not stars:
+        return None
+    if stars[0] < tenants[0] and tenants[-1] < stars[-1]:
+        raise ValueError(f"has a * on both sides of {TENANT}, so that one address could be open to two tenants")
+    after = stars[0] > tenants[0]
+    run = tenants[0] if after else tenants[-1]
+    step = 1 if after else -1
+    while words[run] == (TENANT, False):
+        run += step
+    word, literal = words[run]
+    if not literal:
+        both = f"{TENANT}*" if after else f"*{TENANT}"
+        raise ValueError(f"has {both}, which opens to acme what is acme2's: put a character such as : between them")
+    return word[0] if after else word[-1]

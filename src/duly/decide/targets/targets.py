@@ -1,0 +1,317 @@
+"""What a target says: where an event goes, in the words of its channel. Pure: nothing here asks the network."""
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from duly.durations import EXAMPLES, format_duration, parse_duration
+from duly.errors import Problem
+
+WEBHOOK, HTTP = "webhook", "http"
+
+FORMATS = ("standard", "cloudevents")
+TIMEOUTS = timedelta(milliseconds=100), timedelta(minutes=5)
+LONGEST_URL = 2000
+MOST_HEADERS, LONGEST_NAME, LONGEST_HEADER = 50, 200, 8000
+
+OURS = frozenset(
+    "host connection content-length transfer-encoding upgrade te trailer proxy-authorization proxy-connection "
+    "keep-alive expect".split()
+)
+"""Headers that belong to the connection, not to whoever describes a request."""
+
+SAID = frozenset("content-type webhook-id webhook-timestamp webhook-signature idempotency-key".split())
+"""Headers that a webhook has anyway."""
+
+KNOWN = {
+    WEBHOOK: ("url", "target", "format", "timeout"),
+    HTTP: ("method", "url", "target", "headers", "body", "timeout"),
+}
+"""What each can say."""
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_METHOD = re.compile(r"(?!CONNECT$|TRACE$)[A-Z]{1,20}")  # those two are about the connection, not for delivering
+
+
+def webhook(
+    url: str | None = None,
+    *,
+    target: str | None = None,
+    format: str | None = None,
+    timeout: timedelta | str | None = None,
+) -> dict[str, Any]:
+    """Deliver as a signed webhook: to a URL, or to the *target* that is stored under a name.
+
+    >>> webhook("https://example.com/hook")
+    {'webhook': 'https://example.com/hook'}
+    """
+    said = {"url": url, "target": target, "format": format, "timeout": _written(timeout)}
+    given = {name: value for name, value in said.items() if value is not None}
+    return {WEBHOOK: url if set(given) == {"url"} else given}
+
+
+def http(
+    method: str | None = None,
+    url: str | None = None,
+    *,
+    target: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    timeout: timedelta | str | None = None,
+    **body: Any,
+) -> dict[str, Any]:
+    """Send any request: ``http("PUT", "https://…", headers={…}, body={…})``. Without a body, the event's payload is
+    sent where the method has one."""
+    if unknown := sorted(set(body) - {"body"}):
+        raise TypeError(f"http() has no option {unknown[0]!r}; known: method, url, target, headers, timeout, body")
+    said = {"method": method, "url": url, "target": target, "headers": headers, "timeout": _written(timeout)}
+    return {HTTP: {name: value for name, value in said.items() if value is not None} | body}
+
+
+def _written(span: timedelta | str | None) -> str | None:
+    return format_duration(span) if isinstance(span, timedelta) else span
+
+
+# -- reading
+
+
+def named(target: Any) -> tuple[str, str] | None:
+    """The channel and name of a target that is stored; None where it says itself where it goes."""
+    if isinstance(target, dict) and len(target) == 1:
+        [(channel, spec)] = target.items()
+        if channel in (WEBHOOK, HTTP) and isinstance(spec, dict) and isinstance(spec.get("target"), str):
+            return channel, spec["target"]
+    return None
+
+
+def url_of(target: Any) -> str | None:
+    """Where a target that is not stored goes."""
+    if isinstance(target, dict) and len(target) == 1:
+        [(channel, spec)] = target.items()
+        url = spec.get("url") if isinstance(spec, dict) else spec
+        if channel in (WEBHOOK, HTTP) and isinstance(url, str):
+            return url
+    return None
+
+
+def destination_of(target: Any) -> str | None:
+    """Whom limits apply to: the target's name, or the origin of its URL. None where the channel knows no such thing."""
+    if target is None:
+        return None
+    if (stored := named(target)) is not None:
+        return stored[1]
+    url = url_of(target)
+    return None if url is None else origin_of(url)
+
+
+AMBIGUOUS = "has a host name that is one host by IDNA 2003 and another by IDNA 2008: write it as xn--…"
+MEANT_ANEW = re.compile("[ß\u1e9e\u03c2\u200c\u200d]")
+"""IDNA 2003, Python's own, makes ss, a plain sigma or nothing of these; IDNA 2008, as HTTP clients have it, does not.
+So straße.example was signed for as strasse.example, and sent to as xn--strae-oqa.example: that may be somebody else."""
+
+
+class AmbiguousHost(ValueError):
+    """Nobody can tell which of two hosts is meant."""
+
+
+@lru_cache(maxsize=4096)
+def origin_of(url: str) -> str:
+    """Scheme, host and port, the same for all ways to write them; names of targets never look like it.
+
+    >>> origin_of("HTTPS://Hooks.Example:443/in?x=1")
+    'https://hooks.example'
+    """
+    parts = urlsplit(url)
+    usual = {"http": 80, "https": 443}.get(parts.scheme)
+    name = parts.hostname or ""
+    host = f"[{name}]" if ":" in name else _in_ascii(name)
+    return f"{parts.scheme}://{host}" if parts.port in (None, usual) else f"{parts.scheme}://{host}:{parts.port}"
+
+
+def _in_ascii(name: str) -> str:
+    """A host name as it is asked for."""
+    return name if name.isascii() else name.encode("idna").decode()
+
+
+def url_in_ascii(url: str) -> str:
+    """The URL whose host is written as in its origin, so that what signs for the origin and what connects to the host
+    mean the same. AmbiguousHost where they cannot.
+
+    >>> url_in_ascii("https://Bücher.example:8443/in?x=1")
+    'https://xn--bcher-kva.example:8443/in?x=1'
+    """
+    parts = urlsplit(url)
+    name = parts.hostname or ""
+    if name.isascii():
+        return url
+    if MEANT_ANEW.search(name):
+        raise AmbiguousHost(f"it {AMBIGUOUS}")
+    port = "" if parts.port is None else f":{parts.port}"
+    return parts._replace(netloc=_in_ascii(name) + port).geturl()
+
+
+def waits_for(destination: str) -> str:
+    """How the reason begins that holds an event until its destination is open again."""
+    return f"target {destination} "
+
+
+def parked_alone(url: str) -> str:
+    """What a single URL is called where it is parked; never as its origin is.
+
+    >>> parked_alone("https://Hooks.Example"), parked_alone("https://hooks.example/in?token=1")
+    ('https://hooks.example/', 'https://hooks.example/in')
+    """
+    return f"{origin_of(url)}{urlsplit(url).path or '/'}"
+
+
+def parked_as(written: str) -> str:
+    """What people call it: without a path, a URL is its whole origin."""
+    return parked_alone(written) if urlsplit(written).path else origin_of(written)
+
+
+def whose_events(parked: str) -> str:
+    """The destination of the events that wait for what is parked: a single URL can be, within its origin."""
+    return origin_of(parked) if "://" in parked else parked
+
+
+# -- checking
+
+
+def spec_problems(channel: str, spec: Any) -> Iterator[Problem]:
+    """All that is wrong with what a webhook or HTTP target says."""
+    path = f"target.{channel}"
+    if channel == WEBHOOK and isinstance(spec, str):
+        yield from url_problems(path, spec)
+        return
+    if not isinstance(spec, dict):
+        expected = "a URL or an object" if channel == WEBHOOK else "an object with method and url"
+        yield Problem(path, f"expected {expected}, not {type(spec).__name__}")
+        return
+    known = KNOWN[channel]
+    if unknown := sorted(str(name) for name in set(spec) - set(known)):
+        yield Problem(f"{path}.{unknown[0]:.50}", f"is not known; known: {', '.join(known)}")
+    if ("url" in spec) == ("target" in spec):
+        yield Problem(path, "needs one of url (where it goes) and target (the name of a stored target)")
+    if "target" in spec:
+        yield from _named_problems(path, channel, spec)
+    elif "url" in spec:
+        yield from url_problems(f"{path}.url", spec["url"])
+    yield from request_problems(path, spec)
+
+
+def _named_problems(path: str, channel: str, spec: Mapping[str, Any]) -> Iterator[Problem]:
+    yield from target_name_problems(f"{path}.target", spec["target"])
+    allowed = {"target", "body"} if channel == HTTP else {"target"}
+    if more := sorted(str(name) for name in set(spec) - allowed - {"url"}):
+        yield Problem(f"{path}.{more[0]:.50}", "is the stored target's to say: change it there")
+
+
+def request_problems(path: str, spec: Mapping[str, Any]) -> Iterator[Problem]:
+    """What is wrong with how it is sent."""
+    if "method" in spec and not (isinstance(spec["method"], str) and _METHOD.fullmatch(spec["method"])):
+        yield Problem(f"{path}.method", f"expected a method such as POST, not {spec['method']!r:.50}")
+    if spec.get("format", FORMATS[0]) not in FORMATS:
+        yield Problem(f"{path}.format", f"expected one of {', '.join(FORMATS)}, not {spec['format']!r:.50}")
+    if "timeout" in spec:
+        yield from _timeout_problems(f"{path}.timeout", spec["timeout"])
+    if "headers" in spec:
+        yield from header_problems(f"{path}.headers", spec["headers"])
+
+
+def url_problems(path: str, url: Any) -> Iterator[Problem]:
+    if not isinstance(url, str):
+        yield Problem(path, f"expected a URL, not {type(url).__name__}")
+        return
+    if len(url) > LONGEST_URL:
+        yield Problem(path, f"has {len(url):,} characters; at most {LONGEST_URL:,}")
+        return
+    if any(c.isspace() or not c.isprintable() for c in url):
+        yield Problem(path, "has a space or a character that cannot be printed")
+        return
+    try:
+        problem = _part_problem(urlsplit(url))
+    except ValueError:  # whose text repeats what is wrong, credentials and all
+        problem = "cannot be read as a URL"
+    if problem:
+        yield Problem(path, f"{shown(url)!r:.120} {problem}")
+
+
+def _part_problem(parts: SplitResult) -> str | None:
+    if parts.scheme not in ("http", "https"):
+        return "is no http or https URL"
+    if not parts.hostname:
+        return "names no host"
+    if parts.username is not None or parts.password is not None:
+        return "has credentials in it, which would be shown wherever it is: send them in a header of a stored target"
+    if parts.fragment:
+        return "has a fragment (#…), which is never sent"
+    try:
+        if parts.port == 0:
+            return "has the port 0"
+    except ValueError:
+        return "has a port that is no number from 1 to 65535"
+    return _host_problem(parts.hostname)
+
+
+def _host_problem(name: str) -> str | None:
+    if MEANT_ANEW.search(name):
+        return AMBIGUOUS
+    try:
+        name.encode("idna")
+    except UnicodeError:
+        return "has a host name that cannot exist"
+    return None
+
+
+def shown(url: str) -> str:
+    """A URL as it may be shown: without credentials and query, where secrets like to be.
+
+    >>> shown("https://ada:secret@example.com/in?token=1")
+    'https://example.com/in'
+    """
+    with contextlib.suppress(ValueError):
+        parts = urlsplit(url)
+        if parts.hostname:
+            return f"{origin_of(url)}{parts.path}"
+    scheme, between, rest = re.split(r"[?#]", url)[0].rpartition("://")
+    return f"{scheme}{between}{rest.rpartition('@')[2]}"
+
+
+def target_name_problems(path: str, name: Any) -> Iterator[Problem]:
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
+        yield Problem(path, f"{name!r:.60} is no name of a target: 1 to 100 letters, digits, dots, dashes, underscores")
+
+
+def _timeout_problems(path: str, written: Any) -> Iterator[Problem]:
+    least, most = TIMEOUTS
+    try:
+        span = parse_duration(written)
+    except (ValueError, AttributeError, TypeError):
+        yield Problem(path, f"expected {EXAMPLES}, not {written!r:.50}")
+        return
+    if not least <= span <= most:
+        yield Problem(path, f"must be from {format_duration(least)} to {format_duration(most)}, not {written!r:.50}")
+
+
+def header_problems(path: str, headers: Any) -> Iterator[Problem]:
+    if not isinstance(headers, dict):
+        yield Problem(path, f"expected an object of names and values, not {type(headers).__name__}")
+        return
+    if len(headers) > MOST_HEADERS:
+        yield Problem(path, f"has {len(headers)} headers; at most {MOST_HEADERS}")
+    seen: set[str] = set()
+    for name, value in headers.items():
+        if not isinstance(name, str) or not _TOKEN.fullmatch(name) or len(name) > LONGEST_NAME:
+            yield Problem(path, f"{name!r:.50} is no name of a header")
+        elif name.lower() in seen:
+            yield Problem(f"{path}.{name}", "is there twice: names of headers are the same in capitals")
+        elif name.lower() in OURS:
+            yield Problem(f"{path}.{name}", "is set by the connection itself, and cannot be given")
+        elif not isinstance(value, str):
+            yield Problem(f"{path}.{name}", f"expected text, not {type(value).__name__}")
+        elif len(value) > LONGEST_HEADER or not all(c == "\t" or " " <= c <= "~" for c in value):
+            yield Problem(f"{path}.{name}", f"must be at most {LONGEST_HEADER:,} characters of printable ASCII")
+        seen.add(str(name).lower())

@@ -1,0 +1,368 @@
+"""Questions about events that can be combined with ``&``, ``|`` and ``~``.
+
+    Ready() & OfType("birthday") | Overdue(hours=1) & OfType("anniversary")
+
+A spec is built from a few comparisons. They are tested in memory here and compiled to SQL by the stores;
+property tests prove that both give the same answer. A comparison with an empty field is false, and its
+negation true, on both sides.
+"""
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from duly.errors import Invalid, Problem
+from duly.records.event import USER, Event, Status
+
+NULLABLE: Mapping[str, bool] = {
+    "id": False,
+    "tenant": False,
+    "type": False,
+    "lane": False,
+    "status": False,
+    "due": False,
+    "ready": True,
+    "attempts": False,
+    "key": True,
+    "series": True,
+    "correlation_id": True,
+    "last_error": True,
+    "held": True,
+    "created": False,
+    "claimed": True,
+    "executed": True,
+    "worker": True,
+    "destination": True,
+}
+"""The fields a spec may ask about, and whether each can be empty."""
+
+ORDERED = frozenset({"id", "due", "ready", "attempts", "created", "claimed", "executed"})
+"""The fields with an order that every store agrees on; text has as many as there are collations."""
+
+OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+_SMALL = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
+
+# Every due time lies between these offsets from any present, and every store can add them to one.
+_BEGINNING, _END = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+_FARTHEST_BACK, _FARTHEST_AHEAD = timedelta(days=-2_400_000), timedelta(days=2_920_000)
+_LONGEST = timedelta(days=3_660_000)  # no two instants are so far apart, and every store can count it
+
+
+class Spec:
+    """A question about an event."""
+
+    def matches(self, event: Event, now: datetime) -> bool:
+        raise TypeError(f"{type(self).__name__} does not say what it matches")
+
+    def __and__(self, other: "Spec") -> "Spec":
+        return Both(self, other)
+
+    def __or__(self, other: "Spec") -> "Spec":
+        return Either(self, other)
+
+    def __invert__(self) -> "Spec":
+        return Not(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Both(Spec):
+    left: Spec
+    right: Spec
+
+    def matches(self, event: Event, now: datetime) -> bool:
+        return self.left.matches(event, now) and self.right.matches(event, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Either(Spec):
+    left: Spec
+    right: Spec
+
+    def matches(self, event: Event, now: datetime) -> bool:
+        return self.left.matches(event, now) or self.right.matches(event, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Not(Spec):
+    spec: Spec
+
+    def matches(self, event: Event, now: datetime) -> bool:
+        return not self.spec.matches(event, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Everything(Spec):
+    """Where a filter is expected and there is none."""
+
+    def matches(self, event: Event, now: datetime) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """The store's now, moved by an offset; one past either end of the calendar means that end."""
+
+    offset: timedelta = timedelta()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "offset", max(_FARTHEST_BACK, min(self.offset, _FARTHEST_AHEAD)))
+
+    def instant(self, now: datetime) -> datetime:
+        try:
+            return now + self.offset
+        except OverflowError:
+            return _BEGINNING if self.offset < timedelta() else _END
+
+
+@dataclass(frozen=True, slots=True)
+class Compare(Spec):
+    """A field against a value, or against the store's now."""
+
+    field: str
+    op: str
+    value: Any
+
+    def __post_init__(self) -> None:
+        if self.field not in NULLABLE or self.op not in OPERATORS:
+            raise ValueError(f"cannot compare {self.field!r} {self.op!r}: known are {sorted(NULLABLE)}")
+        if self.op != "=" and self.field not in ORDERED:
+            raise ValueError(f"{self.field!r} can only be compared with =")
+
+    def matches(self, event: Event, now: datetime) -> bool:
+        found = getattr(event, self.field)
+        wanted = self.value.instant(now) if isinstance(self.value, Now) else self.value
+        return found is not None and wanted is not None and OPERATORS[self.op](found, wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf(Spec):
+    """A field that equals one of some values."""
+
+    field: str
+    values: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        if self.field not in NULLABLE:
+            raise ValueError(f"cannot compare {self.field!r}: known are {sorted(NULLABLE)}")
+
+    def matches(self, event: Event, now: datetime) -> bool:
+        found = getattr(event, self.field)
+        return found is not None and found in self.values
+
+
+@dataclass(frozen=True, slots=True)
+class Gap(Spec):
+    """The time from one field to another, compared with a span; one longer than the calendar means all of it."""
+
+    later: str
+    earlier: str
+    op: str
+    span: timedelta
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "span", _bounded(self.span))
+
+    def matches(self, event: Event, now: datetime) -> bool:
+        later, earlier = getattr(event, self.later), getattr(event, self.earlier)
+        return later is not None and earlier is not None and OPERATORS[self.op](later - earlier, self.span)
+
+
+@dataclass(frozen=True, slots=True)
+class InSeriesOf(Spec):
+    """Events of series whose names begin so."""
+
+    prefix: str
+
+    def matches(self, event: Event, now: datetime) -> bool:
+        return event.series is not None and event.series.startswith(self.prefix)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorLike(Spec):
+    """The last error has this text in it, whether A to Z are large or small. (Of other letters, stores do not agree
+    which is the small one.)"""
+
+    text: str
+
+    @property
+    def small(self) -> str:
+        return self.text.translate(_SMALL)
+
+    def matches(self, event: Event, now: datetime) -> bool:
+        return event.last_error is not None and self.small in event.last_error.translate(_SMALL)
+
+
+@dataclass(frozen=True)
+class Named(Spec):
+    """A spec with a name of its own, which stands for a combination of others."""
+
+    meaning: Spec = field(init=False, repr=False)
+
+    def matches(self, event: Event, now: datetime) -> bool:
+        return self.meaning.matches(event, now)
+
+    def _means(self, spec: Spec) -> None:
+        object.__setattr__(self, "meaning", spec)
+
+
+@dataclass(frozen=True)
+class Ready(Named):
+    """Claimable now: due, its backoff over, or its lease expired."""
+
+    def __post_init__(self) -> None:
+        self._means(Compare("ready", "<=", Now()))
+
+
+@dataclass(frozen=True)
+class OfType(Named):
+    type: str
+
+    def __post_init__(self) -> None:
+        self._means(Compare("type", "=", self.type))
+
+
+@dataclass(frozen=True)
+class OfTenant(Named):
+    tenant: str
+
+    def __post_init__(self) -> None:
+        self._means(Compare("tenant", "=", self.tenant))
+
+
+@dataclass(frozen=True)
+class OfSeries(Named):
+    series: str
+
+    def __post_init__(self) -> None:
+        self._means(Compare("series", "=", self.series))
+
+
+@dataclass(frozen=True)
+class OfUser(Named):
+    """Calendar events of a user, by the user's id."""
+
+    user_id: str
+
+    def __post_init__(self) -> None:
+        self._means(InSeriesOf(f"{USER}{self.user_id}:"))
+
+
+@dataclass(frozen=True)
+class OfDestination(Named):
+    """What goes to a stored target, by its name, or to the origin of a URL, such as ``https://hooks.example``."""
+
+    destination: str
+
+    def __post_init__(self) -> None:
+        self._means(Compare("destination", "=", self.destination))
+
+
+@dataclass(frozen=True)
+class WithKey(Named):
+    key: str
+
+    def __post_init__(self) -> None:
+        self._means(Compare("key", "=", self.key))
+
+
+@dataclass(frozen=True)
+class InStatus(Named):
+    status: str
+
+    def __post_init__(self) -> None:
+        self._means(Compare("status", "=", Status(self.status)))
+
+
+@dataclass(frozen=True)
+class Overdue(Named):
+    """Still waiting for its first success, so long after its due time."""
+
+    hours: float = 1
+
+    def __post_init__(self) -> None:
+        unfinished = OneOf("status", (Status.PENDING, Status.PROCESSING))
+        self._means(unfinished & Compare("due", "<", Now(-_hours(self.hours))))
+
+
+@dataclass(frozen=True)
+class DueBetween(Named):
+    """Due from *start* (included) to *end* (excluded); None leaves that side open."""
+
+    start: datetime | None = None
+    end: datetime | None = None
+
+    def __post_init__(self) -> None:
+        self._means(_between("due", self.start, self.end))
+
+
+@dataclass(frozen=True)
+class FailedBetween(Named):
+    """Dead letters whose last attempt began from *start* (included) to *end* (excluded); None leaves that side open."""
+
+    start: datetime | None = None
+    end: datetime | None = None
+
+    def __post_init__(self) -> None:
+        self._means(Compare("status", "=", Status.FAILED) & _between("claimed", self.start, self.end))
+
+
+@dataclass(frozen=True)
+class ExecutedLate(Named):
+    """Completed, but more than *by* after its due time."""
+
+    by: timedelta = timedelta(minutes=5)
+
+    def __post_init__(self) -> None:
+        self._means(Compare("status", "=", Status.COMPLETED) & Gap("executed", "due", ">", self.by))
+
+
+@dataclass(frozen=True)
+class Stuck(Named):
+    """Not finished an hour (or *by*) after its due time, dead letters included."""
+
+    by: timedelta = timedelta(hours=1)
+
+    def __post_init__(self) -> None:
+        unsent = OneOf("status", (Status.PENDING, Status.PROCESSING, Status.FAILED))
+        self._means(unsent & Compare("due", "<", Now(-_bounded(self.by))))
+
+
+def _between(field: str, start: datetime | None, end: datetime | None) -> Spec:
+    spec: Spec = Everything()
+    if start is not None:
+        spec &= Compare(field, ">=", _utc(start))
+    if end is not None:
+        spec &= Compare(field, "<", _utc(end))
+    return spec
+
+
+def _utc(instant: datetime) -> datetime:
+    if instant.tzinfo is None:
+        raise ValueError(f"{instant.isoformat()} has no time zone: use an aware datetime")
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError:  # its zone puts it past the calendar's end
+        return _BEGINNING if instant.year == 1 else _END
+
+
+def _bounded(span: timedelta) -> timedelta:
+    return max(-_LONGEST, min(span, _LONGEST))
+
+
+def _hours(hours: float) -> timedelta:
+    if hours != hours:
+        raise Invalid([Problem("hours", "must be a number")])
+    try:
+        return _bounded(timedelta(hours=hours))
+    except OverflowError:
+        return _LONGEST if hours > 0 else -_LONGEST

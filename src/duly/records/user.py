@@ -1,0 +1,50 @@
+"""The user: whose names, dates and zone calendar events use."""
+
+from datetime import date, datetime, time
+from typing import Any
+
+import msgspec
+
+from duly.records.etags import user_tag
+from duly.rules.zones import zone_warning
+
+
+class User(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Whose names, dates and zone calendar events use."""
+
+    id: str
+    tenant: str
+    first_name: str
+    last_name: str
+    date_of_birth: date
+    timezone: str
+    key: str | None = None  # what the caller's own system calls this user; unique within the tenant
+    anniversary: date | None = None
+    delivery_time: time | None = None  # on the user's own clocks; None: at the usual time
+    leap: str | None = None  # when 29 February is kept in other years; None: as the event type says
+    target_json: str | None = None
+    attributes_json: str | None = None
+    created: datetime | None = None
+    created_by: str | None = None
+    updated: datetime | None = None
+    usual_time: time | None = None  # when everybody was written to as this user was planned, until a refresh
+    via: str | None = None  # how its target came, as in `doors`
+
+    @property
+    def target(self) -> dict[str, Any] | None:
+        return None if self.target_json is None else msgspec.json.decode(self.target_json)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Whatever else event types need to know."""
+        return {} if self.attributes_json is None else msgspec.json.decode(self.attributes_json)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What can be used as it is, and is seldom what was meant."""
+        return () if (found := zone_warning(self.timezone)) is None else (found,)
+
+    @property
+    def tag(self) -> str:
+        """What ``expected=`` takes: another one as soon as anybody has edited the user."""
+        return user_tag(self)

@@ -1,0 +1,259 @@
+"""What a schedule says beside its rule: how it catches up, how many of it may run at once, on which days it rests."""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from duly.durations import format_duration, parse_duration
+from duly.errors import Invalid, Problem
+from duly.rules.exclusions import exclusion_problem, normal_exclusion
+from duly.rules.recurrence import OPEN, Dst, OnceLocal, instant_name
+
+MISFIRES = ("latest", "all", "skip")
+ALLOW, SKIP, QUEUE = OVERLAPS = ("allow", "skip", "queue")
+LIVE, SHADOW = MODES = ("live", "shadow")
+LONGEST_JITTER = timedelta(days=1)
+MOST_MISSED = 1000
+"""How many missed occurrences ``all`` may be told to fire."""
+
+MOST_EXCLUSIONS = 1000
+
+
+class Misfire(msgspec.Struct, frozen=True):
+    """What happens to occurrences that are found late: ``latest`` fires the most recent one, which stands for all;
+    ``all`` fires each, the most recent *limit* of them; ``skip`` drops those that are later than *tolerance*."""
+
+    policy: str = "latest"
+    tolerance: timedelta = timedelta(seconds=30)
+    limit: int = 100
+
+
+class DependsOn(msgspec.Struct, frozen=True):
+    """Fire only if another schedule has succeeded within so long before."""
+
+    schedule: str
+    within: timedelta
+
+
+class Policies(msgspec.Struct, frozen=True, kw_only=True):
+    misfire: Misfire = Misfire()
+    overlap: str = ALLOW
+    max_concurrent: int | None = None
+    depends_on: DependsOn | None = None
+    start: datetime | None = None
+    end: datetime | None = None
+    dst: Dst = OPEN
+    jitter: timedelta = timedelta()
+    exclude: tuple[str, ...] = ()
+    mode: str = LIVE
+
+    @property
+    def room(self) -> int | None:
+        """How many events of the schedule may be under way at once; None: any number."""
+        return self.max_concurrent or (None if self.overlap == ALLOW else 1)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of them, as people write them."""
+        depends_on = self.depends_on
+        return {
+            "misfire": {
+                "policy": self.misfire.policy,
+                "tolerance": format_duration(self.misfire.tolerance),
+                "limit": self.misfire.limit,
+            },
+            "overlap": self.overlap,
+            "max_concurrent": self.max_concurrent,
+            "depends_on": depends_on
+            and {"schedule": depends_on.schedule, "within": format_duration(depends_on.within)},
+            "start": self.start and instant_name(self.start),
+            "end": self.end and instant_name(self.end),
+            "dst": {name: value for name, value in self.dst._asdict().items() if value is not None},
+            "jitter": format_duration(self.jitter),
+            "exclude": list(self.exclude),
+            "mode": self.mode,
+        }
+
+
+DEFAULT = Policies()
+FIELDS = tuple(Policies.__struct_fields__)
+_PLAIN = DEFAULT.to_json()
+
+
+def policies_text(policies: Policies) -> str | None:
+    """What the store keeps: only what is not as usual."""
+    unusual = {name: value for name, value in policies.to_json().items() if value != _PLAIN[name]}
+    return msgspec.json.encode(unusual).decode() if unusual else None
+
+
+@lru_cache(maxsize=4096)
+def stored_policies(text: str | None) -> Policies:
+    """What the store has kept; Invalid if somebody has written something else there."""
+    return DEFAULT if text is None else read_policies(msgspec.json.decode(text), None)
+
+
+def read_policies(given: Any, timezone: str | None) -> Policies:
+    """Policies as people write them, in Python or JSON; Invalid with all that is wrong with them. Local times without
+    a zone of their own are those of *timezone*."""
+    if not isinstance(given, Mapping):
+        raise Invalid([Problem("policies", f"expected an object, not {type(given).__name__}")])
+    problems: list[Problem] = []
+    read: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in _READERS:
+            problems.append(Problem(str(name)[:50], f"is unknown; known: {', '.join(FIELDS)}"))
+        elif value is not None:
+            try:
+                read[name] = _READERS[name](value, timezone)
+            except Invalid as error:
+                problems += error.problems
+    start, end = read.get("start"), read.get("end")
+    if start is not None and end is not None and end <= start:
+        problems.append(Problem("end", f"{instant_name(end)} is not after the start, {instant_name(start)}"))
+    if problems:
+        raise Invalid(problems)
+    return Policies(**read)
+
+
+def _misfire(value: Any, _: str | None) -> Misfire:
+    if isinstance(value, Misfire):
+        value = {"policy": value.policy, "tolerance": value.tolerance, "limit": value.limit}
+    given = {"policy": value} if isinstance(value, str) else _object("misfire", value, ("policy", "tolerance", "limit"))
+    policy = _one_of("misfire.policy", given.get("policy", "latest"), MISFIRES)
+    tolerance = _span("misfire.tolerance", given.get("tolerance", Misfire().tolerance), timedelta(days=366))
+    return Misfire(policy, tolerance, _whole("misfire.limit", given.get("limit", Misfire().limit), MOST_MISSED))
+
+
+def _depends_on(value: Any, _: str | None) -> DependsOn:
+    if isinstance(value, DependsOn):
+        value = {"schedule": value.schedule, "within": value.within}
+    given = _object("depends_on", value, ("schedule", "within"))
+    name = given.get("schedule")
+    if not isinstance(name, str) or not name:
+        raise _bad("depends_on.schedule", "name the schedule that must have succeeded")
+    if not name.isprintable():
+        raise _bad("depends_on.schedule", "has a character that cannot be printed: no schedule is named so")
+    within = _span("depends_on.within", given.get("within"), timedelta(days=366), timedelta(seconds=1))
+    return DependsOn(name, within)
+
+
+def _dst(value: Any, _: str | None) -> Dst:
+    dst = value if isinstance(value, Dst) else Dst(**_object("dst", value, Dst._fields))
+    if problems := dst.problems():
+        raise Invalid(problems)
+    return dst
+
+
+def _exclude(value: Any, _: str | None) -> tuple[str, ...]:
+    if isinstance(value, str | date):
+        value = [value]
+    if not isinstance(value, Iterable) or isinstance(value, Mapping):
+        raise _bad("exclude", 'expected a list such as ["SAT", "SUN", "2026-12-24", "holidays:BE"]')
+    written = [normal_exclusion(item) for item in value]
+    if len(written) > MOST_EXCLUSIONS:
+        raise _bad("exclude", f"has {len(written):,} items; at most {MOST_EXCLUSIONS:,}")
+    problems = [
+        Problem(f"exclude[{index}]", problem)
+        for index, item in enumerate(written)
+        if (problem := exclusion_problem(item)) is not None
+    ]
+    if problems:
+        raise Invalid(problems)
+    return tuple(dict.fromkeys(written))
+
+
+_FAR = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+def _moment(field: str) -> Callable[[Any, str | None], datetime]:
+    def read(value: Any, timezone: str | None) -> datetime:
+        try:
+            moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+            if isinstance(moment, date) and not isinstance(moment, datetime):
+                moment = datetime.combine(moment, time())
+            if not isinstance(moment, datetime):
+                raise TypeError
+            if moment.tzinfo is not None:
+                return moment.astimezone(UTC)
+        except (ValueError, TypeError, OverflowError):
+            example = "an instant such as 2026-12-01T09:00:00Z, or a local time without the Z"
+            raise _bad(field, f"{value!r:.50} is not {example}") from None
+        if timezone is None:
+            raise _bad(field, f"{moment.isoformat()} has no zone: end it with Z or an offset, or give a timezone")
+        if not 1970 <= moment.year <= 9998:
+            raise _bad(field, f"{moment.isoformat()} is out of range: a year from 1970 to 9998")
+        local = OnceLocal(moment.replace(microsecond=0), timezone=timezone).last(
+            datetime.max.replace(tzinfo=UTC, year=9998)
+        )
+        if local is None:  # cannot be: a gap shifts it
+            raise _bad(field, f"{moment.isoformat()} never comes in {timezone}")
+        return local.at
+
+    return read
+
+
+def _jitter(value: Any, _: str | None) -> timedelta:
+    return _span("jitter", value, LONGEST_JITTER)
+
+
+def _overlap(value: Any, _: str | None) -> str:
+    return _one_of("overlap", value, OVERLAPS)
+
+
+def _mode(value: Any, _: str | None) -> str:
+    return _one_of("mode", value, MODES)
+
+
+def _max_concurrent(value: Any, _: str | None) -> int:
+    return _whole("max_concurrent", value, 10_000)
+
+
+_READERS: dict[str, Callable[[Any, str | None], Any]] = {
+    "misfire": _misfire,
+    "overlap": _overlap,
+    "max_concurrent": _max_concurrent,
+    "depends_on": _depends_on,
+    "start": _moment("start"),
+    "end": _moment("end"),
+    "dst": _dst,
+    "jitter": _jitter,
+    "exclude": _exclude,
+    "mode": _mode,
+}
+
+
+def _object(field: str, value: Any, allowed: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _bad(field, f"expected an object with {', '.join(allowed)}, not {type(value).__name__}")
+    if unknown := sorted(set(value) - set(allowed), key=str):
+        raise _bad(f"{field}.{str(unknown[0])[:50]}", f"is unknown; known: {', '.join(allowed)}")
+    return value
+
+
+def _one_of(field: str, value: Any, allowed: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value not in allowed:
+        raise _bad(field, f"must be one of {', '.join(allowed)}, not {value!r:.50}")
+    return value
+
+
+def _whole(field: str, value: Any, most: int) -> int:
+    if type(value) is not int or not 1 <= value <= most:
+        raise _bad(field, f"must be a whole number from 1 to {most:,}, not {value!r:.50}")
+    return value
+
+
+def _span(field: str, value: Any, most: timedelta, least: timedelta = timedelta()) -> timedelta:
+    if isinstance(value, str):
+        try:
+            value = parse_duration(value)
+        except ValueError as error:
+            raise _bad(field, str(error)) from None
+    if not isinstance(value, timedelta) or not least <= value <= most:
+        raise _bad(field, f"must be {format_duration(least)} to {format_duration(most)}, not {value!s:.50}")
+    return value
+
+
+def _bad(field: str, message: str) -> Invalid:
+    return Invalid([Problem(field, message)])

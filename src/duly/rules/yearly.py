@@ -1,0 +1,60 @@
+"""One date, every year."""
+
+from datetime import date, time
+
+from duly.rules.zones import WALL_EPOCH
+
+DAY = 86400
+LEAPS = ("feb28", "mar1", "skip")
+"""When 29 February is kept in a year that has none."""
+
+FIRST_YEAR, LAST_YEAR = 1, 9998
+LONGEST_PAUSE = 8
+"""Years between two leap years around 1900, 2100 and so on."""
+
+_EPOCH = WALL_EPOCH.toordinal()
+
+
+class YearlyReadings:
+    """The readings of a month's day at a time, in every year from *since* on."""
+
+    def __init__(self, month: int, day: int, at: time, leap: str, since: int = FIRST_YEAR) -> None:
+        self._month, self._day, self._leap, self._since = month, day, leap, since
+        self._time = 3600 * at.hour + 60 * at.minute + at.second
+
+    def first(self, low: int) -> int | None:
+        year = _year_of(low)
+        for each in range(max(self._since, year), min(LAST_YEAR, max(self._since, year) + LONGEST_PAUSE) + 1):
+            reading = self._in(each)
+            if reading is not None and reading >= low:
+                return reading
+        return None
+
+    def last(self, high: int) -> int | None:
+        year = _year_of(high)
+        for each in range(min(LAST_YEAR, year), max(self._since, year - LONGEST_PAUSE) - 1, -1):
+            reading = self._in(each)
+            if reading is not None and reading < high:
+                return reading
+        return None
+
+    def count(self, low: int, high: int) -> int:
+        readings = (
+            self._in(year) for year in range(max(self._since, _year_of(low)), min(LAST_YEAR, _year_of(high)) + 1)
+        )
+        return sum(low <= reading < high for reading in readings if reading is not None)
+
+    def _in(self, year: int) -> int | None:
+        day = self.kept_on(year)
+        return None if day is None else (day.toordinal() - _EPOCH) * DAY + self._time
+
+    def kept_on(self, year: int) -> date | None:
+        """The date on which it is kept in a year."""
+        try:
+            return date(year, self._month, self._day)
+        except ValueError:  # 29 February, of a year that has none
+            return {"feb28": date(year, 2, 28), "mar1": date(year, 3, 1), "skip": None}[self._leap]
+
+
+def _year_of(reading: int) -> int:
+    return date.fromordinal(min(max(1, reading // DAY + _EPOCH), date.max.toordinal())).year
