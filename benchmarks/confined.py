@@ -10,8 +10,8 @@ from typing import Any
 from benchmarks.peers import Peer
 from benchmarks.workloads import Figures, tidy
 from duly import Duly, Timer
-from duly.flow.admin import Events
-from duly.flow.schedule import put_timer
+from duly.engine.schedule import put_timer
+from duly.verbs.events import Events
 
 TENANT, TENANTS = "t7", 100
 WARM_UP = 50

@@ -8,11 +8,11 @@ from psycopg import sql
 
 from duly import Duly, Event
 from duly.decide.lifecycle import DELIVERED
-from duly.flow.claim import Claims
-from duly.flow.heads import Claimant
-from duly.flow.limits import Unlimited
-from duly.flow.settle import settle
-from duly.flow.turns import Turns
+from duly.engine.claim import Claims
+from duly.engine.fairness.fair_queue import Turns
+from duly.engine.fairness.limits import Unlimited
+from duly.engine.series.heads import Claimant
+from duly.engine.settle import settle
 from duly.records.event import Settlement
 from duly.signals import Signals
 

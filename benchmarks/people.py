@@ -9,7 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from duly.edges.user_files import read_users
-from duly.flow.import_users import Line
+from duly.verbs.import_users import Line
 
 COLUMNS = ("key", "first_name", "last_name", "date_of_birth", "timezone")
 

@@ -20,7 +20,8 @@ from benchmarks.people import COLUMNS, born_today, read_people, write_people
 from benchmarks.usage import Usage
 from benchmarks.workloads import PATIENCE, QUANTILES, Figures, quantile, tidy
 from duly import Duly, Event
-from duly.flow.import_users import Imported, Telling
+from duly.records.results import Imported
+from duly.verbs.import_users import Telling
 
 TENTHS = 10
 BLOCK = 2**18

@@ -13,7 +13,7 @@ from duly.decide.due_head import head_of
 from duly.decide.lifecycle import DELIVERED, judge
 from duly.decide.retry import DEFAULT, Retry, retry_text
 from duly.decide.targets.targets import destination_of
-from duly.flow.ids import new_id
+from duly.ids import new_id
 from duly.records.event import Event, Failed, Held, NewEvent, Rejected, Settlement, Status, Unreachable, lane_of
 from duly.records.schedule import Schedule
 from duly.records.user import User

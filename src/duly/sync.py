@@ -12,22 +12,19 @@ from typing import Any, Self, TypeVar
 
 from duly.decide.preview import Preview
 from duly.errors import Misuse
-from duly.flow.dead_letters import Discarded, Replayed
-from duly.flow.import_users import Imported, Lines
-from duly.flow.replan import Replanned
-from duly.flow.schedules import Backfilled, Resumed
-from duly.flow.users import Refreshed
 from duly.ports import Added, DeadLetters, Page
 from duly.records.api_key import ApiKey, MadeKey
 from duly.records.event import Event, Timer
 from duly.records.history import Entry
+from duly.records.results import Backfilled, Discarded, Imported, Refreshed, Replanned, Replayed, Resumed
 from duly.records.schedule import Schedule
 from duly.records.specs import Spec
 from duly.records.target import Known, Resealed, Target
 from duly.records.user import User
 from duly.rules.recurrence import Rule
 from duly.signals import PassEnded
-from duly.verbs import KeyVerbs, ScheduleVerbs, TargetVerbs, UserVerbs, Verbs
+from duly.verbs.import_users import Lines
+from duly.verbs.protocols import KeyVerbs, ScheduleVerbs, TargetVerbs, UserVerbs, Verbs
 
 T = TypeVar("T")
 

@@ -17,20 +17,15 @@ from duly.decide.retry import DEFAULT, Retry
 from duly.decide.targets.targets import HTTP, WEBHOOK
 from duly.durations import EXAMPLES as A_DURATION
 from duly.durations import parse_duration
+from duly.engine.destinations.broker_health import tell_what_is_not_served
+from duly.engine.destinations.destination_cache import RecentDirectory
+from duly.engine.schedule import add_timers, put_timer
+from duly.engine.series.code_schedules import Declared, origin_of, orphaned, put_declared
+from duly.engine.series.put_schedule import ScheduleDraft, checked
+from duly.engine.series.put_users import Calendars
+from duly.engine.store_backoff import Outage
+from duly.engine.worker import Options, Worker
 from duly.errors import BadSetting, Misuse, StoreUnavailable
-from duly.flow.admin import Events
-from duly.flow.declared import Declared, origin_of, orphaned, put_declared
-from duly.flow.directory import RecentDirectory
-from duly.flow.keys import Keys
-from duly.flow.outage import Outage
-from duly.flow.put_schedule import ScheduleDraft, checked
-from duly.flow.put_users import Calendars
-from duly.flow.reach import tell_what_is_not_served
-from duly.flow.schedule import add_timers, put_timer
-from duly.flow.schedules import Schedules
-from duly.flow.targets import Targets
-from duly.flow.users import Users
-from duly.flow.worker import Options, Worker
 from duly.observers.logs import observe_with_logs
 from duly.ports import Added, Channel, Clock, Route, Transaction
 from duly.records.event import Event, NewEvent, Timer
@@ -39,6 +34,11 @@ from duly.rules.recurrence import Rule
 from duly.signals import Created, FileCreated, Observer, PassEnded, Signals
 from duly.stores.sqlite.store import SqliteStore
 from duly.stores.statements import Statements
+from duly.verbs.events import Events
+from duly.verbs.keys import Keys
+from duly.verbs.schedules import Schedules
+from duly.verbs.targets import Targets
+from duly.verbs.users import Users
 
 if TYPE_CHECKING:
     from duly.stores.postgres.foreign import SyncForeignTransaction

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from duly import Duly, Timer
-from duly.flow.admin import Events
-from duly.flow.schedule import put_timer
-from duly.flow.schedules import Schedules
-from duly.flow.targets import Targets
-from duly.flow.users import Users
+from duly.engine.schedule import put_timer
 from duly.ports import Added
 from duly.testing import ManualClock
+from duly.verbs.events import Events
+from duly.verbs.schedules import Schedules
+from duly.verbs.targets import Targets
+from duly.verbs.users import Users
 from tests.api import (
     test_dead_letters,
     test_events,

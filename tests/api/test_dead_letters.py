@@ -25,10 +25,10 @@ from duly import (
     every,
 )
 from duly.decide.error_text import LONGEST
-from duly.flow import dead_letters
-from duly.flow.dead_letters import Discarded, Replayed
 from duly.ports import DeadLetters, Kind, Letter
+from duly.records.results import Discarded, Replayed
 from duly.testing import ManualClock
+from duly.verbs import dead_letters
 from tests.conftest import OpenDuly
 from tests.letters import dead, reject
 from tests.make import DAY, HOUR, LANE, LEASE, MINUTE, SECOND, START, make_event, make_new

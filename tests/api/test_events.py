@@ -7,7 +7,7 @@ import pytest
 
 from duly import Conflict, DueBetween, Duly, Event, InStatus, Invalid, NotFound, OfType, Retry, Status, WithKey, every
 from duly.errors import IllegalTransition
-from duly.flow.ids import new_id
+from duly.ids import new_id
 from duly.testing import ManualClock
 from tests.make import DAY, HOUR, LANE, LEASE, MINUTE, START, a_user, make_event
 from tests.stores.rows import keep

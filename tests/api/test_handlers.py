@@ -14,7 +14,7 @@ import pytest
 
 from duly import Delivered, Duly, Event, Failed, Rejected, Retry, Status, Timer, Unreachable
 from duly.channels import handler
-from duly.flow import pool
+from duly.engine import pool
 from duly.signals import ChannelDown, ChannelUp, DeadLettered, HandlerAbandoned
 from duly.testing import ManualClock
 from tests.conftest import OpenDuly

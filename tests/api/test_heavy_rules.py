@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from duly import Duly, Event, every
-from duly.flow import heads
-from duly.flow.heads import Slowness
+from duly.engine.series import heads
+from duly.engine.series.heads import Slowness
 from duly.rules.timetable import stored_timetable
 from duly.testing import ManualClock
 from tests.make import SECOND, START, make_event, make_schedule

@@ -7,11 +7,11 @@ import pytest
 
 from duly import Conflict, Duly, Invalid, NotFound
 from duly.errors import Unauthenticated
-from duly.flow.ids import new_id
-from duly.flow.keys import Keys
+from duly.ids import new_id
 from duly.records.api_key import ApiKey, Scope
 from duly.sync import SyncKeys
 from duly.testing import ManualClock
+from duly.verbs.keys import Keys
 from tests.make import HOUR, START
 from tests.stores.rows import ask
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from duly import Duly, Event, ExecutedLate, Failed, InStatus, Overdue, Rejected, Status, Stuck, User
-from duly.flow.claim import Claims
-from duly.flow.heads import Claimant
-from duly.flow.limits import Unlimited
-from duly.flow.turns import Turns
+from duly.engine.claim import Claims
+from duly.engine.fairness.fair_queue import Turns
+from duly.engine.fairness.limits import Unlimited
+from duly.engine.series.heads import Claimant
 from duly.signals import Signals
 from duly.testing import ManualClock, Recorder
 from tests.api.greeting import at, due, everything_of, greetings, planned

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from duly import Conflict, Duly, Event, Invalid, Misuse, NotFound, OfType, Retry, Status, Timer, every
-from duly.flow import dead_letters
-from duly.flow.dead_letters import Replayed
+from duly.records.results import Replayed
 from duly.sync import Sync
 from duly.testing import ManualClock
+from duly.verbs import dead_letters
 from tests.letters import dead
 from tests.make import DAY, HOUR, START
 

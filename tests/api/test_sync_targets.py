@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from duly import Conflict, Duly, Misuse, NotFound, OfDestination, http, webhook
-from duly.flow.targets import Targets
 from duly.sync import Sync, SyncTargets
 from duly.testing import ManualClock
+from duly.verbs.targets import Targets
 from tests.make import START
 
 KEY = "a key of at least thirty-two characters"

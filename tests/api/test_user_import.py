@@ -10,8 +10,9 @@ import pytest
 
 from duly import Duly, InStatus, Misuse, User
 from duly.errors import Problem
-from duly.flow.import_users import CHUNK, Imported, Line, Refused, Stored, Telling
+from duly.records.results import Imported, Refused, Stored
 from duly.testing import ManualClock
+from duly.verbs.import_users import CHUNK, Line, Telling
 from tests.api.greeting import at, due, greetings, planned
 from tests.make import DAY, a_user
 
@@ -237,7 +238,7 @@ async def test_more_than_a_chunk_is_stored_in_several_and_told_of_as_it_goes(app
 async def test_a_key_of_the_chunk_before_changes_what_that_has_added(
     app: Duly, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly.flow.import_users.CHUNK", 3)
+    monkeypatch.setattr("duly.verbs.import_users.CHUNK", 3)
     many = [a_user(key=f"k{n % 4}", first_name=f"Name {n}") for n in range(20)]
     done = await app.users.import_(many)
     assert (done.added, done.rows, done.refused) == (4, 20, 0)
@@ -246,7 +247,7 @@ async def test_a_key_of_the_chunk_before_changes_what_that_has_added(
 
 
 async def test_rows_that_cannot_be_read_on_leave_whole_chunks(app: Duly, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duly.flow.import_users.CHUNK", 10)
+    monkeypatch.setattr("duly.verbs.import_users.CHUNK", 10)
 
     def broken() -> Iterator[dict[str, Any]]:
         yield from rows(25)
@@ -261,7 +262,7 @@ async def test_rows_that_cannot_be_read_on_leave_whole_chunks(app: Duly, monkeyp
 
 
 async def test_an_import_that_is_cancelled_leaves_whole_chunks(app: Duly, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duly.flow.import_users.CHUNK", 10)
+    monkeypatch.setattr("duly.verbs.import_users.CHUNK", 10)
     heard = asyncio.Event()
     work = asyncio.create_task(app.users.import_(rows(500), telling=Telling(progress=lambda _: heard.set())))
     await heard.wait()

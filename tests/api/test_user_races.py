@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from duly import Conflict, Duly, Event, NotFound, Status, User, every
-from duly.flow.follow_users import MOST_TRIES
+from duly.engine.series.user_heads import MOST_TRIES
 from duly.rules import zones
 from duly.rules.recurrence import Rule
 from duly.rules.zones import to_wall

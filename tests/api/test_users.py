@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from duly import Conflict, Duly, Invalid, NotFound, Status, User
-from duly.flow.ids import new_id
+from duly.ids import new_id
 from duly.testing import ManualClock
 from tests.api.greeting import at, due, everything_of, planned
 from tests.api.test_transactions import ASYNC, SYNC, Oops

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from duly import Duly, Event, every
-from duly.flow.claim import Claims
-from duly.flow.gates import ITS_TURN
-from duly.flow.heads import Claimant
-from duly.flow.limits import Unlimited
-from duly.flow.settle import settle
-from duly.flow.turns import Turns
+from duly.engine.claim import Claims
+from duly.engine.fairness.fair_queue import Turns
+from duly.engine.fairness.limits import Unlimited
+from duly.engine.series.heads import Claimant
+from duly.engine.series.holds import ITS_TURN
+from duly.engine.settle import settle
 from duly.signals import Signals
 from duly.testing import ManualClock
 from tests.conftest import OpenDuly

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from duly.errors import StoreUnavailable
-from duly.flow import import_users
+from duly.verbs import import_users
 from tests.cli.conftest import Result, Shell, Spawn, wait_until
 
 HEADER = "key,first_name,last_name,date_of_birth,timezone"

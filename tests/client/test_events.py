@@ -36,7 +36,7 @@ from duly.client import Client
 from duly.client.filters import filters_of
 from duly.client.writing import rate_text
 from duly.decide.targets.rates import read_rate
-from duly.flow.dead_letters import Discarded, Replayed
+from duly.records.results import Discarded, Replayed
 from duly.records.specs import Everything, Spec
 from duly.testing import ManualClock
 from tests.client.serving import without_via

@@ -9,7 +9,8 @@ import pytest
 from duly import Conflict, Duly, Invalid, Misuse, NotFound, Stale, User
 from duly.client import Client
 from duly.errors import Problem
-from duly.flow.import_users import Imported, Line, Refused, Stored, Telling
+from duly.records.results import Imported, Refused, Stored
+from duly.verbs.import_users import Line, Telling
 from tests.client.test_events import NOBODY, told
 
 ADA: dict[str, Any] = {

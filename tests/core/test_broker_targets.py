@@ -8,7 +8,7 @@ from duly import Invalid, Timer, to
 from duly.decide.checks import target_problems
 from duly.decide.planning import plan
 from duly.decide.targets.brokers import LONGEST, WORDS, broker_problems, spelled_out
-from duly.flow.ids import new_ids
+from duly.ids import new_ids
 from tests.make import START
 
 GOOD = {"nats": "orders.due", "redis": "orders", "rabbitmq": "orders", "kafka": "orders", "celery": "shop.remind"}

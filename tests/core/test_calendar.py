@@ -10,7 +10,7 @@ from duly import Anniversary, Birthday, Invalid, Reminder, Schedule, User, cron,
 from duly.decide.calendar import aim, begun, calendar, concerned, continues, differs, first_after
 from duly.decide.due_head import head_of
 from duly.decide.event_types import shipped
-from duly.flow.ids import new_id
+from duly.ids import new_id
 from duly.records.event import Event
 from duly.rules.recurrence import Rule, instant_name
 from tests.make import DAY, HOUR, MICROSECOND, START, make_event, make_user

@@ -18,7 +18,7 @@ from duly.decide.checks import (
 )
 from duly.decide.planning import plan
 from duly.errors import Invalid, Problem
-from duly.flow.ids import new_ids
+from duly.ids import new_ids
 from duly.records.event import Timer
 from tests.make import START
 

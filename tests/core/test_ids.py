@@ -3,7 +3,7 @@ import time
 import uuid
 from itertools import pairwise
 
-from duly.flow.ids import new_id, new_ids
+from duly.ids import new_id, new_ids
 
 SHAPE = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from duly.flow.passes import DEAD, LONGEST, NOTHING, Passes, Tally, tally_of
+from duly.engine.tally import DEAD, LONGEST, NOTHING, Passes, Tally, tally_of
 from duly.signals import PassEnded, Signals
 from tests.make import (
     DAY,
@@ -76,7 +76,7 @@ class Watch:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
-        monkeypatch.setattr("duly.flow.passes.time", types.SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr("duly.engine.tally.time", types.SimpleNamespace(monotonic=lambda: self.now))
         signals = Signals(LATE_AFTER)
         self.told: list[PassEnded] = []
         signals.observe(self.told.append, PassEnded)

@@ -5,7 +5,7 @@ import pytest
 from duly.decide.planning import plan
 from duly.decide.retry import Retry
 from duly.errors import Invalid
-from duly.flow.ids import new_ids
+from duly.ids import new_ids
 from duly.records.event import Timer
 from tests.make import HOUR, START
 

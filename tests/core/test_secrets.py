@@ -12,7 +12,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from duly.config import read_settings
 from duly.decide.targets.secrets import Keys, secret_problem, signature, written
 from duly.errors import BadSetting, Misuse
-from duly.sealing import Seal, Sealed
+from duly.target_secrets import Seal, Sealed
 
 KEY, OLD = "k" * 40, "o" * 40
 ID = "0199c0de-0000-7000-8000-000000000001"

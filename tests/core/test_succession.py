@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duly.decide.due_head import Drop, Facts, Fire, Hold, decide, due_of, head_of
-from duly.flow.ids import new_id
+from duly.ids import new_id
 from duly.records.event import Event
 from duly.records.schedule import Schedule
 from duly.rules import zones

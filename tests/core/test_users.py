@@ -7,7 +7,7 @@ import pytest
 
 from duly import Invalid, User
 from duly.decide.users import FIELDS, MOST_ATTRIBUTES, changed_user, changes_of, new_user
-from duly.flow.ids import new_id
+from duly.ids import new_id
 from tests.make import DAY, START, a_user, make_user
 
 CHANNELS = ("webhook",)

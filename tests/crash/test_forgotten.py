@@ -18,9 +18,9 @@ import pytest
 
 from duly import Duly, Event, InStatus, Status, every
 from duly.config import read_settings
-from duly.flow.admin import Events
 from duly.signals import Completed, Lost
 from duly.testing import ManualClock
+from duly.verbs.events import Events
 from duly.wiring import open_store
 from tests.invariants import require_invariants
 from tests.make import (

@@ -86,19 +86,20 @@ def test_the_table_of_statuses_has_them_all() -> None:
 
 
 def test_the_table_of_the_history_has_every_word_that_the_code_writes() -> None:
-    """The words stand in the queries, in what `judge` and `decide` return, and in what flow passes on."""
+    """The words stand in the queries, in what `judge` and `decide` return, and in what engine and verbs pass on."""
     source = Path(duly.__file__).parent
     written, of_schedules, of_users = {Drop("", 1, None).act}, set(), {"created"}  # a user's row tells of that itself
     of_targets, of_keys = set[str](), set[str]()
     subjects = {"schedule.id": of_schedules, "one.user.id": of_users, "user": of_users, "user.id": of_users}
     for queries in source.glob("stores/*/*.sql"):
         written |= set(re.findall(r"SELECT [\w.]+, (?:\{now\}|:now), '([a-z ]+)'", queries.read_text(encoding="utf-8")))
-    for module in (source / "decide/lifecycle.py", source / "decide/due_head.py", *source.glob("flow/*.py")):
+    acting = (*source.glob("engine/**/*.py"), *source.glob("verbs/*.py"))
+    for module in (source / "decide/lifecycle.py", source / "decide/due_head.py", *acting):
         for call in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
             if not isinstance(call, ast.Call):
                 continue
             name = ast.unparse(call.func)
-            if module.name in ("targets.py", "destinations.py", "keys.py"):
+            if module.name in ("targets.py", "circuit_breaker.py", "keys.py"):
                 (of_keys if module.name == "keys.py" else of_targets).update(acts_of_targets(call, name))
                 continue
             place = {"tx.change": 1, "Verdict": 1, "_change": 2, "_dropped": 2, "_note": 2, "Reshaped": 2}.get(name)
@@ -131,7 +132,7 @@ def test_the_table_of_log_lines_has_what_should_be_watched() -> None:
     code = "".join(
         (source / path).read_text(encoding="utf-8")
         for path in (
-            "observers/logs.py", "flow/settle.py", "channels/nats_streams.py", "edges/timer_service.py",
+            "observers/logs.py", "engine/settle.py", "channels/nats_streams.py", "edges/timer_service.py",
             "channels/sending.py",
             "edges/http/accepting.py", "edges/http/connections.py",
         )

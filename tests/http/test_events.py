@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from duly import Failed, Rejected
-from duly.flow.ids import new_id
+from duly.ids import new_id
 from duly.testing import ManualClock, Recorder
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller, paths

@@ -12,9 +12,9 @@ import pytest
 
 from duly.edges.http import bodies, previewing, timers
 from duly.edges.http.bodies import DEEP
-from duly.flow import schedules
 from duly.rules.recurrence import Every
 from duly.rules.timetable import Timetable
+from duly.verbs import schedules
 from tests.http.calling import Caller
 
 LEAP_DAYS = {"rule": {"cron": "0 0 29 2 *"}, "after": "2026-01-01T00:00:00Z"}

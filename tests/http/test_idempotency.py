@@ -11,12 +11,12 @@ from duly.edges.http import answering
 from duly.edges.http.app import OPERATIONS
 from duly.edges.http.tenancy import tenancy
 from duly.errors import StoreUnavailable
-from duly.flow.users import Users
 from duly.records.api_key import Scope
 from duly.records.user import User
 from duly.stores.postgres.confined import Confined as OfPostgres
 from duly.stores.sqlite.confined import Confined as OfSqlite
 from duly.testing import ManualClock
+from duly.verbs.users import Users
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller, paths
 from tests.http.tenants import SECRET_KEY, Tenant, rows_of, settle

@@ -34,7 +34,7 @@ async def test_more_than_are_stored_at_a_time_are_imported_and_the_bad_ones_told
 
 
 async def test_an_import_that_fails_in_the_middle_stores_nothing(http: Caller, monkeypatch: Any) -> None:
-    from duly.flow import import_users
+    from duly.verbs import import_users
 
     stored = import_users.change_users
 

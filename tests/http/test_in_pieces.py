@@ -22,7 +22,7 @@ MANY = 12
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request takes five."""
     monkeypatch.setattr("duly.edges.http.in_pieces.MOST_AT_ONCE", 5)
-    monkeypatch.setattr("duly.flow.dead_letters.AT_ONCE", 3)
+    monkeypatch.setattr("duly.verbs.dead_letters.AT_ONCE", 3)
 
 
 async def pieces(http: Caller, act: str, body: dict[str, Any]) -> list[dict[str, Any]]:
@@ -110,7 +110,7 @@ async def test_what_an_enabled_target_has_waiting_is_released_by_the_workers(
     """A request releases some; the rest need not wait for a person."""
     monkeypatch.setattr("duly.edges.http.tenancy.MOST_RELEASED", 4)
     monkeypatch.setattr("duly.edges.http.targets.MOST_RELEASED", 4)
-    monkeypatch.setattr("duly.flow.parking.CHUNK", 2)
+    monkeypatch.setattr("duly.engine.destinations.parking.CHUNK", 2)
     hooks = Recorder()
     http = await calling(await duly(channels={"webhook": hooks}, secret_key="a key of at least thirty-two characters"))
     await http.put("/v1/targets/shop", {"url": "https://shop.example"})

@@ -9,7 +9,7 @@ import pytest
 from duly.edges.http import pace
 from duly.edges.http.pace import BURST, PATIENCE, SHARE, Pace, long_answer
 from duly.edges.http.problems import Refused
-from duly.flow.evaluating import SPENT, Spent, evaluated
+from duly.engine.rule_threads import SPENT, Spent, evaluated
 from tests.http.calling import Caller
 
 PREVIEW = {"rule": {"cron": "0 9 * * *"}, "count": 3}

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from duly import Status
-from duly.flow.targets import Targets
 from duly.records.specs import InStatus
+from duly.verbs.targets import Targets
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller
 from tests.http.tenants import SECRET_KEY

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from duly.flow.claim import Claims
-from duly.flow.heads import Claimant
-from duly.flow.limits import Unlimited
-from duly.flow.turns import Turns
+from duly.engine.claim import Claims
+from duly.engine.fairness.fair_queue import Turns
+from duly.engine.fairness.limits import Unlimited
+from duly.engine.series.heads import Claimant
 from duly.signals import Signals
 from duly.testing import ManualClock
 from tests.api.greeting import at

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from duly import Event
-from duly.flow.ids import new_id
+from duly.ids import new_id
 from duly.testing import ManualClock
 from tests.api.greeting import at, greetings
 from tests.http.calling import Caller, OpenCaller, paths

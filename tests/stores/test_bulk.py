@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from duly.config import read_settings
 from duly.decide.retry import Retry
 from duly.errors import SchemaMismatch
-from duly.flow.ids import new_ids
+from duly.ids import new_ids
 from duly.records.event import NewEvent
 from duly.records.specs import Everything
 from duly.stores.postgres.copying import BLOCK, WORTH_COPYING

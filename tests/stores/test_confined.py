@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from duly.errors import Conflict, Invalid, Misuse
-from duly.flow.admin import Events
 from duly.records.event import Status
 from duly.records.specs import Everything
+from duly.verbs.events import Events
 from tests.conftest import OpenStore
 from tests.make import LANE, LEASE, make_new, make_user
 from tests.stores.rows import ask, spelled

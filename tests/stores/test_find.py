@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from duly.flow.ids import new_id
+from duly.ids import new_id
 from duly.records.event import Event, Status
 from duly.records.specs import ErrorLike, Everything, InStatus, OfTenant, OfType, Overdue, Ready, WithKey
 from duly.testing import ManualClock

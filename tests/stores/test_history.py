@@ -1,11 +1,11 @@
 from typing import Any
 
 from duly.decide.retry import Retry
-from duly.flow.admin import Events
-from duly.flow.ids import new_id
+from duly.ids import new_id
 from duly.records.event import Status
 from duly.records.history import Entry
 from duly.testing import ManualClock
+from duly.verbs.events import Events
 from tests.make import HOUR, LANE, LEASE, MINUTE, START, completed, failed, make_new
 
 

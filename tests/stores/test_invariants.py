@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from duly import Duly, Event, every, webhook
-from duly.flow.heads import Claimant, Succeeded, succeed_heads
+from duly.engine.series.heads import Claimant, Succeeded, succeed_heads
 from duly.ports import Examined, Violation
 from duly.stores.queries import INVARIANTS, names_in
 from duly.testing import ManualClock

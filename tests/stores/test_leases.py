@@ -5,10 +5,10 @@ import msgspec
 import pytest
 
 from duly.decide.lifecycle import MAX_INTERRUPTIONS
-from duly.flow.admin import Events
 from duly.records.event import Claim, Event, Status
 from duly.records.history import Entry
 from duly.testing import ManualClock
+from duly.verbs.events import Events
 from tests.make import (
     HOUR,
     LANE,

@@ -9,7 +9,7 @@ import pytest
 from duly import Duly, Event
 from duly.config import read_settings
 from duly.errors import SchemaMismatch
-from duly.flow.ids import new_id
+from duly.ids import new_id
 from duly.rules.recurrence import instant_name
 from duly.stores.migrations import migrations
 from duly.testing import ManualClock

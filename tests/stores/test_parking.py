@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from duly import Status, webhook
-from duly.flow.ids import new_id
-from duly.flow.parking import FIRST, MOST, look_after_parked, open_again
+from duly.engine.destinations.parking import FIRST, MOST, look_after_parked, open_again
+from duly.ids import new_id
 from duly.records.event import Event, Settlement
 from duly.records.target import Target
 from duly.testing import ManualClock

@@ -9,7 +9,7 @@ import pytest
 
 from duly import webhook
 from duly.config import read_settings
-from duly.flow.parking import FIRST, MOST
+from duly.engine.destinations.parking import FIRST, MOST
 from duly.stores.migrations import migrations
 from duly.stores.queries import load
 from duly.testing import ManualClock

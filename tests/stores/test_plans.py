@@ -15,7 +15,7 @@ import pytest
 
 from duly.config import read_settings
 from duly.decide.lifecycle import DELIVERED
-from duly.flow.ids import new_id
+from duly.ids import new_id
 from duly.ports import Freed, Looking
 from duly.records.event import Claim, Settlement, Status, Verdict
 from duly.records.specs import ErrorLike, Everything, OfTenant

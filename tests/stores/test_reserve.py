@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from duly.flow.admin import Events
 from duly.ports import Seen
 from duly.records.event import Status
 from duly.testing import ManualClock
+from duly.verbs.events import Events
 from tests.make import HOUR, LANE, LEASE, MICROSECOND, SECOND, START, completed, make_head, make_new, make_schedule
 
 AHEAD, PATIENCE = SECOND / 2, 2 * SECOND

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from duly.flow.ids import new_id
+from duly.ids import new_id
 from duly.records import specs
 from duly.records.event import Event, Status
 from duly.records.specs import (

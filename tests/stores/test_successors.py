@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from duly import Duly, Event, StoreUnavailable, every
-from duly.flow.admin import Events
-from duly.flow.schedules import Schedules
 from duly.testing import ManualClock
+from duly.verbs.events import Events
+from duly.verbs.schedules import Schedules
 from tests.make import HOUR, a_user
 from tests.worker.watching import PATIENCE, until, working
 

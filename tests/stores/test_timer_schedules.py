@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from duly import Duly
-from duly.flow.admin import Events
-from duly.flow.schedule import Wish, put_wishes
+from duly.engine.schedule import Wish, put_wishes
 from duly.records.event import Event
 from duly.testing import ManualClock
 from duly.timer_service.messages import REACHED, TIMER, read_command
+from duly.verbs.events import Events
 from tests.make import HOUR, LEASE, MINUTE, START, completed, given_back, make_new, rejected
 from tests.stores.rows import spelled
 

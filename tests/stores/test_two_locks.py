@@ -16,10 +16,10 @@ import pytest
 from duly import StoreError
 from duly.config import read_settings
 from duly.errors import Misuse, StoreUnavailable
-from duly.flow.admin import Events
 from duly.stores.postgres.confined import CONFINED_CONNECTIONS, FOR_OTHERS
 from duly.stores.postgres.confinement import CONFINED, RIGHTS, ROLE
 from duly.stores.postgres.store import PostgresStore
+from duly.verbs.events import Events
 from duly.wiring import open_store
 from tests.make import HOUR, LANE, LEASE, START, make_head, make_new, make_schedule, make_user
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from duly.flow.admin import Events
 from duly.records.event import Event, Status
 from duly.testing import ManualClock
+from duly.verbs.events import Events
 from tests.conftest import OpenStore
 from tests.make import HOUR, LANE, LEASE, MINUTE, START, completed, make_new
 from tests.stores.rows import spelled

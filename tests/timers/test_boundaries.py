@@ -20,8 +20,8 @@ OTHERS = ("schedules", "users", "targets", "destinations")
 
 MODULES = (
     "timer_service/messages.py",
-    "flow/intake.py",
-    "flow/reach.py",
+    "timer_service/commands.py",
+    "engine/destinations/broker_health.py",
     "channels/nats_commands.py",
     "channels/nats_streams.py",
     "edges/timer_service.py",

@@ -15,9 +15,9 @@ from duly.channels import nats_commands
 from duly.channels.nats_commands import Taken
 from duly.channels.nats_streams import COMMANDS, FOR_EVENTS, FOR_REJECTED, REJECTED
 from duly.errors import StoreError
-from duly.flow import intake
 from duly.signals import CommandRejected, CommandsTaken, CommandStuck
 from duly.stores.statements import Statements
+from duly.timer_service import commands
 from tests.brokers import NatsServer
 from tests.timers.conftest import Serve, Served, consuming
 from tests.timers.desk import TENANT, Desk, command, encode, in_seconds
@@ -285,14 +285,14 @@ async def test_a_command_that_the_store_alone_refuses_is_rejected_alone(
     desk: Desk, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No such command is known. If there is one, it must not keep all others from being stored."""
-    really = intake.put_wishes
+    really = commands.put_wishes
 
     async def put_wishes(store: Any, wishes: Any, *args: Any) -> None:
         if any(wish.timer.key == "cursed" for wish in wishes):
             raise ValueError("the driver cannot write it")
         await really(store, wishes, *args)
 
-    monkeypatch.setattr(intake, "put_wishes", put_wishes)
+    monkeypatch.setattr(commands, "put_wishes", put_wishes)
     later = in_seconds(LATER)
     await desk.send(command("one", later), command("cursed", later), command("two", later))
     async with serve() as served:
@@ -306,7 +306,7 @@ async def test_a_command_that_the_store_alone_refuses_is_rejected_alone(
 async def test_what_befalls_all_commands_rejects_none_of_them(
     desk: Desk, serve: Serve, soon_again: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    really, failures = intake.put_wishes, 0
+    really, failures = commands.put_wishes, 0
 
     async def put_wishes(*args: Any) -> None:
         nonlocal failures
@@ -315,7 +315,7 @@ async def test_what_befalls_all_commands_rejects_none_of_them(
             raise ValueError("no such table: events")
         await really(*args)
 
-    monkeypatch.setattr(intake, "put_wishes", put_wishes)
+    monkeypatch.setattr(commands, "put_wishes", put_wishes)
     await desk.send(command("one", in_seconds(LATER)), command("two", in_seconds(LATER)))
     async with serve() as served:
         await until(desk.nothing_is_left, "they are stored in the end")
@@ -334,12 +334,12 @@ async def test_a_command_that_can_never_be_stored_is_rejected_in_the_end_also_if
         tries += 1
         raise ValueError("the driver cannot write it")
 
-    monkeypatch.setattr(intake, "put_wishes", put_wishes)
+    monkeypatch.setattr(commands, "put_wishes", put_wishes)
     await desk.send(command("cursed", in_seconds(LATER)))
     async with serve() as served:
         [told] = await desk.rejected(1)
         assert told["reason"] == "message: ValueError: the driver cannot write it"
-        assert tries >= intake.OFTEN, "not at once: it may have been something else"
+        assert tries >= commands.OFTEN, "not at once: it may have been something else"
         await until(desk.nothing_is_left, "it is acknowledged")
         assert await served.duly.events.find(limit=10) == [], "what showed that the store works is not there"
 
@@ -348,7 +348,7 @@ async def test_a_command_that_can_never_be_stored_is_rejected_in_the_end_also_if
 async def test_a_store_that_takes_nothing_rejects_nothing_however_often_it_comes(
     desk: Desk, serve: Serve, soon_again: None, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    monkeypatch.setattr(intake, "OFTEN", 2)
+    monkeypatch.setattr(commands, "OFTEN", 2)
     really, rounds, broken = Statements.put, 0, True
 
     async def put(self: Statements, events: Any) -> Any:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from duly import Duly, Event
-from duly.flow import claim
-from duly.flow.claim import Frontier
-from duly.flow.heads import Claimant
+from duly.engine import claim
+from duly.engine.claim import Frontier
+from duly.engine.series.heads import Claimant
 from duly.signals import Completed
 from duly.stores.statements import Statements
 from tests.make import HOUR, LANE, LEASE, SECOND, make_new

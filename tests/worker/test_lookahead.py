@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from duly import Conflict, Duly, Event, InStatus, Status, Timer, every
+from duly.engine.lookahead import reserve
+from duly.engine.worker import Options, Worker
 from duly.errors import BadSetting
-from duly.flow import ahead
-from duly.flow.worker import Options, Worker
 from duly.ports import Route
 from duly.signals import Claimed, Completed, Signals
 from duly.testing import ManualClock, Recorder
@@ -192,7 +192,7 @@ async def is_done(duly: Duly, id: str) -> bool:
 
 async def test_the_lease_of_what_waits_for_its_instant_is_renewed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits for some milliseconds; here for longer than its lease, which is shorter than any that can be set."""
-    monkeypatch.setattr(ahead, "BEFORE", HOUR.total_seconds())
+    monkeypatch.setattr(reserve, "BEFORE", HOUR.total_seconds())
     lease = timedelta(milliseconds=300)
     recorder = Recorder()
     async with Duly(url) as duly:

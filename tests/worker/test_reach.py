@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from duly.flow.reach import Reach
+from duly.engine.destinations.broker_health import Reach
 from duly.signals import ChannelDown, ChannelUp, Signals
 
 

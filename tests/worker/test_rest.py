@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from duly.flow.rest import LIMITED, LONGEST, Rest
+from duly.engine.sleep import LIMITED, LONGEST, Rest
 from duly.ports import Horizon
 from tests.make import HOUR, MINUTE, SECOND
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from duly.flow.claim import Claims
-from duly.flow.heads import Claimant
-from duly.flow.lanes import Lanes
-from duly.flow.limits import Unlimited
-from duly.flow.turns import Turns
+from duly.engine.claim import Claims
+from duly.engine.fairness.fair_queue import Turns
+from duly.engine.fairness.lanes import Lanes
+from duly.engine.fairness.limits import Unlimited
+from duly.engine.series.heads import Claimant
 from duly.records.event import Event
 from duly.signals import Signals
 from tests.make import LANE, LEASE, MINUTE, SECOND, START, given_back, make_event, make_new

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from duly.decide.fair_share import Key
-from duly.flow.limits import Unlimited
-from duly.flow.turns import Start, Turns
+from duly.engine.fairness.fair_queue import Start, Turns
+from duly.engine.fairness.limits import Unlimited
 from duly.records.event import Event, Outcome
 from tests.make import make_event
 

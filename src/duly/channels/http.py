@@ -12,7 +12,7 @@ from duly.decide.targets.targets import HTTP, named
 from duly.errors import Misuse
 from duly.ports import Directory
 from duly.records.event import Event, Outcome, Rejected, Unreachable
-from duly.sealing import Seal
+from duly.target_secrets import Seal
 
 USUAL = "POST"
 WITH_BODY = frozenset({"POST", "PUT", "PATCH"})

@@ -14,7 +14,7 @@ from duly.errors import Misuse
 from duly.ports import Directory
 from duly.records.event import Event, Outcome, Rejected, Unreachable
 from duly.records.target import Target
-from duly.sealing import Seal
+from duly.target_secrets import Seal
 
 FORMS = {"standard": (JSON, standard_body), "cloudevents": (CLOUD, cloud_body)}
 

@@ -22,7 +22,7 @@ from duly.client.writing import ANY_CHANNEL, timer_body
 from duly.decide.planning import plan
 from duly.decide.retry import DEFAULT, Retry
 from duly.errors import Invalid, Misuse
-from duly.flow.ids import new_ids
+from duly.ids import new_ids
 from duly.ports import Added
 from duly.records.event import Event, NewEvent, Timer
 from duly.records.schedule import Schedule

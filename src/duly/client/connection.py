@@ -19,7 +19,7 @@ import msgspec
 from duly.client.answers import RENAMED, Answer, error_of, misunderstood, named
 from duly.decide.checks import name_problems
 from duly.errors import DulyError, Invalid, Misuse, Problem, ServerUnavailable
-from duly.flow.ids import new_id
+from duly.ids import new_id
 
 if TYPE_CHECKING:
     import aiohttp

@@ -16,13 +16,13 @@ from duly.client.schedule_names import ScheduleNames
 from duly.client.writing import instant, rate_text
 from duly.decide.checks import check_id
 from duly.errors import Misuse
-from duly.flow.admin import AN_EVENTS
-from duly.flow.dead_letters import Discarded, Replayed
 from duly.ports import DeadLetters, Kind, Page
 from duly.records.cursors import read_cursor
 from duly.records.event import Event
 from duly.records.history import Entry
+from duly.records.results import Discarded, Replayed
 from duly.records.specs import Spec
+from duly.verbs.events import AN_EVENTS
 
 
 class SeenReplayed(msgspec.Struct):

@@ -9,7 +9,8 @@ from duly.client.connection import Connection, place
 from duly.client.reading import Wrong
 from duly.decide.checks import write_json
 from duly.errors import Problem
-from duly.flow.import_users import MOST_REMEMBERED, Imported, Line, Lines, Refused, Stored, Telling, numbered
+from duly.records.results import Imported, Refused, Stored
+from duly.verbs.import_users import MOST_REMEMBERED, Line, Lines, Telling, numbered
 
 AT_ONCE = 2000
 LARGEST = 8 * 1024 * 1024

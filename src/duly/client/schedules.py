@@ -16,13 +16,14 @@ from duly.client.writing import instant, preview_body, schedule_body
 from duly.decide.checks import name_problems, write_json
 from duly.decide.preview import Preview, never
 from duly.decide.retry import DEFAULT, Retry
+from duly.engine.series.holds import SKIP
 from duly.errors import Invalid, NotFound, Problem
-from duly.flow.gates import SKIP
-from duly.flow.schedules import UNCHANGED, Backfilled, Resumed
 from duly.records.event import Event
 from duly.records.history import Entry
+from duly.records.results import Backfilled, Resumed
 from duly.records.schedule import Schedule
 from duly.rules.recurrence import Rule
+from duly.verbs.schedules import UNCHANGED
 
 MOST_WAIT = 60.0
 """Seconds for which a server waits for an event at the most."""

@@ -19,8 +19,8 @@ from duly.decide.targets.secrets import written
 from duly.decide.targets.targets import WEBHOOK, target_name_problems
 from duly.durations import format_duration
 from duly.errors import Misuse, NotFound
-from duly.flow.targets import KEEP
 from duly.records.target import Known, Target
+from duly.verbs.targets import KEEP
 
 TARGETS = msgspec.json.Decoder(SeenTargets)
 BY_NAME = "over HTTP, only stored targets can be named: use the command line, `duly targets`, for the others"

@@ -15,11 +15,12 @@ from duly.client.refusals import here_only, refuse_name, refuse_transaction
 from duly.client.schedules import if_match
 from duly.decide.checks import check_id, name_problems, write_json
 from duly.errors import Invalid, NotFound, Problem
-from duly.flow.import_users import Imported, Lines, Telling
-from duly.flow.users import A_USERS, QUIET
 from duly.records.event import Event
 from duly.records.history import Entry
+from duly.records.results import Imported
 from duly.records.user import User
+from duly.verbs.import_users import Lines, Telling
+from duly.verbs.users import A_USERS, QUIET
 
 USERS = msgspec.json.Decoder(SeenUsers)
 EVENTS = msgspec.json.Decoder(SeenEvents)

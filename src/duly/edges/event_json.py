@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from duly.flow.dead_letters import Discarded, Replayed
 from duly.ports import DeadLetters
 from duly.records.event import Event
 from duly.records.history import Entry
+from duly.records.results import Discarded, Replayed
 
 
 def event_to_json(event: Event, schedule: str | None = None) -> dict[str, Any]:

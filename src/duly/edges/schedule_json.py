@@ -10,8 +10,7 @@ from duly.decide.preview import Preview
 from duly.decide.retry import Retry, parse_retry
 from duly.edges.event_json import write_instant
 from duly.errors import Invalid, Problem
-from duly.flow.replan import Replanned
-from duly.flow.schedules import Backfilled, Resumed
+from duly.records.results import Backfilled, Replanned, Resumed
 from duly.records.schedule import PassedOver, Schedule
 from duly.rules.notation import parse_rule, usual_dst, zone_problems
 from duly.rules.policies import DEFAULT as NO_POLICIES

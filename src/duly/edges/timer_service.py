@@ -20,12 +20,12 @@ import msgspec
 from duly.channels.brokers import Brokered, Down, Link, Message
 from duly.channels.requests import JSON
 from duly.config import read_settings, redacted
+from duly.engine.destinations.broker_health import Reach
 from duly.errors import BadSetting, Misuse
-from duly.flow.intake import Intake
-from duly.flow.reach import Reach
 from duly.ports import Channel, Commands, Reachable, SlowToStart
 from duly.records.event import Event
 from duly.signals import WorkerStarted
+from duly.timer_service.commands import Intake
 from duly.timer_service.messages import TIMER, write_reached
 from duly.wiring import Duly
 

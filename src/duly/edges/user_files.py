@@ -14,7 +14,7 @@ import msgspec
 
 from duly.decide.users import FIELDS, REQUIRED
 from duly.errors import Invalid, Misuse, Problem
-from duly.flow.import_users import Line
+from duly.verbs.import_users import Line
 
 LONGEST_LINE = 1_000_000
 BOM = b"\xef\xbb\xbf"  # some editors begin a file with it

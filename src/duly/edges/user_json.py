@@ -5,9 +5,8 @@ from typing import Any
 import msgspec
 
 from duly.edges.event_json import write_instant
-from duly.flow.import_users import Imported, Refused
-from duly.flow.users import Refreshed
 from duly.records.event import Event
+from duly.records.results import Imported, Refreshed, Refused
 from duly.records.user import User
 
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from itertools import islice
 
-from duly.flow.import_users import Line
+from duly.verbs.import_users import Line
 
 AT_ONCE = 250
 READ_AHEAD = 8

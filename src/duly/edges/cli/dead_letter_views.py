@@ -12,9 +12,9 @@ from duly.edges.cli.event_views import in_columns
 from duly.edges.cli.output import away, brief, counted, note, print_json, readable, screen, utc
 from duly.edges.cli.progress import Moving
 from duly.edges.event_json import discarded_to_json, replayed_to_json
-from duly.flow.dead_letters import Discarded, Replayed
 from duly.ports import DeadLetters, Kind
 from duly.records.event import HANDLER
+from duly.records.results import Discarded, Replayed
 
 SHOWN_KINDS = 10
 BAR = 30

@@ -20,8 +20,8 @@ from duly.edges.cli.output import counted, note, print_json, screen, tell_error
 from duly.edges.cli.progress import stopped_by_signals
 from duly.edges.event_json import dead_letters_to_json, write_instant
 from duly.errors import DulyError, Misuse, StoreError
-from duly.flow.dead_letters import Discarded, Replayed
 from duly.ports import DeadLetters
+from duly.records.results import Discarded, Replayed
 from duly.records.specs import Spec
 from duly.wiring import Duly
 

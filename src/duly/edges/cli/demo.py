@@ -21,12 +21,12 @@ from duly.durations import parse_duration
 from duly.edges.cli.demo_views import Lines, Screen, View
 from duly.edges.cli.invocation import Hidden
 from duly.errors import BadSetting, Conflict, Invalid, Misuse, NotFound, Problem, StoreUnavailable
-from duly.flow.admin import MOST
 from duly.records.event import Event, Status, Timer
 from duly.records.specs import InStatus, OneOf
 from duly.rules.notation import every
 from duly.rules.zones import to_wall
 from duly.timer_service.messages import TIMER
+from duly.verbs.events import MOST
 from duly.wiring import Duly
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import Self
 from duly.channels.brokers import Down, end_if_cancelled
 from duly.edges.cli.demo_receiver import Arrival
 from duly.edges.timer_service import Broker, open_broker
-from duly.flow.intake import Intake
+from duly.timer_service.commands import Intake
 from duly.timer_service.messages import REACHED, SCHEDULE, TIMER
 from duly.wiring import Duly
 

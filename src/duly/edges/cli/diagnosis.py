@@ -14,11 +14,11 @@ from duly.edges.cli.row_diagnosis import rows
 from duly.edges.cli.serving import SENT, handlers_of
 from duly.edges.cli.target_diagnosis import engines, targets, webhooks
 from duly.errors import DulyError, Misuse, NotWritable, StoreUnavailable
-from duly.flow.admin import MOST
 from duly.records.event import Status, lane_of
 from duly.records.specs import Compare, Now, OneOf
 from duly.stores.migrations import migrations, pending
 from duly.stores.sqlite.store import SqliteStore
+from duly.verbs.events import MOST
 from duly.wiring import Duly
 
 FIRST_SOUND_SQLITE = (3, 51, 3)

@@ -14,10 +14,10 @@ from duly.edges.cli.schedule_views import acted, resumed
 from duly.edges.cli.when import EXAMPLES, resolve_in
 from duly.edges.event_json import event_to_json
 from duly.edges.schedule_json import backfilled_to_json, resumed_to_json, schedule_to_json
+from duly.engine.series.holds import SKIP
 from duly.errors import Invalid, Misuse, Problem
-from duly.flow.gates import SKIP
-from duly.flow.schedules import UNCHANGED
 from duly.records.event import Status
+from duly.verbs.schedules import UNCHANGED
 from duly.wiring import Duly
 
 Tenant = Annotated[str, Parameter(help="Whose schedule it is; else default")]

@@ -13,11 +13,10 @@ from duly.decide.preview import Preview
 from duly.edges.cli.event_views import WIDE_ENOUGH_FOR_NOTES, acts, beneath, empty_table, fields, in_columns, latest
 from duly.edges.cli.output import away, counted, readable, utc, warned
 from duly.edges.schedule_json import schedule_to_json
-from duly.flow.heads import ENDED, ERROR
-from duly.flow.replan import Replanned
-from duly.flow.schedules import Resumed
+from duly.engine.series.heads import ENDED, ERROR
 from duly.records.event import Event
 from duly.records.history import Entry
+from duly.records.results import Replanned, Resumed
 from duly.records.schedule import Schedule
 from duly.rules.policies import DEFAULT, SHADOW
 

@@ -17,8 +17,8 @@ from duly.edges.cli.invocation import Hidden
 from duly.edges.cli.output import note
 from duly.edges.cli.serving import open_brokers
 from duly.edges.cli.worker import AS_IT_IS, Manner, in_this_manner, tell_what_is_served
+from duly.engine.store_backoff import Outage
 from duly.errors import BadSetting, Misuse, StoreUnavailable
-from duly.flow.outage import Outage
 from duly.wiring import Duly
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from duly.edges.cli.output import counted, note, print_json, readable, screen
 from duly.edges.cli.target_views import all_limits, done_to, named
 from duly.edges.target_json import destination_to_json, target_to_json
 from duly.errors import Misuse
-from duly.sealing import ANEW
+from duly.target_secrets import ANEW
 from duly.wiring import Duly
 
 Tenant = Annotated[str, Parameter(help="Whose it is; else default")]

@@ -16,7 +16,7 @@ from duly.edges.cli.target_pages import all_parked, all_targets
 from duly.edges.cli.target_views import named, state, why
 from duly.errors import Misuse
 from duly.records.target import Known, Target
-from duly.sealing import Seal
+from duly.target_secrets import Seal
 from duly.wiring import Duly
 
 MOST_TOLD = 10

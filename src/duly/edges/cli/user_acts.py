@@ -17,10 +17,10 @@ from duly.edges.cli.user_views import done_to, planned
 from duly.edges.event_json import event_to_json
 from duly.edges.user_json import user_to_json
 from duly.errors import Invalid, Misuse, Problem
-from duly.flow.admin import MOST
 from duly.records.event import Status
 from duly.records.specs import InStatus, OfUser
 from duly.records.user import User
+from duly.verbs.events import MOST
 from duly.wiring import Duly
 
 Name = Annotated[str, Parameter(help="Its id or its key", metavar="ID")]

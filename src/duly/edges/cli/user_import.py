@@ -21,7 +21,8 @@ from duly.edges.cli.user_names import DEFAULT_TENANT
 from duly.edges.user_files import Length, format_of, read_users
 from duly.edges.user_reading import Reading
 from duly.errors import Conflict, DulyError, Invalid, Misuse, NotFound, StoreError
-from duly.flow.import_users import Imported, Telling, rehearse
+from duly.records.results import Imported
+from duly.verbs.import_users import Telling, rehearse
 from duly.wiring import Duly
 
 STDIN = "-"

@@ -13,7 +13,7 @@ from duly.edges.cli.output import brief, print_json, readable, screen
 from duly.edges.cli.progress import Moving
 from duly.edges.user_json import imported_to_json, refused_to_json, rehearsed_to_json
 from duly.errors import NotFound
-from duly.flow.import_users import Imported, Refused
+from duly.records.results import Imported, Refused
 
 
 class Report:

@@ -45,8 +45,8 @@ from duly.errors import (
     StoreUnavailable,
     Unsealed,
 )
+from duly.keyed_semaphore import Shares
 from duly.observers.logs import Line
-from duly.shares import Shares
 from duly.wiring import Duly
 
 log = logging.getLogger("duly.http")

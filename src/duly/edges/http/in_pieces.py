@@ -13,10 +13,10 @@ from duly.decide.targets.rates import read_rate
 from duly.edges.event_json import discarded_to_json, replayed_to_json
 from duly.edges.http.asking import Ask
 from duly.errors import Invalid, Problem
-from duly.flow.admin import check_limit
-from duly.flow.dead_letters import Extent, Place, discard_all, replay_all
 from duly.records.cursors import read_cursor, write_cursor
 from duly.records.specs import OfTenant, Spec
+from duly.verbs.dead_letters import Extent, Place, discard_all, replay_all
+from duly.verbs.events import check_limit
 
 MOST_AT_ONCE = 10_000
 MOST_WANTED = 2**53

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from time import monotonic
 
 from duly.edges.http.problems import Refused
-from duly.flow.evaluating import SPENT, Spent
-from duly.shares import Shares
+from duly.engine.rule_threads import SPENT, Spent
+from duly.keyed_semaphore import Shares
 
 SHARE = 0.2
 """Of a core, over time, for the costly work of one tenant."""

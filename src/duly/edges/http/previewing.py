@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from duly.edges.http.asking import Ask
 from duly.edges.http.problems import RETRY_AFTER, Refused
-from duly.shares import Shares
+from duly.keyed_semaphore import Shares
 
 BUDGET = 0.5
 """Seconds for one preview, after which it has no more occurrences than it has found."""

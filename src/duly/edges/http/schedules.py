@@ -30,12 +30,12 @@ from duly.edges.schedule_json import (
     schedule_to_json,
 )
 from duly.errors import Conflict, Invalid, NotFound, Problem, Stale
-from duly.flow.schedules import MOST_BACKFILLED, UNCHANGED
 from duly.ports import PAGE_BYTES
 from duly.records.api_key import Scope
 from duly.records.etags import schedule_tag
 from duly.records.schedule import Schedule
 from duly.rules.recurrence import DEFAULT_ZONE
+from duly.verbs.schedules import MOST_BACKFILLED, UNCHANGED
 
 operations = Operations("schedules")
 

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from duly.edges.http.asking import SLASH
 from duly.edges.http.problems import BUG, MEDIA_TYPE, problem, without_message
-from duly.flow.ids import new_id
+from duly.ids import new_id
 from duly.observers.logs import Line
 
 log = logging.getLogger("duly.http")

@@ -6,15 +6,15 @@ from typing import Any
 
 from duly.decide.planning import plan
 from duly.decide.targets.origin import OVER_HTTP, OverHttp
+from duly.engine.schedule import add_events, put_events
 from duly.errors import Misuse
-from duly.flow.admin import Events
-from duly.flow.ids import new_ids
-from duly.flow.schedule import add_events, put_events
-from duly.flow.schedules import Schedules
-from duly.flow.targets import Targets
-from duly.flow.users import Users
+from duly.ids import new_ids
 from duly.ports import Added, Store
 from duly.records.event import NewEvent, Timer
+from duly.verbs.events import Events
+from duly.verbs.schedules import Schedules
+from duly.verbs.targets import Targets
+from duly.verbs.users import Users
 from duly.wiring import Duly
 
 MOST_RELEASED = 10_000

@@ -16,8 +16,8 @@ from duly.edges.http.operations import Answers, Operations, Takes
 from duly.edges.http.problems import errors_of
 from duly.edges.http.shapes import MOST_BULK, ref
 from duly.edges.timer_json import read_timer
+from duly.engine.destinations.target_references import key_of, missing, targets_missing
 from duly.errors import Invalid, Problem
-from duly.flow.named_targets import key_of, missing, targets_missing
 from duly.records.event import NewEvent, Timer
 
 operations = Operations("timers")

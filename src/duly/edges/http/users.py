@@ -19,12 +19,13 @@ from duly.edges.http.shapes import MOST_BULK, name, ref
 from duly.edges.http.tags import etag, expected
 from duly.edges.user_json import user_to_json
 from duly.errors import Invalid, NotFound, Problem
-from duly.flow.import_users import Refused, Stored, Telling
-from duly.flow.users import created_entry
 from duly.ports import PAGE_BYTES
 from duly.records.etags import user_tag
+from duly.records.results import Refused, Stored
 from duly.records.specs import OfUser
 from duly.records.user import User
+from duly.verbs.import_users import Telling
+from duly.verbs.users import created_entry
 
 operations = Operations("users")
 

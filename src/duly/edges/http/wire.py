@@ -11,7 +11,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from duly.edges.http.connections import Connections
 from duly.edges.http.problems import MEDIA_TYPE, problem
 from duly.edges.http.surroundings import SAFETY
-from duly.flow.ids import new_id
+from duly.ids import new_id
 
 LARGEST_HEAD = 64 * 1024
 """Bytes of a request's first line and its headers."""

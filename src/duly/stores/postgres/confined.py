@@ -14,9 +14,9 @@ import asyncpg
 
 from duly.decide.checks import name_problems
 from duly.errors import Invalid, Misuse, StoreError, StoreUnavailable
+from duly.keyed_semaphore import Shares
 from duly.ports import Clock
 from duly.records.event import Event, NewEvent
-from duly.shares import Shares
 from duly.stores.creations import Creations
 from duly.stores.postgres.confinement import ROLE
 from duly.stores.postgres.copying import CopyingStatements, Table

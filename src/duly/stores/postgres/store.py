@@ -9,9 +9,9 @@ from typing import Any
 import asyncpg
 
 from duly.errors import Misuse, StoreError, StoreUnavailable
+from duly.keyed_semaphore import Shares
 from duly.ports import Clock
 from duly.records.event import Event, NewEvent
-from duly.shares import Shares
 from duly.stores.creations import Creations
 from duly.stores.migrations import pending, require_current
 from duly.stores.postgres.confined import (

@@ -1,0 +1,60 @@
+"""Notices when somebody sets the store's clock, where that is the clock of this machine: on SQLite.
+
+Set forward, it makes every lease look as if it had ended. So leases are renewed at once, and nothing is taken for
+interrupted until the other workers, which are all on this machine, have had the time to renew theirs. Set back, it
+makes leases last too long, until they are renewed. All else goes on waiting for its instant: by the store's clock, it
+is not due.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable
+from datetime import timedelta
+
+from duly.engine.boot_clock import steady
+from duly.ports import Store
+from duly.signals import ClockStepped, Signals
+
+LOOK_EVERY_S = 0.25
+
+STEP_S = 1.0
+"""What is less matters to no lease. A clock that is made to go faster or slower gets nowhere near it between looks."""
+
+AT_ONCE_S = 0.01
+"""Two clocks that are read further apart than this cannot be compared: the process was kept from running meanwhile."""
+
+
+class StoreClock:
+    def __init__(self, store: Store, lease: timedelta, signals: Signals, was_set: Callable[[], None]) -> None:
+        self._store, self._lease, self._signals, self._was_set = store, lease, signals, was_set
+        self._ahead = self._measured()
+        self._in_doubt_until = -math.inf  # by the steady clock
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether leases may look as if they had ended, although those who hold them live."""
+        self._look()
+        return steady() < self._in_doubt_until
+
+    async def run(self) -> None:
+        while self._ahead is not None:
+            await asyncio.sleep(LOOK_EVERY_S)
+            self._look()
+
+    def _look(self) -> None:
+        before, self._ahead = self._ahead, self._measured()
+        if before is None or self._ahead is None or abs(self._ahead - before) < STEP_S:
+            return
+        if self._ahead > before:
+            self._in_doubt_until = steady() + self._lease.total_seconds()
+        self._signals.emit(ClockStepped(timedelta(milliseconds=round(1000 * (self._ahead - before)))))
+        self._was_set()
+
+    def _measured(self) -> float | None:
+        """By how many seconds the store's clock is ahead of one that nobody can set."""
+        while True:
+            began = steady()
+            if (time := self._store.system_time()) is None:
+                return None
+            if steady() - began < AT_ONCE_S:
+                return time - began

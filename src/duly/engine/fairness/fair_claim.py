@@ -1,0 +1,167 @@
+"""How those who have something ready in a lane share what a worker can take.
+
+As long as it can take all that there is, nobody has to share. In a backlog it takes what is oldest, as ever, but first
+what those have who would get less than their share by that. In a lane with limits it takes only what may start.
+"""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from operator import attrgetter
+
+from duly.decide.fair_share import Candidate, Key, Room, choose, fair_share, well_served
+from duly.engine.fairness.backlog_scan import MORE, NEAR, OTHERS, QUIET, Begins, Look, Scout
+from duly.engine.fairness.fair_queue import UNBOUNDED, Turns
+from duly.errors import StoreUnavailable
+from duly.records.event import Event
+
+SPARE = 2
+"""So many times as many are named as can be taken, for another worker may have taken the first ones."""
+
+OLDEST = 4
+"""One of so many is the oldest all the same, however many others there are."""
+
+FEW, CROWD = 10, 50
+"""Where so many get their share of what is oldest, or if it is little at least so few and half of it, nobody keeps all
+others waiting, and what is oldest is fair enough. Only those who have just come are still looked for."""
+
+ENOUGH = 100
+"""So many of a claim are looked at to see whether all of it is one tenant's."""
+
+_key = attrgetter("tenant", "destination")
+
+
+class Sharing:
+    """For one kind of events: heads, or all others."""
+
+    def __init__(self, look: Look, begins: Begins, turns: Turns) -> None:
+        self._scout, self._turns = Scout(look, begins), turns
+        self._served: dict[str, set[Key]] = {}  # in lanes with a backlog: those who get their share of what is oldest
+        self._looking: dict[str, asyncio.Task[set[str]]] = {}
+        self._looked_at: set[str] = set()  # lanes with a backlog that somebody has looked behind
+        self._crowded: set[str] = set()  # those of them in which so many do that nobody else is looked for
+        self.limited: set[str] = set()  # lanes in which what is oldest may not be what may start
+
+    def rested(self) -> None:
+        self._scout.rested()
+
+    async def begin_again(self, lane: str) -> None:
+        """Forget what is known of this lane, and what somebody is about to find."""
+        if (looking := self._looking.pop(lane, None)) is not None:
+            await asyncio.gather(looking, return_exceptions=True)
+        self._forget(lane)
+
+    def waiting(self) -> set[Key]:
+        """Who has something that there was no room for."""
+        return {key for lane in self.limited for key in self._scout.known(lane)}
+
+    # -- choosing
+
+    async def choose(self, lane: str, free: int) -> list[Candidate]:
+        """What to take first."""
+        if lane in self.limited:
+            return await self._what_may_start(lane, free)
+        if lane not in self._served:
+            return []
+        self._look_behind(lane, free)
+        if lane in self._looking and lane not in self._looked_at:  # so that nobody waits behind a flood that begins
+            await asyncio.wait([self._looking[lane]])
+            self._looked_at.add(lane)
+        return self._fairly(lane, free)
+
+    def at_most(self, lane: str, free: int) -> int:
+        """How many of the chosen to take."""
+        return free if lane in self.limited else free - free // OLDEST
+
+    async def choose_for_the_quiet(self, lanes: Sequence[str], free: int) -> list[Candidate]:
+        """What to take where only those may have something who have nothing here."""
+        here = self._turns.keys()
+        await self._scout.look(lanes, here, free, QUIET)
+        room = Room(lambda *key: 0 if key in here else min(1, self._turns.room(*key)), self._turns.room_of)
+        known = {key: found for lane in lanes for key, found in self._scout.known(lane).items()}
+        return choose(known, SPARE * free, {}, room)
+
+    def _look_behind(self, lane: str, free: int) -> None:
+        """For others than those who are well served, beside the claims, which need not wait for it."""
+        if (looking := self._looking.get(lane)) is not None:
+            if not looking.done():
+                return
+            del self._looking[lane]
+            with contextlib.suppress(StoreUnavailable):  # as the claims have found since, if it still is
+                looking.result()
+        served, known = self._served[lane], self._scout.known(lane)
+        few = lane not in self._crowded and self._scout.many(lane) < free
+        purpose = OTHERS if few else NEAR
+        if few and lane in self._scout.more and self._scout.may(MORE, lane):
+            look = self._scout.look([lane], served, free, MORE)
+        elif self._scout.may(purpose, lane) or self._scout.may(NEAR, lane):
+            look = self._scout.look([lane], {*served, *known}, free, purpose)
+        else:
+            return
+        self._looking[lane] = asyncio.create_task(look)
+
+    async def stop(self) -> None:
+        """Look no further."""
+        for looking in self._looking.values():
+            looking.cancel()
+        await asyncio.gather(*self._looking.values(), return_exceptions=True)
+
+    def _fairly(self, lane: str, free: int) -> list[Candidate]:
+        """What those have who are not well served: the others get what is oldest."""
+        known, served, in_hand = self._scout.known(lane), self._served[lane], self._turns.in_hand()
+        share = fair_share(in_hand, {tenant for tenant, _ in (*known, *served)}, free)
+        room = Room(self._turns.room, lambda tenant: min(share - in_hand[tenant], self._turns.room_of(tenant)))
+        others = {key: found for key, found in known.items() if key not in served}
+        return choose(others, SPARE * self.at_most(lane, free), in_hand, room)
+
+    async def _what_may_start(self, lane: str, free: int) -> list[Candidate]:
+        await self._scout.look([lane], set(self._scout.known(lane)), free, OTHERS)
+        known = self._scout.known(lane)
+        enough = {key for key, found in known.items() if len(found) >= min(free, self._turns.room(*key))}
+        if not known or len(enough) < len(known):
+            await self._scout.look([lane], enough, free, MORE)
+            if not self._scout.known(lane) and lane not in self._scout.more and not self._turns.holds_back:
+                self.limited.discard(lane)
+        room = Room(self._turns.room, self._turns.room_of)
+        return choose(self._scout.known(lane), SPARE * free, self._turns.in_hand(), room)
+
+    # -- what came of it
+
+    def taken(self, chosen: Sequence[Candidate], ids: Collection[str], free: int) -> None:
+        """Those of the chosen that could be had. If there was room for no more, the others may be there still."""
+        last = max((n for n, one in enumerate(chosen) if one.id in ids), default=-1)
+        self._scout.forget(chosen[: last + 1] if len(ids) >= free else chosen)
+
+    def taken_oldest(self, events: Sequence[Event], room: Mapping[str, int]) -> None:
+        """What was there, where at most so many of the oldest of each lane were taken."""
+        for lane, free in room.items():
+            of_lane = events if len(room) == 1 else [event for event in events if event.lane == lane]
+            backlog, whose = len(of_lane) >= free, _whose(of_lane)
+            if any(self._turns.binds(*key) for key in whose) and self._is_limited(whose, backlog):
+                self.limited.add(lane)
+            if backlog:
+                self._served[lane] = served = well_served(whose)
+                crowded = len(served) >= max(FEW, min(CROWD, len(of_lane) // 2))
+                (self._crowded.add if crowded else self._crowded.discard)(lane)
+            elif lane in self._served:
+                self._forget(lane)
+
+    def _forget(self, lane: str) -> None:
+        self._served.pop(lane, None)
+        self._looked_at.discard(lane)
+        self._scout.forget_all(lane)
+
+    def _is_limited(self, whose: Mapping[Key, int], backlog: bool) -> bool:
+        """Whether more may come of those who have these than may start."""
+        for key, many in whose.items():
+            room = min(self._turns.room(*key), self._turns.room_of(key[0]))
+            if room < UNBOUNDED and (backlog or room <= many):
+                return True
+        return False
+
+
+def _whose(events: Sequence[Event]) -> Mapping[Key, int]:
+    """How many each has. If enough of them are one tenant's, for one destination, all are taken for that."""
+    some = Counter(map(_key, events[:: 1 + len(events) // ENOUGH]))
+    return Counter(map(_key, events)) if len(some) > 1 else dict.fromkeys(some, len(events))

@@ -1,0 +1,103 @@
+"""Keeps what a worker has in hand its own: leases are renewed as long as it lives, and what was lost is let go.
+
+A worker that is cut off from the store, frozen or asleep cannot renew, and does not hear that another one has taken
+what it holds. So it looks at a clock of its own: what is not started when its lease has ended is not started here.
+"""
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from operator import attrgetter
+
+from duly.engine.boot_clock import steady
+from duly.engine.lookahead.reserve import Ahead
+from duly.engine.pool import Pool
+from duly.engine.settle import Settler
+from duly.engine.store_backoff import Outage
+from duly.errors import StoreUnavailable
+from duly.ports import Store
+from duly.records.event import Claim, Event
+from duly.signals import Lost, Signals
+
+BEATS = 3
+"""How often a lease is renewed before it would end."""
+
+
+class Leases:
+    def __init__(
+        self,
+        store: Store,
+        lease: timedelta,
+        soon: Ahead,
+        pool: Pool,
+        settler: Settler,
+        outage: Outage,
+        signals: Signals,
+    ) -> None:
+        self._store, self._lease, self._soon, self._pool, self._settler = store, lease, soon, pool, settler
+        self._outage, self._signals = outage, signals
+        # When leases end, by the steady clock. Those of one claim end together, and its instant names it.
+        self._ends: dict[datetime | None, float] = {}
+        self._soonest = math.inf  # of these
+        self._hurry = asyncio.Event()
+
+    def under_way(self) -> list[Event]:
+        """What is claimed and not settled yet."""
+        return [*self._soon.events(), *self._pool.events(), *self._settler.events()]
+
+    def claimed(self, events: Iterable[Event], sent: float) -> None:
+        """These were claimed by a question that was sent then, by the steady clock: their leases began after that."""
+        end = sent + self._lease.total_seconds()
+        claim = None
+        for event in events:
+            if event.claimed != claim:  # most have that of the one before, and hashing an instant takes long
+                claim = event.claimed
+                self._ends[claim] = max(end, self._ends.get(claim, end))  # it may have been renewed before it was fired
+        self._soonest = min(self._soonest, end)
+
+    def has_ended(self, event: Event) -> bool:
+        """Whether the lease of an event may have ended, as far as this worker can know."""
+        now = steady()
+        return now >= self._soonest and now >= self._ends.get(event.claimed, math.inf)
+
+    def renew_now(self) -> None:
+        """Do not wait until it is time: the store's clock was set."""
+        self._hurry.set()
+
+    async def beat(self) -> None:
+        between = self._lease.total_seconds() / BEATS
+        wait = between
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._hurry.wait()
+            self._hurry.clear()
+            wait = between
+            # Of two claims of one event, the later one: the earlier one is lost, whatever became of it.
+            held = {event.id: event for event in sorted(self.under_way(), key=attrgetter("version"))}
+            claims = {event.claimed for event in held.values()}
+            self._ends = {claim: end for claim, end in self._ends.items() if claim in claims}
+            self._soonest = min(self._ends.values(), default=math.inf)
+            if not held:
+                continue
+            sent, asked = steady(), time.monotonic()
+            try:
+                kept = await self._store.renew([Claim(event.id, event.version) for event in held.values()], self._lease)
+            except StoreUnavailable as error:
+                wait = min(between, self._outage.failed(error, asked))
+            else:
+                self._outage.over()
+                self._drop(set(held) - kept)
+                self.claimed((held[id] for id in kept), sent)
+                self._soonest = min(self._ends.values(), default=math.inf)
+
+    def _drop(self, lost: set[str]) -> None:
+        """What is not started and no longer ours is somebody else's to start."""
+        for event in [event for event in self._pool.turns if event.id in lost]:
+            self._pool.turns.remove(event)
+            self._signals.emit(Lost(event, "renew"))
+        for event in self._soon.drop(lost):
+            self._signals.emit(Lost(event, "renew"))

@@ -1,0 +1,182 @@
+"""Runs claimed events, so many at a time. A few runners take one after another: a task for each event would
+cost more than most handlers do."""
+
+import asyncio
+import types
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from contextvars import Context, copy_context
+from functools import partial
+from typing import Any
+
+from duly.engine.fairness.fair_queue import Start, Turns
+from duly.engine.store_backoff import Outage
+from duly.ports import Route, Threaded
+from duly.records.event import Event, Failed, Outcome
+from duly.signals import HandlerAbandoned, Signals
+
+TURN = 0.005
+"""Seconds that a runner may go on without letting the loop do anything else."""
+
+PATIENCE = 5.0
+"""Seconds that a handler gets to end after it was cancelled."""
+
+Attempt = Callable[[Event, Route], Coroutine[Any, Any, Outcome | None]]
+Finish = Callable[[Event, Outcome | None], None]
+
+
+class Running:
+    __slots__ = ("event", "expires", "gone", "route", "start", "task", "waited")
+
+    def __init__(self, start: Start, route: Route, expires: float, task: "asyncio.Task[None]") -> None:
+        self.start, self.event = start, start[0]
+        self.route, self.expires, self.task = route, expires, task
+        self.gone = False  # taken away from its runner: its outcome was decided without it
+        self.waited = False  # for something, and the loop did other things meanwhile
+
+
+class Pool:
+    def __init__(
+        self,
+        routes: Mapping[str, Route],
+        turns: Turns,
+        attempt: Attempt,
+        finish: Finish,
+        outage: Outage,
+        signals: Signals,
+    ) -> None:
+        self._routes, self.turns, self._outage = routes, turns, outage
+        self._attempt, self._finish, self._signals = attempt, finish, signals
+        self._loop = asyncio.get_running_loop()
+        self._base = copy_context()
+        self._runners = 0
+        self._starting = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.running: set[Running] = set()
+        self.finished = 0
+
+    @property
+    def load(self) -> int:
+        """How many are under way, or wait for nothing but a place."""
+        return self.turns.startable + len(self.running)
+
+    def start(self, events: Iterable[Event]) -> None:
+        self.turns.extend(events)
+        self._spawn()
+
+    def poke(self) -> None:
+        """What could not start may now."""
+        self.turns.poke()
+        self._spawn()
+
+    def events(self) -> list[Event]:
+        return [*self.turns, *(running.event for running in self.running)]
+
+    def take_waiting(self) -> list[Event]:
+        """What has not been started, for giving back."""
+        taken = list(self.turns)
+        self.turns.clear()
+        return taken
+
+    def expire(self) -> None:
+        """End what has gone on past its deadline."""
+        now = self._loop.time()
+        for running in [running for running in self.running if running.expires <= now]:
+            route = running.route
+            then = "; its thread still runs and cannot be stopped" if _in_thread(route) else " and was cancelled"
+            outcome = Failed(f"went on past its deadline of {route.deadline.total_seconds():g} s{then}")
+            self._take_away(running, outcome)
+            self._finish(running.event, outcome)
+            if _in_thread(route):
+                running.task.add_done_callback(partial(self._tell_abandoned, running))  # its thread is counted by then
+            else:
+                self._loop.call_later(PATIENCE, self._check_abandoned, running)
+
+    def cancel(self) -> list[Event]:
+        """End everything; the events that were under way."""
+        ended = list(self.running)
+        for running in ended:
+            self._take_away(running, None)
+        return [running.event for running in ended]
+
+    def _take_away(self, running: Running, outcome: Outcome | None) -> None:
+        running.gone = True
+        self.running.remove(running)
+        self._runners -= 1
+        self.turns.ended(running.start, outcome)
+        running.task.cancel()
+        self._spawn()
+
+    def _check_abandoned(self, running: Running) -> None:
+        if not running.task.done():
+            self._tell_abandoned(running)
+
+    def _tell_abandoned(self, running: Running, _: Any = None) -> None:
+        channel = running.route.channel
+        hung = channel.hung if isinstance(channel, Threaded) else 0
+        self._signals.emit(HandlerAbandoned(running.event, running.route.deadline, hung))
+
+    def _spawn(self) -> None:
+        if self._outage.lasts:  # how anything ends could not be recorded, and it would be repeated
+            return
+        if not self._starting and self._runners < self.turns.most and self.turns.may_start:
+            self._starting = True
+            self._runners += 1
+            task = self._loop.create_task(self._run())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _run(self) -> None:
+        """One after another, until there is none that may start, or the one under way was taken away."""
+        self._starting = False
+        turn = self._loop.time() + TURN
+        task = asyncio.current_task()
+        assert task is not None
+        start = self.turns.next()
+        while start is not None:
+            self._spawn()  # somebody else goes on with the next if this one has to wait
+            event = start[0]
+            route = self._routes[event.lane]
+            running = Running(start, route, self._loop.time() + route.deadline.total_seconds(), task)
+            self.running.add(running)
+            outcome: Outcome | None
+            try:
+                outcome = await _in_context(self._attempt(event, route), self._base.copy(), running)
+            except asyncio.CancelledError:
+                outcome = Failed("was cancelled from within")
+            if running.gone:
+                return
+            self.running.remove(running)
+            self.finished += 1
+            self._finish(event, outcome)
+            if running.waited:
+                turn = self._loop.time() + TURN
+            elif self._loop.time() > turn:
+                await asyncio.sleep(0)
+                turn = self._loop.time() + TURN
+            if self._outage.lasts:
+                self.turns.ended(start, outcome)
+                break
+            start = self.turns.then(start, outcome)
+        self._runners -= 1
+
+
+def _in_thread(route: Route) -> bool:
+    return isinstance(route.channel, Threaded)
+
+
+@types.coroutine
+def _in_context(coroutine: Coroutine[Any, Any, Any], context: Context, running: Running) -> Generator[Any, Any, Any]:
+    """Run a coroutine in a context of its own, so that what one handler sets the next one does not see."""
+    step: Callable[..., Any] = coroutine.send
+    value: Any = None
+    while True:
+        try:
+            waits_for = context.run(step, value)
+        except StopIteration as done:
+            return done.value
+        running.waited = True
+        try:
+            value = yield waits_for
+            step = coroutine.send
+        except BaseException as error:
+            value, step = error, coroutine.throw

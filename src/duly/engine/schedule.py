@@ -1,0 +1,104 @@
+"""Accept timers: check them whole, and store them in one transaction."""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import timedelta
+from operator import attrgetter
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from duly.decide.planning import plan
+from duly.engine.destinations.target_references import require_targets
+from duly.ids import new_ids
+from duly.ports import Added, Statements, Store
+from duly.records.event import NewEvent, Timer
+
+CHUNK = 5000
+
+
+async def put_timer(store: Statements, timer: Timer, channels: Collection[str]) -> Added:
+    """Schedule one timer, or move the one that has its key."""
+    [added] = await put_events(store, plan((timer,), channels, new_ids))
+    return added
+
+
+async def add_timers(
+    store: Store, timers: Iterable[Timer], channels: Collection[str], tx: Statements | None
+) -> list[str]:
+    """All of them or, when one is invalid, none; the ids in order."""
+    events = plan(list(timers), channels, new_ids)
+    if tx is not None:
+        return await _add(tx, events)
+    if len(events) <= CHUNK and not any(event.key for event in events):
+        return await add_events(store, events) if events else []
+    async with store.begin() as own:
+        return await _add(own, events)
+
+
+async def add_events(store: Statements, events: Sequence[NewEvent]) -> list[str]:
+    """Store events without keys; their ids."""
+    await require_targets(store, events)
+    ids = await store.add(events)
+    store.tell_created(events)
+    return ids
+
+
+async def put_events(store: Statements, events: Sequence[NewEvent]) -> list[Added]:
+    """Store events with keys, or move those that have them already."""
+    await require_targets(store, events)
+    added = await store.put(events)
+    _tell(store, added)
+    return added
+
+
+def _tell(store: Statements, added: Sequence[Added]) -> None:
+    store.tell_created([one.event for one in added if one.change == "created"])
+
+
+class Wish(NamedTuple):
+    """A timer with a key, and its place in the order in which all of them were asked for: larger is later."""
+
+    asked: int
+    timer: Timer
+
+
+async def put_wishes(store: Store, wishes: Iterable[Wish], channels: Collection[str]) -> None:
+    """Schedule timers, or move those that have their keys already, in one transaction. Whatever the order in which they
+    come, the latest wish for a key counts, and each of them once."""
+    latest = {(wish.timer.tenant, wish.timer.key): wish for wish in sorted(wishes, key=attrgetter("asked"))}
+    planned = plan(tuple(wish.timer for wish in latest.values()), channels, new_ids)
+    events = [replace(event, asked=wish.asked) for event, wish in zip(planned, latest.values(), strict=True)]
+    async with store.begin() as tx:
+        for start in range(0, len(events), CHUNK):
+            await put_events(tx, events[start : start + CHUNK])
+
+
+class _Enough(Exception):
+    """Ends a transaction of which nothing is to be kept."""
+
+
+async def takes_timers(store: Store, like: Timer, channels: Collection[str]) -> bool:
+    """Whether an ordinary one could be stored. It is not."""
+    ordinary = replace(like, due=timedelta(days=1), key=new_ids(1)[0], tenant="default", correlation_id=None)
+    try:
+        async with store.begin() as tx:
+            await put_timer(tx, ordinary, channels)
+            raise _Enough
+    except _Enough:
+        return True
+    except Exception:
+        return False
+
+
+async def _add(tx: Statements, events: list[NewEvent]) -> list[str]:
+    """The ids in order."""
+    ids = [event.id for event in events]
+    keyless = [event for event in events if event.key is None]
+    for start in range(0, len(keyless), CHUNK):
+        await add_events(tx, keyless[start : start + CHUNK])
+    keyed = [(index, event) for index, event in enumerate(events) if event.key is not None]
+    for start in range(0, len(keyed), CHUNK):
+        chunk = keyed[start : start + CHUNK]
+        for (index, _), added in zip(chunk, await put_events(tx, [event for _, event in chunk]), strict=True):
+            ids[index] = added.event.id
+    return ids

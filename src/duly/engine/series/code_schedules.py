@@ -1,0 +1,86 @@
+"""Schedules that code declares: written when a worker starts, and told of when no code declares them any more."""
+
+import sys
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from duly.engine.series.put_schedule import ScheduleDraft, put_schedule
+from duly.engine.series.replan import replan
+from duly.errors import Invalid, Problem
+from duly.ports import Store
+from duly.records.schedule import Schedule
+from duly.rules import zones
+from duly.rules.policies import read_policies
+from duly.signals import Orphaned, Replanned, Signals
+
+BY = "code"
+
+
+class Declared:
+    """What code declares: the schedules, and the programs that its functions are of."""
+
+    def __init__(self) -> None:
+        self.drafts: list[ScheduleDraft] = []
+        self.programs: set[str] = set()
+
+    def add_function(self, function: Callable[..., Any]) -> None:
+        self.programs.add(_program(origin_of(function)))
+
+
+def origin_of(function: Callable[..., Any]) -> str:
+    """Where a function is: its module and its name. A program that is run as a file is known by the file's name."""
+    module = getattr(function, "__module__", None) or "__main__"
+    if module == "__main__":
+        module = Path(getattr(sys.modules["__main__"], "__file__", None) or "__main__").stem
+    return f"{module}:{getattr(function, '__qualname__', type(function).__name__)}"
+
+
+async def put_declared(store: Store, declared: Declared, channels: Collection[str], signals: Signals) -> None:
+    """Put each, those that others depend on first; replan what older zone data has planned; tell of orphans."""
+    for draft in _in_order(declared.drafts):
+        try:
+            await put_schedule(store, draft, channels, by=BY)
+        except Invalid as error:
+            where = f"schedule {draft.name!r} ({draft.origin})"
+            raise Invalid([Problem(f"{where}: {path}", message) for path, message in error.problems]) from error
+    moved = await replan(store, by=BY)
+    if moved:
+        signals.emit(Replanned(len(moved), zones.VERSION))
+    if orphans := await orphaned(store, declared):
+        signals.emit(Orphaned([schedule.name for schedule in orphans]))
+
+
+async def orphaned(store: Store, declared: Declared) -> list[Schedule]:
+    """The schedules that a function of the same program has declared and none does any more. They are left
+    alone: whoever meant to remove them can delete them."""
+    names = {(draft.tenant, draft.name) for draft in declared.drafts}
+    return [
+        schedule
+        for schedule in await store.declared()
+        if _program(schedule.origin) in declared.programs and (schedule.tenant, schedule.name) not in names
+    ]
+
+
+def _program(origin: str | None) -> str:
+    return (origin or "").partition(":")[0].partition(".")[0]
+
+
+def _in_order(drafts: Sequence[ScheduleDraft]) -> list[ScheduleDraft]:
+    """What depends on another comes after it; whatever cannot be ordered is refused when it is put."""
+    waiting, ordered, placed = list(drafts), [], set[str]()
+    declared = {draft.name for draft in drafts}
+    while waiting:
+        ready = [draft for draft in waiting if _needs(draft) not in declared - placed] or waiting
+        ordered += ready
+        placed |= {draft.name for draft in ready}
+        waiting = [draft for draft in waiting if draft.name not in placed]
+    return ordered
+
+
+def _needs(draft: ScheduleDraft) -> str | None:
+    try:
+        depends_on = read_policies({"depends_on": draft.policies.get("depends_on")}, None).depends_on
+    except Invalid:
+        return None
+    return None if depends_on is None else depends_on.schedule

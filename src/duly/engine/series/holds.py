@@ -1,0 +1,197 @@
+"""Hold what has to wait, and let it go as soon as its reason is over."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+
+from duly.decide.due_head import FULL, PAUSED, continues_after, head_of, kept, occurrence_of, reshaped
+from duly.decide.edits import passed_over, together
+from duly.decide.error_text import storable
+from duly.engine.series.heads import (
+    ENDED,
+    SCHEDULE,
+    Claimant,
+    Next,
+    Succeeded,
+    is_limited,
+    plant,
+    schedule_id,
+    succeed_heads,
+)
+from duly.engine.series.passed_over import pass_over
+from duly.ids import new_id
+from duly.ports import Heads, Statements, Store
+from duly.records.event import Event, NewEvent
+from duly.records.schedule import PassedOver, Schedule
+from duly.rules.recurrence import Occurrence, instant_name
+from duly.rules.timetable import BEFORE
+
+ITS_TURN = f"{FULL}its turn"
+AT_ONCE = 1000
+WHILE_PAUSED = "its schedule was paused when its time came"
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+
+SKIP, FIRE = PASSED = ("skip", "fire")
+"""What may become of occurrences that a pause has passed over."""
+
+
+async def succeed(tx: Statements, found: Heads, by: datetime, claimant: Claimant) -> Succeeded:
+    """What becomes of heads that are due by then. One that was let go and is dropped now has taken the turn of somebody
+    who waits behind it: that one goes in its place."""
+    succeeded = await succeed_heads(tx, found, by, claimant)
+    dropped = {event.series for event, _ in succeeded.dropped}
+    limited = [one for one in found.schedules if one.series in dropped and is_limited(one)]
+    if limited:
+        await let_go(tx, limited)
+    return succeeded
+
+
+async def let_go_after(tx: Statements, ended: Iterable[Event]) -> None:
+    """Events have ended in this transaction, or were heads that do not fire now; those that waited for them are ready
+    when it commits."""
+    ids = {event.schedule_id for event in ended if event.gated or event.head}
+    if schedules := sorted(id for id in ids if id is not None):
+        await let_go(tx, await tx.schedules(schedules))
+
+
+async def let_go(tx: Statements, schedules: Sequence[Schedule]) -> None:
+    """Release as many as there is room for. The schedules are locked, so that of two events that end at the same time
+    the second one sees that the first has ended."""
+    under_way = await tx.under_way([schedule.series for schedule in schedules]) if schedules else {}
+    room = {}
+    for schedule in schedules:
+        most = schedule.policies.room
+        free = AT_ONCE if most is None else most - under_way.get(schedule.series, 0)
+        if free > 0:
+            room[schedule.series] = free
+    while room and len(await tx.let_go(room, SCHEDULE)) >= AT_ONCE:
+        pass
+
+
+async def pause(tx: Statements, schedule: Schedule, by: str) -> int:
+    """Hold all that has not begun; the schedule is locked and written as not enabled. How many are held. What is
+    triggered from now on was meant to fire."""
+    if schedule.halted is None:
+        await tx.halt({schedule.id: PAUSED})
+    return await tx.hold_series(schedule.series, PAUSED, by)
+
+
+class Passed(NamedTuple):
+    """What a pause has passed over, and what becomes of it."""
+
+    occurrences: int
+    fires: bool
+    over: PassedOver | None = None  # where it does not fire
+
+
+async def resume(tx: Statements, schedule: Schedule, head: Event | None, passed: str, by: str) -> Passed:
+    """Go on; the head and the schedule are locked, and it is enabled. What the pause has passed over was not missed, so
+    it is left out, unless it shall fire as if it was. A head that was due before the pause is owed all the same: it
+    fires, by the misfire policy."""
+    now, since = await tx.now(), await _paused_since(tx, schedule)
+    table = schedule.timetable
+    count, over = 0, None
+    if head is None:
+        following = table.after(now)
+        halted = {schedule.id: ENDED} if following is None else await plant(tx, [Next(schedule, following)])
+    elif head.due > now or head.due <= since or passed == FIRE:
+        if head.due <= now:
+            count, passed = table.count(max(since + BEFORE, occurrence_of(head).at), now), FIRE
+        await reshape(tx, head, kept(head, schedule))
+        halted = {}
+    else:
+        after = continues_after(head, schedule)
+        halted, over = await skip_head(tx, schedule, head, WHILE_PAUSED, by)
+        over = together(over, await pass_over(tx, schedule, after, now, WHILE_PAUSED, by))
+        count = 0 if over is None else over.count
+    await tx.halt({schedule.id: halted.get(schedule.id)})
+    await tx.rehold(schedule.series, PAUSED, ITS_TURN)
+    await let_go(tx, [schedule])
+    return Passed(count, passed == FIRE, over)
+
+
+async def _paused_since(tx: Statements, schedule: Schedule) -> datetime:
+    """When it was paused, as its history says; before all time if that does not say."""
+    pauses = [entry.at for entry in await tx.history(schedule.id) if entry.act == "paused"]
+    return max(pauses, default=LONG_AGO)
+
+
+async def move_head(tx: Statements, schedule: Schedule, head: Event, following: Occurrence | None) -> dict[str, str]:
+    """Make a locked head another occurrence; where that was fired before, the one after it. Why there is none, by the
+    schedule's id."""
+    table = schedule.timetable
+    while (
+        following is not None
+        and following.name != head.occurrence
+        and await tx.taken([(schedule.series, following.name)])
+    ):
+        following = table.after(following.at)
+    if following is None:
+        # It gives its name back: who mends the rule shall have that occurrence.
+        await reshape(tx, head, msgspec.structs.replace(kept(head, schedule), occurrence=f"given up {head.id}"))
+        await tx.drop({head.id: (1, "skipped", "its rule ended")}, SCHEDULE)
+        return {schedule.id: ENDED}
+    await reshape(tx, head, head_of(schedule, following, new_id))
+    return {}
+
+
+async def skip_head(
+    tx: Statements, schedule: Schedule, head: Event, why: str, by: str
+) -> tuple[dict[str, str], PassedOver | None]:
+    """A locked head will not fire, and the first one after now is the next. Why there is none, by the schedule's id."""
+    await tx.drop({head.id: (1, "skipped", storable(why))}, by)
+    following = schedule.timetable.after(await tx.now())
+    halted = {schedule.id: ENDED} if following is None else await plant(tx, [Next(schedule, following)])
+    return halted, passed_over(schedule, [occurrence_of(head).at], 1)
+
+
+async def reshape(tx: Statements, head: Event, anew: NewEvent) -> None:
+    await tx.reshape([reshaped(head, anew, SCHEDULE)], SCHEDULE)
+
+
+class Overtaken(Exception):
+    """Somebody else was quicker. Raised inside the transaction, so that the locks which it has are given up before the
+    next try: kept, they would be in the wrong order then."""
+
+
+async def lock_head(tx: Statements, series: str) -> Event | None:
+    """The head of a series, locked before its schedule. Who has waited for one that is a head no more has it locked all
+    the same, on PostgreSQL, and may not wait for the schedule with that: whoever has the schedule may want to give the
+    name of that one back."""
+    if await tx.head_id(series) is None:
+        return None
+    head = await tx.head(series)
+    if head is None:
+        raise Overtaken
+    return head
+
+
+async def look_after_held(store: Store) -> None:
+    """The safety net: whatever is held although its reason is over, such as after somebody has written to the tables by
+    hand, is released."""
+    for series in await store.waiting_series():
+        with suppress(Overtaken):
+            await _look_after(store, series)
+
+
+async def _look_after(store: Store, series: str) -> None:
+    async with store.begin() as tx:
+        head = await lock_head(tx, series)
+        for schedule in await tx.schedules([schedule_id(series)]):
+            if schedule.enabled and head is not None and head.held == PAUSED:
+                await resume(tx, schedule, head, SKIP, SCHEDULE)
+            else:
+                await let_go(tx, [schedule])
+
+
+def told(passed: Passed, next_at: datetime | None) -> str:
+    """What a resumption did, in words."""
+    if not passed.occurrences:
+        what = "nothing was passed over"
+    else:
+        many = "1 occurrence was" if passed.occurrences == 1 else f"{passed.occurrences:,} occurrences were"
+        what = f"{many} passed over, and {'fire by the misfire policy' if passed.fires else 'left out'}"
+    return what if next_at is None else f"{what}; the next is due {instant_name(next_at)}"

@@ -1,0 +1,399 @@
+"""Create a schedule, or replace it. What it asks for is checked whole; its first event is stored with it."""
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from duly.decide.checks import name_problems, retry_problems, target_problems, write_json
+from duly.decide.due_head import PAUSED, kept, occurrence_of
+from duly.decide.edits import is_owed, put_into_the_past, still_owed, superseded, together
+from duly.decide.error_text import describe
+from duly.decide.retry import DEFAULT, Retry, retry_text
+from duly.decide.targets.origin import via_of
+from duly.decide.targets.targets import named
+from duly.durations import format_duration
+from duly.engine.destinations.target_references import missing, target_missing
+from duly.engine.rule_threads import evaluated
+from duly.engine.series.heads import ENDED, ERROR, Next, plant
+from duly.engine.series.holds import SKIP, Overtaken, let_go, lock_head, move_head, pause, reshape, resume, skip_head
+from duly.engine.series.passed_over import name_again
+from duly.errors import Conflict, Invalid, Problem, Stale
+from duly.ids import new_id
+from duly.ports import Statements, Store
+from duly.records.etags import check_tag
+from duly.records.event import Event
+from duly.records.schedule import PassedOver, Schedule
+from duly.rules.notation import parse_rule, work_problems, zone_problems
+from duly.rules.policies import DEFAULT as NO_POLICIES
+from duly.rules.policies import Policies, policies_text, read_policies
+from duly.rules.recurrence import DEFAULT_ZONE, Dst, Occurrence, Rule, instant_name
+
+MOST_DEPENDENCIES = 100
+MOST_TRIES = 10
+THE_END = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+class ScheduleDraft(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller asks of a schedule."""
+
+    name: str
+    rule: Rule | dict[str, Any]
+    type: str
+    payload: Any = None
+    tenant: str = "default"
+    target: dict[str, Any] | None = None
+    retry: Retry = DEFAULT
+    timezone: str | None = None
+    policies: Mapping[str, Any] = {}
+    enabled: bool | None = None  # None: as it is
+    origin: str | None = None
+    expected: str | None = None  # the tag of what it replaces; None: whatever is there, or nothing
+
+
+class Asked(NamedTuple):
+    """A draft that was checked."""
+
+    schedule: Schedule
+    rule: Rule
+    enabled: bool | None
+    expected: str | None
+
+
+async def put_schedule(
+    store: Store, draft: ScheduleDraft, channels: Collection[str], tx: Statements | None = None, by: str = "api"
+) -> Schedule:
+    """Create or replace. An unchanged rule keeps its next event; a changed one moves it, if it has not started."""
+    asked = checked(draft, channels)
+    for _ in range(MOST_TRIES):
+        with suppress(Overtaken):
+            if tx is not None:
+                return _not_overtaken(await _put(tx, asked, by))
+            async with store.begin() as own:
+                return _not_overtaken(await _put(own, asked, by))
+    raise Conflict(f"schedule {draft.name!r} is being changed by others just now: try again")
+
+
+def _not_overtaken(stored: Schedule | None) -> Schedule:
+    if stored is None:
+        raise Overtaken
+    return stored
+
+
+async def _put(tx: Statements, asked: Asked, by: str) -> Schedule | None:
+    """None when somebody else was quicker, and it should be tried again."""
+    known = await tx.schedule_named(asked.schedule.tenant, asked.schedule.name)
+    await _check_target(tx, asked.schedule)
+    await _check_dependency(tx, asked.schedule)
+    return await (_create(tx, asked, by) if known is None else _replace(tx, asked, known, by))
+
+
+async def _create(tx: Statements, asked: Asked, by: str) -> Schedule | None:
+    if asked.expected is not None:
+        name = asked.schedule.name
+        raise Stale(f"there is no schedule {name!r} any more: read what there is, and put it anew if you still want it")
+    now = await tx.now()
+    rule = await evaluated(asked.rule.anchored, now)
+    schedule = msgspec.structs.replace(asked.schedule, rule_json=write(rule), enabled=asked.enabled is not False)
+    first = await evaluated(_first_of_all, schedule, now)
+    if not await tx.put_schedule(schedule):
+        return None  # somebody else created it meanwhile: it is theirs to replace
+    await tx.note([(schedule.id, "created", None)], by)
+    return await _plant_first(tx, schedule, first)
+
+
+async def _replace(tx: Statements, asked: Asked, known: Schedule, by: str) -> Schedule | None:
+    head = await lock_head(tx, known.series)  # events are locked first, then schedules
+    locked = await tx.schedules([known.id])
+    if not locked or await tx.head_id(known.series) != (head and head.id):
+        return None  # deleted, or claimed, meanwhile
+    [stored] = locked
+    check_tag(f"schedule {stored.name!r}", stored.tag, asked.expected)
+    now = await tx.now()
+    old_rule = _readable(stored)
+    same = old_rule is not None and asked.rule.same_as(old_rule)
+    rule = old_rule if same and old_rule is not None else await evaluated(asked.rule.anchored, now)
+    schedule = msgspec.structs.replace(
+        asked.schedule,
+        id=stored.id,
+        rule_json=write(rule),
+        enabled=stored.enabled if asked.enabled is None else asked.enabled,
+        halted=stored.halted,
+        origin=asked.schedule.origin or stored.origin,
+        earlier_json=stored.earlier_json,
+        created=stored.created,
+        updated=stored.updated,
+    )
+    if schedule == stored and not (stored.halted or "").startswith(ERROR):
+        await _let_go(tx, stored, stored)
+        return await _shown(tx, stored)
+    same = same and _bounds(stored) == _bounds(schedule)
+    if not same:
+        schedule = msgspec.structs.replace(schedule, earlier_json=superseded(stored, head, now))
+    first = await evaluated(_first, schedule, now)
+    await tx.put_schedule(schedule)
+    await tx.note([(schedule.id, "changed", _changes(stored, schedule))], by)
+    over: PassedOver | None = None
+    if not same:
+        readable = schedule if old_rule is None else stored
+        await name_again(tx, [readable], now, "its schedule was edited", by)
+    if schedule.enabled is not stored.enabled:
+        before = head
+        schedule, over = await _switch(tx, schedule, head, by)
+        head = await tx.head(schedule.series)
+        same = same or (head and head.id) != (before and before.id)  # it was planned anew, by the rule as it is now
+    if head is None:
+        shown = await _plant_first(tx, schedule, first)
+        await _let_go(tx, stored, schedule)
+        return _telling(shown, over)
+    halted: dict[str, str] = {}
+    if same:
+        await reshape(tx, head, kept(head, schedule))
+    elif is_owed(head, schedule, now):
+        await reshape(tx, head, still_owed(head, schedule, now))
+    elif (why := _passes_over(head, stored, schedule, now, begins=rule != asked.rule)) is not None:
+        halted, passed = await skip_head(tx, schedule, head, why, by)
+        over = together(over, passed)
+    else:
+        halted = await move_head(tx, schedule, head, first)
+    await tx.halt({schedule.id: halted.get(schedule.id, None if schedule.enabled else PAUSED)})
+    await _let_go(tx, stored, schedule)
+    return _telling(await _shown(tx, schedule), over)
+
+
+async def _let_go(tx: Statements, stored: Schedule, schedule: Schedule) -> None:
+    """What waits may have more room now; or its head does not fire now, or was locked here while whoever would have let
+    it go passed by."""
+    if _room(stored) != _room(schedule):
+        await tx.gate(schedule.series, _room(schedule) is not None)
+    if _room(stored) is not None or _room(schedule) is not None:
+        await let_go(tx, [schedule])
+
+
+def _telling(shown: Schedule, over: PassedOver | None) -> Schedule:
+    return shown if over is None else msgspec.structs.replace(shown, passed_over=over)
+
+
+def _passes_over(head: Event, old: Schedule, new: Schedule, now: datetime, *, begins: bool) -> str | None:
+    """Why an edit passes a head over. One that is not owed goes where the new rule says, unless its own time has come
+    and somebody had put it off, or the new rule has it at a time that is over. A rule that *begins* now has no such
+    times."""
+    if occurrence_of(head).at <= now:
+        return f"it had been put off to {instant_name(head.due)}, and its schedule was edited before that"
+    there = None if begins or _readable(old) is None else put_into_the_past(head, old, new, now)
+    return there and f"its schedule was edited, and has it at {instant_name(there.at)} now, which is over"
+
+
+async def _switch(
+    tx: Statements, schedule: Schedule, head: Event | None, by: str
+) -> tuple[Schedule, PassedOver | None]:
+    over = None
+    if schedule.enabled:
+        over = (await resume(tx, schedule, head, SKIP, by)).over
+        await tx.note([(schedule.id, "resumed", None)], by)
+    else:
+        await pause(tx, schedule, by)
+        await tx.note([(schedule.id, "paused", None)], by)
+    [written] = await tx.schedules([schedule.id])
+    return written, over
+
+
+async def _plant_first(tx: Statements, schedule: Schedule, first: Occurrence | None) -> Schedule:
+    if first is None:
+        halted: str | None = ENDED
+    else:
+        halted = (await plant(tx, [Next(schedule, first)])).get(schedule.id, None if schedule.enabled else PAUSED)
+    await tx.halt({schedule.id: halted})
+    return await _shown(tx, schedule)
+
+
+async def _shown(tx: Statements, schedule: Schedule) -> Schedule:
+    return await tx.shown_schedule(schedule.tenant, schedule.name) or schedule
+
+
+def _first(schedule: Schedule, after: datetime) -> Occurrence | None:
+    """Its first occurrence. Whatever cannot be evaluated is refused here, before it is stored. Called in a thread: a
+    sparse rule takes 25 ms for each answer."""
+    try:
+        table = schedule.timetable
+        if problems := work_problems(table.rule):
+            raise Invalid(problems)
+        first = table.after(after)
+        second = None if first is None else table.after(first.at)
+    except Invalid:
+        raise
+    except Exception as error:
+        message = str(error) if isinstance(error, ValueError) else describe(error)
+        raise Invalid([Problem("rule", message)]) from error
+    if first is None and _never(schedule):
+        raise Invalid([Problem("rule", "it never fires: no date and time is what it asks for")])
+    jitter = schedule.policies.jitter
+    if first is not None and second is not None and second.at - first.at <= jitter:
+        spacing = format_duration(second.at - first.at)
+        message = f"{format_duration(jitter)} is not shorter than the {spacing} between two occurrences"
+        raise Invalid([Problem("jitter", message)])
+    return first
+
+
+def _first_of_all(schedule: Schedule, now: datetime) -> Occurrence | None:
+    """That of a new schedule. One that is over at once is refused, unless code declares it: the program that does must
+    start next year as well."""
+    first = _first(schedule, now)
+    if first is None and schedule.origin is None:
+        last = schedule.timetable.last(now)
+        over = (
+            "its start, end and exclusions leave no occurrence"
+            if last is None
+            else f"its last was {instant_name(last.at)}"
+        )
+        raise Invalid([Problem("rule", f"it is over before it begins: {over}, and nothing would fire")])
+    return first
+
+
+def _never(schedule: Schedule) -> bool:
+    """Whether a rule has no occurrence at all, not even in the past."""
+    try:
+        return schedule.timetable.rule.last(THE_END) is None
+    except ValueError:
+        return True
+
+
+async def _check_target(tx: Statements, schedule: Schedule) -> None:
+    """The stored target that it names exists."""
+    found = named(schedule.target)
+    if found is not None and await missing(tx, [(schedule.tenant, found[1])]):
+        raise Invalid([target_missing(schedule.target, schedule.tenant)])
+
+
+async def _check_dependency(tx: Statements, schedule: Schedule) -> None:
+    """The schedule that must succeed first exists, and does not wait for this one in turn."""
+    one = schedule
+    for _ in range(MOST_DEPENDENCIES):
+        depends_on = one.policies.depends_on
+        if depends_on is None:
+            return
+        if depends_on.schedule == schedule.name:
+            raise Invalid([Problem("depends_on.schedule", f"{schedule.name!r} would wait for itself, and never fire")])
+        found = await tx.schedule_named(schedule.tenant, depends_on.schedule)
+        if found is None:
+            if one is schedule:
+                message = f"there is no schedule {depends_on.schedule!r:.60}: put that one first"
+                raise Invalid([Problem("depends_on.schedule", message)])
+            return
+        one = found
+
+
+def _changes(old: Schedule, new: Schedule) -> str:
+    names = ("type", "rule_json", "timezone", "policies_json", "payload_json", "target_json", "retry_json", "enabled")
+    changed = [name.removesuffix("_json") for name in names if getattr(old, name) != getattr(new, name)]
+    if old.via != new.via:
+        changed.append("put by code" if new.via is None else "put over HTTP")
+    return ", ".join(changed) or "nothing but its error"
+
+
+def _bounds(schedule: Schedule) -> tuple[Any, ...]:
+    """All that decides when it fires, beside the rule."""
+    policies = _policies(schedule)
+    dst = None if policies is None else policies.dst
+    bounds = () if policies is None else (policies.start, policies.end, policies.exclude, policies.jitter)
+    return schedule.timezone, dst, *bounds
+
+
+def _room(schedule: Schedule) -> int | None:
+    policies = _policies(schedule)
+    return None if policies is None else policies.room
+
+
+def _policies(schedule: Schedule) -> Policies | None:
+    try:
+        return schedule.policies
+    except Exception:  # whatever somebody wrote there by hand: putting the schedule again mends it
+        return None
+
+
+def _readable(schedule: Schedule) -> Rule | None:
+    try:
+        return schedule.timetable.rule
+    except Exception:  # as above
+        return None
+
+
+def checked(draft: ScheduleDraft, channels: Collection[str]) -> Asked:
+    payload, target = write_json(draft.payload, "payload"), write_json(draft.target, "target")
+    problems = [
+        *name_problems("name", draft.name),
+        *name_problems("type", draft.type),
+        *name_problems("tenant", draft.tenant),
+        *target_problems(draft.target, channels),
+        *retry_problems(draft.retry),
+        *(written for written in (payload, target) if isinstance(written, Problem)),
+    ]
+    timezone = _timezone(draft, problems)
+    policies, rule = NO_POLICIES, None
+    try:
+        policies = read_policies(draft.policies, timezone)
+    except Invalid as error:
+        problems += error.problems
+    try:
+        rule, policies = _placed(draft.rule, timezone, policies)
+    except Invalid as error:
+        problems += error.problems
+    if problems or rule is None:
+        raise Invalid(problems)
+    schedule = Schedule(
+        id=new_id(),
+        tenant=draft.tenant,
+        name=draft.name,
+        type=draft.type,
+        rule_json="",
+        timezone=timezone,
+        policies_json=policies_text(policies),
+        payload_json=str(payload),
+        target_json=None if draft.target is None else str(target),
+        retry_json=retry_text(draft.retry),
+        origin=draft.origin,
+        via=via_of(channels),
+    )
+    return Asked(schedule, rule, draft.enabled, draft.expected)
+
+
+def _timezone(draft: ScheduleDraft, problems: list[Problem]) -> str:
+    """The zone that the call names, or the rule; UTC if neither does."""
+    of_rule = _zone_of(draft.rule)
+    if found := zone_problems(draft.timezone):
+        problems += found
+        return DEFAULT_ZONE
+    if draft.timezone and of_rule and draft.timezone != of_rule:
+        problems.append(
+            Problem("timezone", f"{draft.timezone} is not the zone of the rule, {of_rule}: give one of them")
+        )
+    return draft.timezone or of_rule or DEFAULT_ZONE
+
+
+def _zone_of(rule: Any) -> str | None:
+    """The zone that a rule names itself; the text of a recurrence rule may."""
+    written = rule.get("rrule") if isinstance(rule, dict) else None
+    if not isinstance(written, str) or "TZID" not in written.upper():
+        return getattr(rule, "timezone", None)
+    try:
+        return parse_rule(rule).timezone
+    except Invalid:  # which is told when the rule is read
+        return None
+
+
+def _placed(rule: Any, timezone: str, policies: Policies) -> tuple[Rule, Policies]:
+    """The rule in its zone; what it says itself about changes of clocks joins the policies."""
+    if isinstance(rule, dict):
+        return parse_rule(rule, timezone, policies.dst), policies
+    if not hasattr(rule, "placed"):
+        example = "a rule such as cron('0 9 * * MON') or every('15m')"
+        raise Invalid([Problem("rule", f"expected {example}, not {type(rule).__name__}")])
+    own = getattr(rule, "dst", Dst())
+    dst = Dst(policies.dst.gap or own.gap, policies.dst.overlap or own.overlap)
+    return rule.placed(timezone, dst), msgspec.structs.replace(policies, dst=dst)
+
+
+def write(rule: Rule) -> str:
+    return msgspec.json.encode(rule.to_json()).decode()

@@ -1,0 +1,148 @@
+"""Store users, and with them what follows: the heads of their series. One transaction, however many they are."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, time
+from typing import Any, NamedTuple
+
+import msgspec
+
+from duly.decide.calendar import begun, calendar, concerned, first_after
+from duly.decide.due_head import head_of
+from duly.decide.event_types import EventType, EventTypes
+from duly.decide.targets.targets import named
+from duly.decide.users import changed_user, changes_of, new_user
+from duly.engine.destinations.target_references import key_of, missing, target_missing, targets_missing
+from duly.engine.series.user_heads import Wanted, follow
+from duly.errors import Conflict, Invalid
+from duly.ids import new_id
+from duly.ports import Statements
+from duly.records.event import NewEvent
+from duly.records.schedule import Schedule
+from duly.records.user import User
+
+
+class Calendars(NamedTuple):
+    """What it takes to tell what a user's calendar holds."""
+
+    types: EventTypes
+    at: time  # when users are written to who have no time of their own
+    channels: Collection[str]
+
+    def of(self, user: User, types: Iterable[EventType]) -> dict[str, Schedule]:
+        """A user's series by their types; Invalid with what a type cannot make sense of."""
+        return calendar(user, types, user.usual_time or self.at, self.channels)
+
+
+class Changed(NamedTuple):
+    """A user as it is now, and which of its fields were others before."""
+
+    user: User
+    fields: frozenset[str]
+
+
+def first_heads(user: User, how: Calendars, now: datetime) -> list[NewEvent]:
+    """What a new user's calendar begins with; Invalid with what a type cannot make sense of."""
+    heads = []
+    for asked in how.of(user, how.types).values():
+        series = begun(asked, now)
+        first = first_after(series, now)
+        if first is not None:
+            heads.append(head_of(series, first, new_id))
+    return heads
+
+
+async def add_user(tx: Statements, fields: Mapping[str, Any], tenant: str, how: Calendars, by: str) -> str:
+    """The new user's id."""
+    now = await tx.now()
+    user = new_user(fields, new_id(), tenant, how.channels, now, how.at)
+    heads = first_heads(user, how, now)
+    if gone := await missing(tx, map(key_of, heads)):
+        raise Invalid(targets_missing(heads, gone))
+    if not await tx.add_users([user], heads, by):
+        raise Conflict(f"there is a user with the key {user.key!r} already: update that one, or choose another key")
+    tx.tell_created(heads)
+    return user.id
+
+
+async def change_users(
+    tx: Statements, changes: Mapping[str, Mapping[str, Any]], how: Calendars, by: str
+) -> dict[str, Changed | Invalid]:
+    """Change users by their ids, and let what has not started follow. One that cannot be changed so is told of, and
+    does not harm the others; one that is not there is left out."""
+    told: dict[str, Changed | Invalid] = {}
+    follows: list[Wanted] = []
+    users = await tx.lock_users(list(changes))
+    now = await tx.now()
+    for old in users:
+        try:
+            new = changed_user(old, changes[old.id], how.channels, now)
+            fields = changes_of(old, new)
+            if fields:
+                follows.append(_wanted(new, concerned(how.types, fields), how, moved="timezone" in fields))
+            told[old.id] = Changed(new, fields)
+        except Invalid as error:
+            told[old.id] = error
+    told = await _without_missing_targets(tx, told)
+    changed = [one for one in told.values() if isinstance(one, Changed) and one.fields]
+    follows = [one for one in follows if isinstance(told[one.user.id], Changed)]
+    if changed:
+        await _refuse_taken_keys(tx, changed)
+        await tx.change_users([one.user for one in changed])
+        await tx.note([(one.user.id, "changed", _named(one.fields)) for one in changed], by)
+        await follow(tx, follows, now, by)
+    return told
+
+
+async def _without_missing_targets(
+    tx: Statements, told: Mapping[str, Changed | Invalid]
+) -> dict[str, Changed | Invalid]:
+    """The same, but that a user who was given a target which does not exist is refused."""
+    aimed = {
+        id: (one.user.tenant, name[1])
+        for id, one in told.items()
+        if isinstance(one, Changed) and "target" in one.fields and (name := named(one.user.target)) is not None
+    }
+    gone = await missing(tx, aimed.values())
+    return {
+        id: Invalid([target_missing(one.user.target, one.user.tenant)])
+        if isinstance(one, Changed) and aimed.get(id) in gone
+        else one
+        for id, one in told.items()
+    }
+
+
+async def refresh_users(tx: Statements, ids: Sequence[str], how: Calendars, by: str) -> tuple[int, dict[str, Invalid]]:
+    """Let the heads of users follow the event types as they are now. How many changed, and which users no type can
+    use any more."""
+    refused: dict[str, Invalid] = {}
+    follows: list[Wanted] = []
+    stale: list[str] = []
+    for user in await tx.lock_users(ids):
+        try:
+            current = msgspec.structs.replace(user, usual_time=how.at)
+            follows.append(_wanted(current, how.types, how, moved=False))
+            if current != user:
+                stale.append(user.id)
+        except Invalid as error:
+            refused[user.id] = error
+    if stale:
+        await tx.set_usual_time(stale, how.at)
+    return await follow(tx, follows, await tx.now(), by), refused
+
+
+def _wanted(user: User, types: Iterable[EventType], how: Calendars, *, moved: bool) -> Wanted:
+    asked = list(types)
+    series: dict[str, Schedule | None] = dict.fromkeys((*how.types.removed, *(type.name for type in asked)))
+    return Wanted(user, series | how.of(user, asked), how.types.removed.union(how.types.names()), moved)
+
+
+async def _refuse_taken_keys(tx: Statements, changed: Sequence[Changed]) -> None:
+    rekeyed = {(one.user.tenant, one.user.key): one.user for one in changed if "key" in one.fields and one.user.key}
+    for (tenant, key), user in rekeyed.items():
+        if key is not None and (other := await tx.user_by_key(tenant, key)) is not None and other.id != user.id:
+            raise Conflict(f"user {other.id} has the key {key!r} already: choose another key")
+
+
+def _named(fields: frozenset[str]) -> str:
+    """Which ones; not what they say, for a user can be deleted and a history cannot."""
+    return ", ".join(sorted(field for field in fields if not field.startswith("attributes.")))

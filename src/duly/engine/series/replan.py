@@ -1,0 +1,85 @@
+"""After an upgrade of the zone data: move what has not started to where the law now puts it. Instants never move."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from duly.decide.due_head import carried, due_of, occurrence_of
+from duly.decide.error_text import describe, storable
+from duly.engine.series.heads import ERROR, halt, schedule_id
+from duly.ports import Moved, Statements, Store
+from duly.records.event import Event
+from duly.records.results import Replanned
+from duly.records.schedule import Schedule
+from duly.rules import zones
+from duly.rules.recurrence import Occurrence, instant_name
+
+AT_ONCE = 500
+
+
+async def replan(store: Store, *, dry_run: bool = False, by: str = "replan") -> list[Replanned]:
+    """Those that move. Only heads are planned ahead, and only those that go by clocks on the wall are looked at; an
+    older edition than the one that planned them changes nothing."""
+    found: list[Replanned] = []
+    after: tuple[str, str] | None = None
+    while True:
+        async with store.begin() as tx:
+            bound = {} if after is None else {"after": after}
+            heads = await tx.stale_heads(zones.VERSION, limit=AT_ONCE, **bound)
+            if heads:
+                after = max((head.zone_data or "", head.id) for head in heads)
+                found += await _replan(tx, heads, by, dry_run)
+        if not heads:
+            return found
+
+
+async def _replan(tx: Statements, heads: Sequence[Event], by: str, dry_run: bool) -> list[Replanned]:
+    ids = sorted({schedule_id(head.series) for head in heads if head.rule_json is None})
+    carrying = [series for series in map(carried, heads) if series is not None]
+    schedules = {one.series: one for one in [*(await tx.schedules(ids) if ids else ()), *carrying]}
+    now = await tx.now()
+    moved: list[Moved] = []
+    told: list[Replanned] = []
+    halted: dict[str, str] = {}
+    for head in heads:
+        schedule = schedules.get(head.series or "")
+        if schedule is None:
+            continue
+        try:
+            occurrence, due = await _anew(tx, schedule, head, now)
+        except Exception as error:  # one bad rule is one schedule with an error; its neighbours are replanned
+            halted[schedule.id] = storable(f"{ERROR}{describe(error)}")
+            continue
+        detail = None
+        if due != head.due:
+            editions = f"zone data {head.zone_data} → {zones.VERSION}"
+            detail = f"due {instant_name(head.due)} → {instant_name(due)} ({editions})"
+            told.append(_told(schedule, head, due))
+        moved.append(Moved(head.id, due, occurrence, detail))
+    if not dry_run:
+        if moved:
+            await tx.replan(moved, zones.VERSION, by)
+        if halted:
+            await halt(tx, halted)
+    return told
+
+
+async def _anew(tx: Statements, schedule: Schedule, head: Event, now: datetime) -> tuple[Occurrence, datetime]:
+    """Where a head is now. One that is due already stays where it was, and so does one that somebody has moved."""
+    itself = occurrence_of(head)
+    if head.due <= now:
+        return itself, head.due
+    occurrence = schedule.timetable.rule.anew(itself)
+    while (
+        occurrence is not None
+        and occurrence.name != itself.name
+        and await tx.taken([(schedule.series, occurrence.name)])
+    ):
+        occurrence = schedule.timetable.after(occurrence.at)
+    if occurrence is None:
+        return itself, head.due
+    by_hand = head.due != due_of(schedule, itself)
+    return occurrence, head.due if by_hand else due_of(schedule, occurrence)
+
+
+def _told(schedule: Schedule, head: Event, due: datetime) -> Replanned:
+    return Replanned(schedule.tenant, schedule.name, schedule.timezone, head.id, head.due, due, head.zone_data or "")

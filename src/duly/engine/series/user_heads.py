@@ -1,0 +1,185 @@
+"""Let what has not started follow its user: heads move, say something else, appear and go, in place."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from duly.decide.calendar import aim, begun, continues, differs, first_after, lost
+from duly.decide.due_head import Reshaped, carried, continues_after, head_of, kept, occurrence_of, reshaped
+from duly.engine.series.heads import ENDED, MOST_TAKEN, Next, halt, plant
+from duly.engine.series.passed_over import name_again, pass_over
+from duly.errors import Conflict
+from duly.ids import new_id
+from duly.ports import Statements
+from duly.records.event import Event, NewEvent
+from duly.records.schedule import Schedule
+from duly.records.user import User
+from duly.rules.recurrence import Occurrence
+
+MOST_TRIES = 10
+USER = "user"
+NO_MORE = "its user has no such event any more"
+RULE_ENDED = "its rule ended"
+NOT_THEIRS = "it was late, and its user does not have this date any more"
+
+
+class Wanted(NamedTuple):
+    """What a user's calendar should hold, for the types that were asked: None where there should be nothing."""
+
+    user: User
+    series: Mapping[str, Schedule | None]
+    known: frozenset[str]  # the types that are registered here, or were removed
+    moved: bool  # to another zone, which matters to all
+
+
+class Move(NamedTuple):
+    """A head that becomes another occurrence."""
+
+    head: Event
+    series: Schedule
+    occurrence: Occurrence | None
+
+
+class Unwanted(NamedTuple):
+    """Heads that become nothing, by the reason."""
+
+    gone: list[Event]  # there is no such event any more
+    lost: list[Event]  # owed for a date that is not this user's any more; the series goes on
+    ended: list[Move]
+
+
+async def follow(tx: Statements, users: Sequence[Wanted], now: datetime, by: str) -> int:
+    """The users are locked. How many heads were changed, planted or given up."""
+    if not users:
+        return 0
+    heads = _by_user(await lock_heads(tx, [wanted.user.id for wanted in users]))
+    moves: list[Move] = []
+    plants: list[Next] = []
+    unwanted = Unwanted([], [], [])
+    changed: list[tuple[Event, NewEvent]] = []
+    for wanted in users:
+        own = heads.get(wanted.user.id, {})
+        for type, asked in _series(wanted, own.values()).items():
+            head = own.get(type)
+            if head is None:
+                plants += _first(asked, now)
+            elif asked is None:
+                unwanted.gone.append(head)
+            elif continues(head, series := begun(asked, now, head)):
+                changed.append((head, kept(head, series)))
+            elif (there := aim(head, series, now)) is not None and lost(head, series, now):
+                unwanted.lost.append(head)
+                plants.append(Next(series, there))
+            else:
+                moves.append(Move(head, series, there))
+    before = [old for move in moves if (old := carried(move.head)) is not None]
+    await name_again(tx, before, now, "its user was changed", by)
+    settled = await _past_taken(tx, moves)
+    changed += [(m.head, head_of(m.series, m.occurrence, new_id)) for m in settled if m.occurrence is not None]
+    unwanted.ended.extend(move for move in settled if move.occurrence is None)
+    different = [_reshaped(head, anew, now) for head, anew in changed if differs(head, anew)]
+    return await _write(tx, different, plants, unwanted, now, by)
+
+
+async def lock_heads(tx: Statements, users: Sequence[str]) -> list[Event]:
+    """The heads of users' series. A claim that has one of them locked plants another one: then that is locked too."""
+    for _ in range(MOST_TRIES):
+        heads = await tx.user_heads(users)
+        if {head.id for head in heads} == await tx.user_head_ids(users):
+            return heads
+    raise Conflict("events of these users are being claimed just now: try again")
+
+
+def _by_user(heads: Sequence[Event]) -> dict[str, dict[str, Event]]:
+    """By the users' ids, and their types."""
+    found: dict[str, dict[str, Event]] = {}
+    for head in heads:
+        found.setdefault(head.user_id or "", {})[head.type] = head
+    return found
+
+
+def _series(wanted: Wanted, heads: Iterable[Event]) -> dict[str, Schedule | None]:
+    """What is wanted, and what becomes of series whose types are not known here: they are left alone, but for a new
+    zone, which is no matter of types."""
+    series = dict(wanted.series)
+    if wanted.moved:
+        for head in heads:
+            if head.type not in wanted.known and (found := carried(head)) is not None:
+                series[head.type] = msgspec.structs.replace(found, timezone=wanted.user.timezone)
+    return series
+
+
+def _first(asked: Schedule | None, now: datetime) -> list[Next]:
+    if asked is None:
+        return []
+    series = begun(asked, now)
+    first = first_after(series, now)
+    return [] if first is None else [Next(series, first)]
+
+
+async def _past_taken(tx: Statements, moves: Sequence[Move]) -> list[Move]:
+    """Where an occurrence was fired before, the following one."""
+    settled, remaining = [], list(moves)
+    for _ in range(MOST_TAKEN):
+        asked = [identity for move in remaining if (identity := _identity(move)) is not None]
+        taken = await tx.taken(asked) if asked else set()
+        settled += [move for move in remaining if _identity(move) not in taken]
+        remaining = [move._replace(occurrence=_following(move)) for move in remaining if _identity(move) in taken]
+        if not remaining:
+            return settled
+    raise Conflict(f"{MOST_TAKEN} occurrences of {remaining[0].series.series} in a row were fired before")
+
+
+def _identity(move: Move) -> tuple[str, str] | None:
+    """What must not be taken; None where the head stays the occurrence that it is."""
+    if move.occurrence is None or move.occurrence.name == move.head.occurrence:
+        return None
+    return move.series.series, move.occurrence.name
+
+
+def _following(move: Move) -> Occurrence | None:
+    return None if move.occurrence is None else move.series.timetable.after(move.occurrence.at)
+
+
+def _reshaped(head: Event, anew: NewEvent, now: datetime) -> Reshaped:
+    one = reshaped(head, anew, USER)
+    if anew.due is None or not anew.due <= now < head.due:
+        return one
+    return one._replace(detail=f"{one.detail}, which is over there: it fires now")
+
+
+async def _write(
+    tx: Statements, changed: Sequence[Reshaped], plants: Sequence[Next], unwanted: Unwanted, now: datetime, by: str
+) -> int:
+    if changed:
+        await tx.reshape(changed, by)
+    if unwanted.gone:
+        await tx.give_up([head.id for head in unwanted.gone], by, NO_MORE)
+        # One whose time has come keeps its name, which nobody can tell from one that fired: the user's history says it.
+        await halt(tx, {head.series or "": NO_MORE for head in unwanted.gone if occurrence_of(head).at <= now})
+        await _give_up_behind(tx, unwanted.gone, now, NO_MORE, by)
+    if unwanted.lost:
+        await tx.give_up([head.id for head in unwanted.lost], by, NOT_THEIRS)
+        await _give_up_behind(tx, unwanted.lost, now, NOT_THEIRS, by)
+    if unwanted.ended:
+        await tx.give_up([move.head.id for move in unwanted.ended], by, RULE_ENDED)
+        await _give_up_behind(tx, [move.head for move in unwanted.ended], now, RULE_ENDED, by)
+        await halt(tx, {move.series.id: ENDED for move in unwanted.ended})
+    halted = await plant(tx, plants)
+    if halted:
+        await halt(tx, halted)
+    return len(changed) + len(unwanted.gone) + len(unwanted.ended) + len(plants) - len(halted)
+
+
+async def _give_up_behind(tx: Statements, heads: Sequence[Event], now: datetime, why: str, by: str) -> None:
+    """With a head that is late goes what has come due behind it, by the rule that it carries."""
+    for head in heads:
+        if head.due > now or (series := carried(head)) is None:
+            continue
+        try:
+            after, _ = continues_after(head, series), series.timetable
+        except Exception:  # a rule that nobody can read has named nothing
+            continue
+        await pass_over(tx, series, after, now, why, by)

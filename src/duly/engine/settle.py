@@ -1,0 +1,165 @@
+"""Record what became of claims: outcome → verdict → status and history, many events in one statement."""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from duly.decide.lifecycle import judge
+from duly.engine.series.holds import let_go_after
+from duly.engine.store_backoff import Outage
+from duly.engine.tally import Passes, Tally, tally_of
+from duly.errors import StoreUnavailable
+from duly.ports import Store
+from duly.records.event import TERMINAL, Event, Outcome, Settlement, Status, Unreachable
+from duly.signals import Completed, DeadLettered, GivenBack, HeldBack, Late, Lost, Retried, Signals, lateness
+
+log = logging.getLogger("duly")
+
+MOST = 1000
+NOW = timedelta()
+
+
+async def settle(
+    store: Store, settlements: Sequence[Settlement], worker: str, signals: Signals, *, again: bool = False
+) -> Tally:
+    """Commit the verdicts, then tell. A claim that was lost meanwhile drops its verdict, and is not in the tally.
+    *again*: an earlier try failed, and may have been committed all the same."""
+    settled = await _settled(store, settlements, worker)
+    if again and len(settled) < len(settlements):
+        settled |= await _settled_before(store, [one for one in settlements if one.event.id not in settled])
+    kept = settlements if len(settled) == len(settlements) else [one for one in settlements if one.event.id in settled]
+    tally = tally_of(kept, signals.late_after)
+    if tally.processed == len(settlements) and not tally.late and not signals.wanted(Completed):
+        return tally
+    for settlement in settlements:
+        event, verdict = settlement.event, settlement.verdict
+        if event.id not in settled:
+            signals.emit(Lost(event, verdict.act))
+        elif verdict.status is Status.COMPLETED:
+            completed(event, signals)
+        elif verdict.status is Status.FAILED:
+            signals.emit(DeadLettered(event, verdict.error or ""))
+        elif verdict.counts:
+            signals.emit(Retried(event, verdict.error or "", verdict.wait or NOW))
+        else:
+            error, wait = verdict.error or "", verdict.wait or NOW
+            back = GivenBack(event, error, wait, verdict.told) if verdict.held is None else HeldBack(event, error)
+            signals.emit(back)
+    return tally
+
+
+async def _settled(store: Store, settlements: Sequence[Settlement], worker: str) -> set[str]:
+    """The ids that were settled. Where a schedule limits how many are under way, the end of one lets the next one go in
+    the same transaction."""
+    if not any(settlement.event.gated for settlement in settlements):
+        return await store.settle(settlements, worker)
+    async with store.begin() as tx:
+        settled = await tx.settle(settlements, worker)
+        await let_go_after(tx, [one.event for one in settlements if one.event.id in settled and has_ended(one)])
+    return settled
+
+
+async def _settled_before(store: Store, settlements: Sequence[Settlement]) -> set[str]:
+    """Of these, what is as its verdict says, without having been claimed again."""
+    found = [(one, await store.get(one.event.id)) for one in settlements]
+    return {
+        one.event.id
+        for one, event in found
+        if event is not None and (event.version, event.status) == (one.event.version, one.verdict.status)
+    }
+
+
+def has_ended(settlement: Settlement) -> bool:
+    return settlement.verdict.status in TERMINAL
+
+
+def completed(event: Event, signals: Signals) -> None:
+    signals.emit(Completed(event))
+    if (late := lateness(event)) > signals.late_after:
+        signals.emit(Late(event, late))
+
+
+def give_back(event: Event, reason: str) -> Settlement:
+    """Return a claim unspent."""
+    return Settlement(event, judge(Unreachable(reason, NOW), event, 0))
+
+
+def next_batch(waiting: list[Settlement]) -> tuple[list[Settlement], list[Settlement]]:
+    """What to settle at once, and the rest. Of two claims of one event, the later one waits: which was settled is told
+    by the event's id."""
+    batch, rest = waiting[:MOST], waiting[MOST:]
+    if len({one.event.id for one in batch}) == len(batch):
+        return batch, rest
+    first: dict[str, Settlement] = {}
+    for one in batch:
+        first.setdefault(one.event.id, one)
+    return list(first.values()), [*(one for one in batch if first[one.event.id] is not one), *rest]
+
+
+class Settler:
+    """Collects verdicts while a batch is on its way, so that they fill the next one. A lone verdict goes at once."""
+
+    def __init__(self, store: Store, worker: str, passes: Passes, outage: Outage, retrying: Callable[[], None]) -> None:
+        self._store, self._worker, self._passes, self._outage = store, worker, passes, outage
+        self._retrying = retrying  # called when an event will be ready again, so that nobody sleeps past it
+        self._waiting: list[Settlement] = []
+        self._under_way: list[Settlement] = []
+        self._arrived = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def add(self, event: Event, outcome: Outcome) -> None:
+        self.add_settlement(Settlement(event, judge(outcome, event, random.random())))
+
+    def add_settlement(self, settlement: Settlement) -> None:
+        self._waiting.append(settlement)
+        if len(self._waiting) == 1:
+            self._arrived.set()
+            self._idle.clear()
+
+    def events(self) -> list[Event]:
+        """What was added and is not settled yet."""
+        return [settlement.event for settlement in [*self._under_way, *self._waiting]]
+
+    async def idle(self) -> None:
+        """Return when everything that was added is settled."""
+        await self._idle.wait()
+
+    @property
+    def is_idle(self) -> bool:
+        return self._idle.is_set()
+
+    async def run(self) -> None:
+        while True:
+            await self._arrived.wait()
+            self._under_way, self._waiting = next_batch(self._waiting)
+            await self._settle(self._under_way)
+            if any(settlement.verdict.wait is not None for settlement in self._under_way):
+                self._retrying()
+            self._under_way = []
+            if not self._waiting:
+                self._arrived.clear()
+                self._idle.set()
+
+    async def _settle(self, batch: list[Settlement]) -> None:
+        again, signals = False, self._passes.signals
+        while True:
+            asked = time.monotonic()
+            try:
+                self._passes.count(await settle(self._store, batch, self._worker, signals, again=again))
+            except StoreUnavailable as error:
+                again = True
+                await asyncio.sleep(self._outage.failed(error, asked))
+            except Exception:
+                if len(batch) == 1:  # its lease will expire, and the interruption is counted
+                    log.exception("settle.failed event=%s", batch[0].event.id)
+                    return
+                for settlement in batch:  # one that cannot be written must not take its neighbours along
+                    await self._settle([settlement])
+                return
+            else:
+                self._outage.over()
+                return

@@ -1,0 +1,563 @@
+"""The loop over the path: wake, claim what there is room for, deliver, settle; beat leases; drain on stop."""
+
+import asyncio
+import contextlib
+import math
+import os
+import secrets
+import socket
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from duly.decide.fair_share import Key
+from duly.engine.boot_clock import steady
+from duly.engine.claim import Claims, claim_alone
+from duly.engine.clock_steps import StoreClock
+from duly.engine.deliver import deliver, deliver_and_settle
+from duly.engine.destinations.broker_health import Reach, prepare
+from duly.engine.destinations.circuit_breaker import Destinations
+from duly.engine.destinations.destination_cache import RecentDirectory
+from duly.engine.destinations.parking import look_after_parked
+from duly.engine.fairness.fair_queue import Turns
+from duly.engine.fairness.lanes import Lanes, share
+from duly.engine.fairness.limits import Limits, Unlimited
+from duly.engine.fairness.prefetch import Room
+from duly.engine.leases import Leases
+from duly.engine.lookahead.reserve import Ahead
+from duly.engine.pool import Pool
+from duly.engine.preload import Loading
+from duly.engine.series.heads import Claimant
+from duly.engine.series.holds import look_after_held
+from duly.engine.settle import Settler, give_back
+from duly.engine.sleep import FOREVER, LIMITED, NOW, Rest
+from duly.engine.store_backoff import Outage
+from duly.engine.tally import Passes
+from duly.errors import StoreUnavailable
+from duly.ports import Horizon, Reachable, Route, Store, Transaction, Waker
+from duly.records.event import Event, Outcome, Unreachable
+from duly.signals import PassEnded, Signals, WorkerStarted, WorkerStopped
+
+LOOK_ROUND = 1.0
+"""Seconds of backlog after which a worker looks for interrupted events all the same."""
+
+MAKE_QUIET, PRESSING = 1.0, 10
+"""Seconds for which a worker tries to make a quiet moment. After so many leases it tries for a whole one, and then does
+without: a handler that takes hours may keep an interrupted event waiting, but not for hours."""
+
+QUIET = timedelta(milliseconds=50)
+"""How long to wait before looking again for a quiet moment."""
+
+ALONE_FOR = 5.0
+"""Seconds for which an interrupted event has the process to itself. What has not ended it by then is let be joined."""
+
+LAST_CYCLE_S = 1.0
+"""Seconds that a stopping worker gives to the cycle that is under way, such as to a claim that waits for its answer."""
+
+LAST_WORDS_S = 3.0
+"""Seconds after the grace in which a stopping worker tells the store what became of its events. A store that does not
+answer by then finds out when their leases end."""
+
+AT_LEAST_S = 0.1
+"""Seconds that each of the last steps has, however late it is."""
+
+SWEEP = 0.25
+"""Seconds between looks at deadlines, and at whether a pass has ended."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker can be told; the defaults are the settings'."""
+
+    poll_interval: timedelta = timedelta(seconds=5)
+    lookahead: timedelta = NOW
+    batch_size: int = 1000
+    concurrency: int = 100
+    lease: timedelta = timedelta(seconds=30)
+    grace: timedelta = timedelta(seconds=25)
+    events_alone: bool = False  # neither schedules nor destinations: its lanes have nothing to do with them
+
+
+class Worker:
+    """Any number of these, in any number of processes and on any number of hosts, share one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        routes: Mapping[str, Route],
+        options: Options,
+        signals: Signals,
+        name: str | None = None,
+        directory: RecentDirectory | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+        self._store, self._routes, self._options, self._signals = store, routes, options, signals
+        self._lanes = Lanes(routes)
+        self._directory = directory or RecentDirectory(store)
+        if options.events_alone:
+            limits = Unlimited(options.concurrency)
+        self._limits = limits  # instead of those that destinations have
+        self._outage = Outage(signals)
+        self._passes = Passes(self.name, signals)
+        self._asleep = False  # until there is something to claim
+        self._stopping = asyncio.Event()
+        self._gone_by = math.inf  # when a worker that stops has ended, by time.monotonic, whatever the store does
+        self._roomier = asyncio.Event()
+        self._heads_at = 0.0  # when a head may be ready
+        self._decided = False  # whether the last claim found heads that do not fire
+        self._enough = 0  # the load at which there is room again
+        self._full = False
+        self._held_up: set[Key] = set()  # whose events are ready and may not start
+        self._waker: Waker | None = None
+        self._lent: dict[tuple[str, int], Transaction] = {}  # what transactional handlers have in hand, by claim
+        self._broken: BaseException | None = None
+        self._looked = 0.0
+        self._in_vain = 0  # claims in a row that found nothing
+        self._force_after = 0.0
+        self._rest = Rest(options.lookahead, options.poll_interval)
+
+    # -- running
+
+    async def run(self) -> None:
+        """Work until stopped; then drain within the grace and give back what was not started."""
+        async with self._store.listen(list(self._routes)) as self._waker, self._at_work():
+            self._signals.emit(WorkerStarted(self.name, list(self._routes)))
+            try:
+                await self._until_stopped(self._cycles())
+            except asyncio.CancelledError:
+                await self._drain(grace=timedelta())
+                raise
+            await self._drain(self._options.grace)
+
+    async def _until_stopped(self, work: Coroutine[Any, Any, None]) -> None:
+        """Work to its end, or until stopped. It gets a moment then to end by itself: what a claim has taken and nobody
+        was told of would wait for the end of its lease."""
+        working = asyncio.create_task(work)
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({working}, timeout=LAST_CYCLE_S)
+        finally:
+            await end_tasks(working, stopping)
+        if not working.cancelled():
+            working.result()
+
+    async def _cycles(self) -> None:
+        while not self._stopping.is_set():
+            await self._cycle()
+
+    async def tick(self, within: timedelta | None = None) -> PassEnded:
+        """One pass over what was ready when it began, by the store's clock. What becomes ready meanwhile is left for
+        the next one, and so is what may not start yet because of a rate. After *within* it ends as a worker does that
+        is stopped."""
+        self._passes.begin()
+        loop = asyncio.get_running_loop()
+        over = None if within is None else loop.call_later(within.total_seconds(), self.stop)
+        try:
+            async with self._at_work(as_of=await self._store.now()):
+                try:
+                    await self._until_stopped(self._pass())
+                except BaseException as error:  # whatever it is, nothing is to stay claimed for it
+                    await self._drain(timedelta() if isinstance(error, asyncio.CancelledError) else self._options.grace)
+                    raise
+                if self._stopping.is_set():
+                    await self._drain(self._options.grace)
+        finally:
+            if over is not None:
+                over.cancel()
+        return self._passes.end(time.monotonic())
+
+    async def _pass(self) -> None:
+        in_vain = 0
+        await self._loading.load_what_is_due()
+        await look_after_held(self._store)
+        await self._try_parked()
+        # With little room, a claim looks only at some of the lanes.
+        while in_vain <= len(self._lanes.open) and not self._stopping.is_set():
+            self._heads_at = 0.0  # what has just ended may have let one go
+            if in_vain:
+                self._claims.rested()
+            in_vain = 0 if await self._claim() or self._decided else in_vain + 1
+            await self._finish_all()
+        if self._stopping.is_set():
+            return
+        for event in self._pool.take_waiting():
+            self._settler.add_settlement(give_back(event, "may not start yet, by its limits"))
+        await self._finish_all()
+        while not self._stopping.is_set() and await self._one_alone():
+            await self._finish_all()
+
+    def stop(self) -> None:
+        if not self._stopping.is_set():
+            self._gone_by = time.monotonic() + self._options.grace.total_seconds() + LAST_WORDS_S
+        self._stopping.set()
+        self._roomier.set()
+        if self._waker is not None:
+            self._waker.wake()
+
+    @contextlib.asynccontextmanager
+    async def _at_work(self, as_of: datetime | None = None) -> AsyncIterator[None]:
+        self._destinations = Destinations(
+            self._store, self._directory, self._options.concurrency, self.name, self._signals
+        )
+        turns = Turns(self._limits or self._destinations, self._options.concurrency)
+        self._claimant = Claimant(self.name, self._options.lease, as_of)
+        self._claims = Claims(self._store, self._claimant, turns, self._signals)
+        self._settler = Settler(self._store, self.name, self._passes, self._outage, self._wake)
+        self._pool = Pool(self._routes, turns, self._attempt, self._finished, self._outage, self._signals)
+        self._destinations.changed = self._pool.poke
+        self._soon = Ahead(self._store, self.name, self._options.lease, self._start, self._signals, self._outage)
+        self._leases = Leases(
+            self._store, self._options.lease, self._soon, self._pool, self._settler, self._outage, self._signals
+        )
+        self._clock = StoreClock(self._store, self._options.lease, self._signals, self._clock_was_set)
+        self._room = Room(self._options.concurrency, self._options.batch_size, self._pool, self._soon)
+        self._loading = Loading(self._routes, self._store, lambda: self._reaches(reach))
+        runs = self._waker is not None  # and is no tick
+        works = (
+            self._settler.run(),
+            self._leases.beat(),
+            self._clock.run(),
+            self._sweep(),
+            self._soon.run(),
+            prepare(self._routes, self._store, self._options.poll_interval),
+            *((self._loading.run(),) if runs else ()),
+            *(() if self._options.events_alone else (self._look_after(), self._destinations.run())),
+        )
+        helpers = [asyncio.create_task(work) for work in works]
+        for helper in helpers:
+            helper.add_done_callback(self._helper_ended)
+        channels = {lane: route.channel for lane, route in self._routes.items()}
+        brokers = {lane: channel for lane, channel in channels.items() if isinstance(channel, Reachable)}
+        reach = Reach(brokers, self._signals, lambda: self._reaches(reach))
+        reach.begin()
+        if runs and self._loading.lanes:
+            self._reaches(reach)
+        try:
+            yield
+        finally:
+            reach.end()
+            await end_tasks(*helpers)
+            await self._claims.stop()
+            with contextlib.suppress(StoreUnavailable, TimeoutError):  # what is down will be found down again
+                async with asyncio.timeout(self._left):
+                    await self._destinations.write_down()
+        if self._broken is not None:
+            raise self._broken
+
+    def _clock_was_set(self) -> None:
+        self._leases.renew_now()
+        self._wake()
+
+    def _reaches(self, reach: Reach) -> None:
+        loading = self._loading.lanes if self._waker is not None else ()
+        open = {lane for lane in self._routes if reach.is_open(lane) and lane not in loading}
+        self._lanes.open_only(open, reach.on_trial)
+        self._heads_at = 0.0
+        self._wake()
+
+    def _helper_ended(self, helper: "asyncio.Task[None]") -> None:
+        """A worker that no longer settles or beats must not go on claiming: a bug crashes."""
+        if not helper.cancelled() and (error := helper.exception()) is not None:
+            self._broken = error
+            self.stop()
+
+    async def _cycle(self) -> None:
+        asked = time.monotonic()
+        self._asleep = False
+        self._pool.poke()
+        try:
+            if self._room.free < self._room.worth:
+                await self._wait_for_room()
+                await self._claim_for_the_quiet()
+                return
+            no_heads = time.monotonic() < self._heads_at
+            events = await self._claim()
+            if events and self._lanes.busy and time.monotonic() - self._looked < LOOK_ROUND:
+                await asyncio.sleep(0)
+                return
+            horizon = await self._look()
+            await self._outage.read(self._store)
+            if no_heads and self._heads_at <= self._looked:
+                return  # a head that nobody knew of
+            if horizon.alone is not None and horizon.alone <= NOW:
+                if await self._interrupted_first(overdue=-horizon.alone):
+                    return
+                horizon = horizon._replace(alone=QUIET)
+            if not self._lanes.busy and self._waker is not None and not self._stopping.is_set():
+                reserved = await self._reserve(horizon)
+                self._asleep = True
+                self._loading.idle()
+                await self._waker.wait(self._sleep(horizon, found=bool(events) or self._decided, reserved=reserved))
+            else:
+                await asyncio.sleep(0)  # whatever it is that keeps this going: others have their turn
+        except StoreUnavailable as error:
+            await self.pause(self._outage.failed(error, asked))
+
+    async def _look(self) -> Horizon:
+        lanes = self._lanes.open
+        horizon = await self._claims.horizon(lanes) if lanes else Horizon(None, None, None)
+        self._looked = time.monotonic()
+        self._heads_at = math.inf if horizon.heads is None else self._looked + horizon.heads.total_seconds()
+        return horizon
+
+    async def _reserve(self, horizon: Horizon) -> bool:
+        """Reserve what is due in a moment; whether there was any."""
+        soon = min(span for span in (horizon.fresh, horizon.heads, FOREVER) if span is not None)
+        free = self._options.batch_size - self._soon.load
+        lanes = [lane for lane in self._lanes.trusted if lane not in self._claims.limited]
+        if not NOW < soon <= self._options.lookahead or not lanes or free < len(lanes):
+            return False
+        return await self._soon.reserve(share(lanes, free, self._lanes.busy), self._options.lookahead) > 0
+
+    async def _interrupted_first(self, overdue: timedelta) -> bool:
+        """Deliver an event that a crash interrupted, if there is a quiet moment for it. Waiting for one is kinder
+        than making one, but not for ever."""
+        if self._clock.in_doubt:
+            return False
+        now = time.monotonic()
+        if not self._quiet() and (overdue < self._options.lease or now < self._force_after):
+            return False
+        pressing = overdue > PRESSING * self._options.lease
+        with self._soon.quiet():
+            await self._finish_all(within=self._options.lease.total_seconds() if pressing else MAKE_QUIET)
+            delivered = (self._quiet() or pressing) and not self._stopping.is_set() and await self._one_alone()
+        # A fifth of the time at most: what was interrupted must not keep all else waiting.
+        self._force_after = time.monotonic() + 4 * (time.monotonic() - now)
+        return delivered
+
+    def _quiet(self) -> bool:
+        return self._pool.load == 0 and self._soon.under_way == 0 and self._settler.is_idle
+
+    def _sleep(self, horizon: Horizon, *, found: bool, reserved: bool) -> float:
+        """Seconds until the next look."""
+        limited = bool(self._claims.limited) or self._pool.turns.holds_back
+        if reserved:
+            return min(self._claims.unsure_in, self._rest.after_reserving(limited=limited))
+        whole = self._in_vain * self._options.concurrency >= len(self._lanes.open)
+        return min(self._claims.unsure_in, self._rest.after_a_claim(horizon, found=found, limited=limited, whole=whole))
+
+    async def _claim(self) -> list[Event]:
+        self._decided = False
+        free = min(self._options.batch_size, self._room.free)
+        if not self._lanes.open or free < 1:
+            return []
+        sent = steady()
+        room = self._lanes.room(free, self._claims.limited, self._leases.under_way)
+        if not room:
+            self._in_vain += 1
+            return []
+        for lane in self._lanes.returned(room):
+            await self._claims.begin_again(lane)
+        # Heads have half of the room, and all else what is left, so that neither keeps the other waiting.
+        half = {lane: (free + 1) // 2 for lane, free in room.items()}
+        left = self._pool.turns.startable > 0
+        heads = await self._claim_heads(half) if self._may_have_heads else []
+        await self._learn_and_start(heads, sent)
+        taken = Counter(event.lane for event in heads)
+        full = {lane for lane, count in taken.items() if count >= half[lane]}
+        rest = {lane: free - taken[lane] for lane, free in room.items() if free > taken[lane]}
+        events = list(heads)
+        async for more in self._claims.take(rest):
+            await self._learn_and_start(more, sent)
+            events = events + more
+        self._lanes.claimed(events, room, full)
+        self._held_up = self._claims.waiting()
+        self._in_vain = 0 if events else self._in_vain + 1
+        if events:
+            self._room.claimed(len(events), backlog=bool(self._lanes.busy), left=left)
+        return events
+
+    @property
+    def _may_have_heads(self) -> bool:
+        return time.monotonic() >= self._heads_at and not self._options.events_alone
+
+    async def _claim_heads(self, room: Mapping[str, int]) -> list[Event]:
+        succeeded = await self._claims.take_heads(room)
+        self._decided = len(succeeded.fired) < succeeded.many
+        if not succeeded.many and len(room) == len(self._lanes.open):
+            self._heads_at = time.monotonic() + LOOK_ROUND  # at the latest; the next look knows better
+        return succeeded.fired
+
+    async def _one_alone(self) -> bool:
+        if self._clock.in_doubt:
+            return False
+        sent = steady()
+        event = await claim_alone(self._store, self._claimant, self._lanes.open, self._passes)
+        if event is None:
+            return False
+        self._start([event], sent)
+        await self._finish_all(within=ALONE_FOR)
+        return True
+
+    # -- room
+
+    async def _wait_for_room(self) -> None:
+        """Until there is some. Where places are kept, somebody may come meanwhile who has nothing under way here."""
+        self._enough = self._room.enough
+        self._roomier.clear()
+        if self._room.free >= self._room.worth or self._stopping.is_set():
+            return
+        if self._pool.turns.kept and self._waker is not None:
+            self._full = True
+            await self._waker.wait(LIMITED.total_seconds())
+            self._full = False
+        else:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LIMITED.total_seconds()):
+                    await self._roomier.wait()
+
+    async def _claim_for_the_quiet(self) -> None:
+        """Every place is taken, but for those that are kept."""
+        if (kept := self._pool.turns.kept) and not self._stopping.is_set():
+            sent = steady()
+            await self._learn_and_start(await self._claims.take_for_the_quiet(self._lanes.trusted, kept), sent)
+
+    def _finished(self, event: Event, outcome: Outcome | None) -> None:
+        if outcome is not None:
+            if self._lent and (tx := self._lent.pop((event.id, event.version), None)) is not None:
+                tx.abandon()  # it is taken away from a handler that has it still
+            self._settler.add(event, outcome)
+        if self._pool.load <= self._enough:
+            self._roomier.set()
+            if self._full:
+                self._wake()
+        if self._held_up and self._runs_out(event):
+            self._wake()
+
+    def _runs_out(self, event: Event) -> bool:
+        """Whether it is time to claim more of what was held up, now that this one has ended."""
+        key = event.tenant, event.destination
+        return key in self._held_up and self._pool.turns.runs_out(key)
+
+    # -- one attempt
+
+    async def _learn_and_start(self, events: list[Event], sent: float) -> None:
+        try:
+            await self._destinations.learn(events)
+        except asyncio.CancelledError:
+            self._pool.turns.extend(events)  # or nobody would give them back
+            raise
+        self._start(events, sent)
+
+    def _start(self, events: list[Event], sent: float) -> None:
+        """*sent*: when they were asked for, by the steady clock; their leases began after that."""
+        if events:
+            self._leases.claimed(events, sent)
+            self._passes.begin()
+            self._pool.start(events)
+
+    def _attempt(self, event: Event, route: Route) -> Coroutine[Any, Any, Outcome | None]:
+        if self._leases.has_ended(event):
+            return too_late(event)
+        if route.transactional:
+            return deliver_and_settle(event, route, self._store, self.name, self._passes, self._lent)
+        return deliver(event, route, self._destinations)
+
+    async def _finish_all(self, *, even_if_stopping: bool = False, within: float = math.inf) -> None:
+        """Return when nothing is under way and everything is settled, or when it is time to drain instead."""
+        self._enough = 0
+        until = time.monotonic() + within
+        while self._pool.load and (even_if_stopping or not self._stopping.is_set()) and time.monotonic() < until:
+            self._roomier.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await self._roomier.wait()
+        if not self._settler.is_idle:
+            waits = [self._settler.idle()] if even_if_stopping else [self._settler.idle(), self._stopping.wait()]
+            tasks = [asyncio.ensure_future(wait) for wait in waits]
+            try:
+                left = None if within == math.inf else max(0.0, until - time.monotonic())
+                await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+    # -- beside the loop
+
+    def _wake(self) -> None:
+        if self._waker is not None:
+            self._waker.wake()
+
+    async def pause(self, seconds: float) -> bool:
+        """Wait so long, or until stopped; whether it is stopped."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+        return self._stopping.is_set()
+
+    async def stopped_before(self, task: "asyncio.Task[Any]") -> bool:
+        """Wait for a task, or until stopped; whether it was stopped before that. Then the task is ended."""
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+        if task.done():
+            return False
+        await end_tasks(task)
+        return True
+
+    async def _look_after(self) -> None:
+        while True:
+            await asyncio.sleep(self._options.poll_interval.total_seconds())
+            with contextlib.suppress(StoreUnavailable):  # others tell of that
+                await look_after_held(self._store)
+                await self._try_parked()
+
+    async def _try_parked(self) -> None:
+        sent = steady()
+        probes = await look_after_parked(self._store, self._lanes.trusted, self.name, self._options.lease)
+        if probes:
+            self._destinations.trying(probes)
+            self._start(probes, sent)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP)
+            self._pool.expire()
+            self._pool.poke()  # such as what could not start while the store was away
+            if self._waker is not None:  # a tick is one pass, however long
+                self._passes.look(idle=self._asleep and self._quiet())
+
+    @property
+    def _left(self) -> float:
+        """Seconds until a worker that stops is to have ended; else as many as it has for that."""
+        return min(max(self._gone_by - time.monotonic(), AT_LEAST_S), LAST_WORDS_S)
+
+    async def _drain(self, grace: timedelta) -> None:
+        """Finish what is under way within the grace, which counts from the call of ``stop``, and give back the rest."""
+        until = min(self._gone_by - LAST_WORDS_S, time.monotonic() + grace.total_seconds())
+        unstarted = self._pool.take_waiting()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_CYCLE_S):
+                unstarted += await self._soon.stop()
+        for event in unstarted:
+            self._settler.add_settlement(give_back(event, "the worker stopped before starting it"))
+        await self._finish_all(even_if_stopping=True, within=until - time.monotonic())
+        for event in self._pool.cancel():
+            self._settler.add_settlement(give_back(event, "the worker stopped before it ended"))
+            unstarted.append(event)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._left):
+                await self._settler.idle()
+        if self._waker is not None:  # a tick is one pass, and says so itself
+            self._passes.look(idle=True)
+            self._signals.emit(WorkerStopped(self.name, len(unstarted)))
+
+
+async def end_tasks(*tasks: "asyncio.Task[Any]") -> None:
+    """Cancel them, and wait until they have ended: for a moment, should one of them not want to."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=LAST_CYCLE_S)
+
+
+async def too_late(event: Event) -> Outcome:
+    """What becomes of an event that waited here for longer than its lease: it may be another worker's by now."""
+    return Unreachable("its lease ended before it could be started", timedelta())

@@ -1,0 +1,127 @@
+"""Many dead letters at once, some hundred in each transaction. Who stops in between has done whole transactions; who
+begins again goes on with the rest."""
+
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+
+from duly.decide.lifecycle import LONGEST_WAIT
+from duly.decide.targets.origin import closed
+from duly.errors import Invalid, Problem
+from duly.ports import Letter, Store
+from duly.records.results import Discarded, Replayed
+from duly.records.specs import Spec
+
+AT_ONCE = 500
+MOST_KINDS = 100
+
+
+class Place(NamedTuple):
+    """Where one call has stopped, so that another can go on as if it were the same."""
+
+    since: datetime  # those that were dead letters then
+    after: str | None = None  # the last that was dealt with
+    left: int | None = None  # how many more are wanted; None: all
+    free: datetime | None = None  # when the next one may be ready, where they are spread
+
+
+class Extent(NamedTuple):
+    """How many: those that are wanted, of them at most so many in this call, and from where."""
+
+    limit: int | None = None
+    most: int | None = None
+    begun: Place | None = None
+
+
+async def replay_all(
+    store: Store,
+    spec: Spec,
+    gap: timedelta | None,
+    extent: Extent,
+    by: str,
+    tell: Callable[[Replayed], object],
+    channels: Collection[str] = (),
+) -> tuple[Replayed, Place | None]:
+    """With a *gap*, each is ready that long after the one before it. It is stored so, and nobody has to stay. Where
+    to go on is told if the extent ended it. What came over HTTP to where these *channels* do not lead is left alone."""
+    if gap is not None and extent.begun is None:
+        await _refuse_endless(store, spec, gap, extent.limit)
+    done, walk, pace = Replayed(), _Walk(store, spec, extent), _Pace(store, gap, extent.begun)
+    async for letters in walk.chunks():
+        allowed = [letter for letter in letters if not closed(letter.via, _target(letter), channels)]
+        back = await store.replay_found(allowed, await pace.next(len(allowed)), by) if allowed else {}
+        done = Replayed(
+            events=done.events + len(back),
+            until=max(filter(None, (done.until, *back.values())), default=None),
+            left_alone=done.left_alone + len(letters) - len(back),
+        )
+        tell(done)
+    return done, None if walk.rest is None else walk.rest._replace(free=pace.free)
+
+
+async def discard_all(
+    store: Store, spec: Spec, extent: Extent, by: str, reason: str | None, tell: Callable[[Discarded], object]
+) -> tuple[Discarded, Place | None]:
+    done, walk = Discarded(), _Walk(store, spec, extent)
+    async for letters in walk.chunks():
+        away = await store.discard_found(letters, by, reason)
+        done = Discarded(
+            events=done.events + len(away),
+            left_alone=done.left_alone + len(letters) - len(away),
+        )
+        tell(done)
+    return done, walk.rest
+
+
+def _target(letter: Letter) -> Any:
+    return None if letter.target_json is None else msgspec.json.decode(letter.target_json)
+
+
+class _Walk:
+    """Those that are dead letters as it begins, the oldest first. What fails again meanwhile does not come again, and
+    what fails meanwhile for the first time does not come at all."""
+
+    def __init__(self, store: Store, spec: Spec, extent: Extent) -> None:
+        self._store, self._spec, self._extent = store, spec, extent
+        self.rest: Place | None = None  # where to go on, once it has ended
+
+    async def chunks(self) -> AsyncIterator[list[Letter]]:
+        place = self._extent.begun or Place(await self._store.now(), left=self._extent.limit)
+        room = self._extent.most
+        while place.left != 0:
+            if room == 0:
+                self.rest = place
+                return
+            most = min(many for many in (AT_ONCE, place.left, room) if many is not None)
+            letters = await self._store.find_dead(self._spec, since=place.since, after=place.after, limit=most)
+            if letters:
+                yield letters
+            if len(letters) < most:
+                return
+            place = place._replace(after=letters[-1].id, left=None if place.left is None else place.left - most)
+            room = None if room is None else room - most
+
+
+class _Pace:
+    """When each of them is ready: at once, or a gap after the one before it, and never in the past."""
+
+    def __init__(self, store: Store, gap: timedelta | None, begun: Place | None) -> None:
+        self._store, self._gap = store, gap
+        self.free = None if begun is None else begun.free
+
+    async def next(self, count: int) -> Sequence[datetime | None]:
+        if self._gap is None:
+            return [None] * count
+        now = await self._store.now()
+        first = now if self.free is None else max(now, self.free)
+        self.free = first + count * self._gap
+        return [first + place * self._gap for place in range(count)]
+
+
+async def _refuse_endless(store: Store, spec: Spec, gap: timedelta, limit: int | None) -> None:
+    there = (await store.count_dead(spec, most=1)).events
+    many = there if limit is None else min(limit, there)
+    if many > LONGEST_WAIT // gap:
+        raise Invalid([Problem("rate", f"{many:,} events would take longer than a year: raise it, or give a limit")])

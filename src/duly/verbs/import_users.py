@@ -1,0 +1,312 @@
+"""Many users at once: checked one by one, stored some thousand in each transaction. Memory does not grow with them."""
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from duly.decide.calendar import concerned
+from duly.decide.checks import name_problems
+from duly.decide.users import changed_user, changes_of, new_user
+from duly.engine.destinations.target_references import Key, key_of, missing, targets_missing
+from duly.engine.series.put_users import Calendars, Changed, change_users, first_heads
+from duly.errors import Conflict, Invalid, Misuse, Problem
+from duly.ids import new_ids
+from duly.ports import Store
+from duly.records.event import NewEvent, user_of
+from duly.records.results import Imported, Refused, Stored
+from duly.records.user import User
+
+CHUNK = 2000
+BREATH = 50
+"""So many are checked before others in the same loop have their turn."""
+
+MOST_TRIES = 5
+MOST_REMEMBERED = 1000
+MOST_RECENT = 20_000
+"""Users whom a dry run remembers at most; of earlier ones it knows only that they would be there."""
+
+
+class Line(NamedTuple):
+    """One row of what is imported: where it stands, and what it says or why that cannot be read."""
+
+    number: int
+    fields: Mapping[str, Any] | Problem
+
+
+Row = Mapping[str, Any] | Line
+Lines = Iterable[Row] | AsyncIterable[Row]
+
+
+def _nobody(_: Any) -> None:
+    """Nobody wants to know."""
+
+
+class Telling(NamedTuple):
+    """Who hears of an import while it goes on: of each bad row, after each transaction how far it is, and of each good
+    row, once it is stored."""
+
+    refused: Callable[[Refused], None] = _nobody
+    progress: Callable[[Imported], None] = _nobody
+    stored: Callable[[Stored], None] = _nobody
+
+
+async def import_users(store: Store, rows: Lines, tenant: str, how: Calendars, by: str, telling: Telling) -> Imported:
+    """While one chunk is on its way to the store, the next one is read and checked."""
+    work = _Import(store, tenant, how, by, telling)
+    under_way: asyncio.Task[None] | None = None
+    before: set[str] = set()
+    try:
+        async for chunk in _chunks(rows):
+            keys = {keyed.key for keyed in chunk if keyed.key is not None}
+            if under_way is not None and not before.isdisjoint(keys):
+                await under_way  # what these rows change is not there yet
+            checked = await work.check(chunk)
+            if under_way is not None:
+                await under_way
+            under_way, before = asyncio.create_task(work.store(checked)), keys
+        if under_way is not None:
+            await under_way
+    finally:
+        if under_way is not None:
+            under_way.cancel()
+            # Nobody shall find it at work in a store that is closed; and if it failed too, what is told is the first.
+            await asyncio.gather(under_way, return_exceptions=True)
+    return work.done
+
+
+async def rehearse(store: Store | None, rows: Lines, tenant: str, how: Calendars, telling: Telling) -> Imported:
+    """What an import would do, without doing it; without a store, to one that is empty."""
+    work = _Rehearsal(store, tenant, how, telling)
+    async for chunk in _chunks(rows):
+        await work.store(await work.check(chunk))
+    return work.done
+
+
+class _Keyed(NamedTuple):
+    """A row with its key, if that is one; else the row is bad, and that is told."""
+
+    line: Line
+    key: str | None
+
+
+class _Checked(NamedTuple):
+    """A chunk that is ready to be stored."""
+
+    rows: Sequence[_Keyed]
+    users: list[User]
+    heads: list[NewEvent]
+    added: dict[str, int]  # the numbers of their rows, by their ids
+    changes: dict[str, _Keyed]  # for users who are there already, by their ids
+    unchanged: dict[str, int]
+    refused: list[Refused]
+
+
+class _Import:
+    """An import under way."""
+
+    def __init__(self, store: Store, tenant: str, how: Calendars, by: str, telling: Telling) -> None:
+        self._store, self._tenant, self._how, self._by, self._telling = store, tenant, how, by, telling
+        self.done = Imported()
+
+    async def check(self, rows: Sequence[_Keyed]) -> _Checked:
+        now = await self._now()
+        keys = sorted({keyed.key for keyed in rows if keyed.key is not None})
+        known = await self._known(keys) if keys else {}
+        users: list[User] = []
+        heads: list[NewEvent] = []
+        added: dict[str, int] = {}
+        changes: dict[str, _Keyed] = {}
+        unchanged: dict[str, int] = {}
+        refused: list[Refused] = []
+        for count, (keyed, id) in enumerate(zip(rows, new_ids(len(rows)), strict=True)):
+            if count % BREATH == 0:
+                await asyncio.sleep(0)
+            try:
+                fields = _fields(keyed.line)
+                if keyed.key is None or (there := known.get(keyed.key)) is None:
+                    user = new_user(fields, id, self._tenant, self._how.channels, now, self._how.at)
+                    heads += first_heads(user, self._how, now)
+                    users.append(user)
+                    added[id] = keyed.line.number
+                elif changes_of(there, changed_user(there, fields, self._how.channels, now)):
+                    changes[there.id] = keyed
+                else:
+                    unchanged[there.id] = keyed.line.number
+            except Invalid as error:
+                refused.append(Refused(keyed.line.number, error.problems))
+        if gone := await self._missing(heads):
+            without = [head for head in heads if key_of(head) in gone]
+            for id in {user_of(head.series) or "" for head in without}:
+                problems = targets_missing([head for head in without if user_of(head.series) == id], gone)
+                refused.append(Refused(added.pop(id), problems))
+            users = [user for user in users if user.id in added]
+            heads = [head for head in heads if user_of(head.series) in added]
+        users.sort(key=lambda user: user.key or "")  # so that two who import the same do not wait for each other
+        return _Checked(rows, users, heads, added, changes, unchanged, refused)
+
+    async def _now(self) -> datetime:
+        return await self._store.now()
+
+    async def _missing(self, heads: Sequence[NewEvent]) -> set[Key]:
+        return await missing(self._store, map(key_of, heads))
+
+    async def _known(self, keys: Sequence[str]) -> Mapping[str, User]:
+        return {user.key or "": user for user in await self._store.users_by_keys(self._tenant, keys)}
+
+    async def store(self, checked: _Checked) -> None:
+        left, refused = checked, list[Refused]()
+        for _ in range(MOST_TRIES):
+            try:
+                told = await self._write(left)
+            except Conflict:  # since we looked, a user with one of these keys was added
+                left = await self.check(left.rows)
+                continue
+            refused += _all_refused(left, told)
+            self._count(left, told)
+            gone = [keyed for id, keyed in left.changes.items() if id not in told]
+            if not gone:
+                break
+            left = await self.check(gone)  # deleted since then: to be added anew
+        else:
+            raise Conflict("others add and delete users with these keys just now: import them again")
+        self._tell(checked.rows[-1].line.number, sorted(refused))
+
+    def _count(self, stored: _Checked, told: Mapping[str, Changed | Invalid]) -> None:
+        found = {id: one.fields for id, one in told.items() if isinstance(one, Changed)}
+        changed, done = sum(map(bool, found.values())), self.done
+        self.done = msgspec.structs.replace(
+            done,
+            added=done.added + len(stored.users),
+            changed=done.changed + changed,
+            unchanged=done.unchanged + len(stored.unchanged) + len(found) - changed,
+        )
+        for id, number in stored.added.items():
+            self._telling.stored(Stored(number, id, "added"))
+        for id, number in stored.unchanged.items():
+            self._telling.stored(Stored(number, id, "unchanged"))
+        for id, fields in found.items():
+            self._telling.stored(Stored(stored.changes[id].line.number, id, "changed" if fields else "unchanged"))
+
+    def _tell(self, last: int, refused: Sequence[Refused]) -> None:
+        for bad in refused:
+            self._telling.refused(bad)
+        done = self.done
+        problems = (*done.problems, *refused)[:MOST_REMEMBERED]
+        self.done = msgspec.structs.replace(done, refused=done.refused + len(refused), last=last, problems=problems)
+        self._telling.progress(self.done)
+
+    async def _write(self, checked: _Checked) -> dict[str, Changed | Invalid]:
+        async with self._store.begin() as tx:
+            users, changes = checked.users, checked.changes
+            if users and len(await tx.add_users(users, checked.heads, self._by)) < len(users):
+                raise Conflict("a key was taken meanwhile")
+            tx.tell_created(checked.heads)
+            if not changes:
+                return {}
+            return await change_users(tx, {id: _fields(row.line) for id, row in changes.items()}, self._how, self._by)
+
+
+class _Rehearsal(_Import):
+    """An import that stores nothing."""
+
+    def __init__(self, store: Store | None, tenant: str, how: Calendars, telling: Telling) -> None:
+        super().__init__(store, tenant, how, "", telling)  # type: ignore[arg-type]
+        self._there = store
+        self._at = datetime.now(UTC)
+        self._recent: dict[str, User] = {}  # whom earlier rows would have added or changed
+        self._before: set[int] = set()  # the hashes of the keys of those who are not remembered any more
+
+    async def _now(self) -> datetime:
+        return self._at if self._there is None else await self._there.now()
+
+    async def _missing(self, heads: Sequence[NewEvent]) -> set[Key]:
+        return {key for key in map(key_of, heads) if key} if self._there is None else await super()._missing(heads)
+
+    async def _known(self, keys: Sequence[str]) -> Mapping[str, User]:
+        stored = {} if self._there is None else dict(await super()._known(keys))
+        before = {key: _somebody(key, self._tenant) for key in keys if key not in stored and hash(key) in self._before}
+        return before | stored | {key: self._recent[key] for key in keys if key in self._recent}
+
+    async def store(self, checked: _Checked) -> None:
+        now, told = await self._now(), dict[str, Changed | Invalid]()
+        known = await self._known([keyed.key for keyed in checked.changes.values() if keyed.key is not None])
+        for id, keyed in checked.changes.items():
+            try:
+                old = known[keyed.key or ""]
+                new = changed_user(old, _fields(keyed.line), self._how.channels, now)
+                fields = changes_of(old, new)
+                self._how.of(new, concerned(self._how.types, fields))
+                told[id] = Changed(new, fields)
+            except Invalid as error:
+                told[id] = error
+        self._count(checked, told)
+        self._tell(checked.rows[-1].line.number, sorted(_all_refused(checked, told)))
+        self._remember([*checked.users, *(one.user for one in told.values() if isinstance(one, Changed))])
+
+    def _remember(self, users: Sequence[User]) -> None:
+        for user in users:
+            if user.key is not None:
+                self._recent[user.key] = user
+        while len(self._recent) > MOST_RECENT:
+            key = next(iter(self._recent))
+            self._before.add(hash(key))
+            del self._recent[key]
+
+
+def _somebody(key: str, tenant: str) -> User:
+    """Somebody of whom no more is known than the key, and that an import would have stored them."""
+    born = date(2000, 1, 1)
+    return User(id=key, tenant=tenant, first_name="x", last_name="x", date_of_birth=born, timezone="UTC", key=key)
+
+
+def _all_refused(checked: _Checked, told: Mapping[str, Changed | Invalid]) -> list[Refused]:
+    changes = [(checked.changes[id].line.number, bad) for id, bad in told.items() if isinstance(bad, Invalid)]
+    return [*checked.refused, *(Refused(number, bad.problems) for number, bad in changes)]
+
+
+def _fields(line: Line) -> Mapping[str, Any]:
+    if isinstance(line.fields, Problem):
+        raise Invalid([line.fields])
+    return line.fields
+
+
+async def _chunks(rows: Lines) -> AsyncIterator[list[_Keyed]]:
+    """So many at a time. A key that comes a second time begins the next chunk: it changes what the first has added."""
+    chunk: list[_Keyed] = []
+    keys: set[str] = set()
+    async for line in numbered(rows):
+        written = None if isinstance(line.fields, Problem) else line.fields.get("key")
+        key = None if written is None or name_problems("key", written) else written
+        if len(chunk) >= CHUNK or key in keys:
+            yield chunk
+            chunk, keys = [], set()
+        chunk.append(_Keyed(line, key))
+        if key is not None:
+            keys.add(key)
+    if chunk:
+        yield chunk
+
+
+async def numbered(rows: Lines) -> AsyncIterator[Line]:
+    number = 0
+    if not isinstance(rows, AsyncIterable | Iterable) or isinstance(rows, str | Mapping):
+        raise Misuse(f"an import takes many rows, each an object with a user's fields, not {type(rows).__name__}")
+    if isinstance(rows, AsyncIterable):
+        async for row in rows:
+            number += 1
+            yield _line(row, number)
+    else:
+        for row in rows:
+            number += 1
+            yield _line(row, number)
+
+
+def _line(row: Any, number: int) -> Line:
+    if isinstance(row, Line):
+        return row
+    if not isinstance(row, Mapping):
+        return Line(number, Problem("", f"expected an object with a user's fields, not {type(row).__name__}"))
+    return Line(number, row)

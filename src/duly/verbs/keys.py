@@ -1,0 +1,158 @@
+"""``duly.keys``: who may call the HTTP API, for which tenant, and how far that goes."""
+
+import builtins
+import secrets as luck
+from collections.abc import Collection, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from duly.decide.checks import check_id, check_page, due_problems, name_problems
+from duly.decide.error_text import storable
+from duly.decide.targets.rates import read_rate
+from duly.errors import Conflict, Invalid, NotFound, Problem, Unauthenticated
+from duly.ids import new_id
+from duly.ports import Store
+from duly.records.api_key import BYTES, ApiKey, MadeKey, Scope, hash_of, hint_of, looks_like_a_key, write_key
+from duly.rules.recurrence import instant_name
+
+A_KEYS = "a key's"
+MOST_OF_A_NAME = 10
+
+
+class Keys:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def create(
+        self,
+        name: str,
+        *,
+        tenant: str = "default",
+        scope: Scope | str = Scope.READ,
+        expires: datetime | timedelta | None = None,
+        rate: float | str | None = None,
+        all_tenants: bool = False,
+        by: str = "api",
+    ) -> MadeKey:
+        """Make a key. Its secret is in this answer and nowhere else: whoever loses it makes another one. *expires* is
+        an instant, or how long it is good for; *rate* is how many requests a second it allows, or ``"600/m"``. With
+        *all_tenants*, a request may name another tenant than the key's own, and do there what the scope allows."""
+        problems = [*name_problems("name", name), *name_problems("tenant", tenant), *_scope_problems(scope)]
+        often: float | None = None
+        try:
+            often = None if rate is None else 1 / read_rate(rate).total_seconds()
+        except Invalid as error:
+            problems += error.problems
+        if expires is not None:
+            problems += [problem._replace(path="expires") for problem in due_problems(expires)]
+        if all_tenants not in (True, False):
+            problems.append(Problem("all_tenants", f"expected true or false, not {all_tenants!r:.50}"))
+        if problems:
+            raise Invalid(problems)
+        secret = write_key(luck.token_bytes(BYTES))
+        async with self._store.begin() as tx:
+            now = await tx.now()
+            key = ApiKey(
+                id=new_id(),
+                tenant=tenant,
+                name=name,
+                scope=Scope(scope),
+                hint=hint_of(secret),
+                created=now,
+                created_by=storable(by),
+                expires=_instant(expires, now),
+                rate=often,
+                all_tenants=all_tenants,
+            )
+            await tx.add_key(key, hash_of(secret))
+            await tx.note(
+                [
+                    (
+                        key.id,
+                        "created",
+                        f"{key.scope} for " + (f"all tenants, else {tenant}" if all_tenants else f"tenant {tenant}"),
+                    )
+                ],
+                storable(by),
+            )
+            stored = await tx.key(key.id)
+        return MadeKey(stored or key, secret)
+
+    async def get(self, id: str, *, tenant: str | None = None) -> ApiKey:
+        id = check_id(id, A_KEYS)
+        return _known(await self._store.key(id), id, tenant)
+
+    async def list(
+        self, *, tenant: str | None = None, limit: int = 100, after: str | None = None
+    ) -> builtins.list[ApiKey]:
+        """The newest first, revoked ones too. For the next page, *after* is the last id of this one."""
+        check_page(limit)
+        before = None if after is None else check_id(after, A_KEYS, "after")
+        return await self._store.list_keys(tenant, before=before, limit=limit)
+
+    async def named(self, name: str, *, tenant: str | None = None) -> ApiKey:
+        """The key with this name that is still good, if there is one alone: names need not be unique."""
+        possible = not name_problems("name", name)
+        found = await self._store.keys_named(tenant, name, limit=MOST_OF_A_NAME) if possible else []
+        if not found:
+            raise NotFound(f"there is no active key {name!r:.100}" + (f" in tenant {tenant!r}" if tenant else ""))
+        if len(found) > 1:
+            told = ", ".join(f"{key.id} ({key.hint}…, tenant {key.tenant})" for key in found)
+            raise Conflict(f"several active keys are named {name!r}: say which one by its id: {told}")
+        return found[0]
+
+    async def revoke(self, id: str, *, tenant: str | None = None, by: str = "api") -> ApiKey:
+        """It is not recognised any more. Servers that have just seen it notice within a second."""
+        id = check_id(id, A_KEYS)
+        async with self._store.begin() as tx:
+            key = _known(await tx.key(id), id, tenant)
+            if not await tx.revoke_key(id):
+                raise Conflict(f"key {key.name!r} ({key.hint}…) was revoked before")
+            await tx.note([(id, "revoked", None)], storable(by))
+            return _known(await tx.key(id), id, tenant)
+
+    async def recognise(self, secret: str) -> ApiKey:
+        """Whose key this is."""
+        found = await self._store.key_by_hash(hash_of(secret)) if looks_like_a_key(secret) else None
+        if found is None:
+            raise Unauthenticated("this key is unknown: make one with `duly keys create`")
+        key, now = found
+        if key.revoked is not None:
+            raise Unauthenticated(f"the key {key.hint}… was revoked at {instant_name(key.revoked)}: use another one")
+        if key.state(now) == "expired" and key.expires is not None:
+            raise Unauthenticated(f"the key {key.hint}… expired at {instant_name(key.expires)}: use another one")
+        return key
+
+    async def known(self, secrets: Collection[str]) -> set[str]:
+        """Those of them that are keys, good or not."""
+        by_hash = {hash_of(secret): secret for secret in secrets if looks_like_a_key(secret)}
+        return {by_hash[hash] for hash in await self._store.known_hashes(list(by_hash))} if by_hash else set()
+
+    async def used(self, ids: Sequence[str]) -> None:
+        """Note that these were used just now."""
+        if ids:
+            await self._store.use_keys(ids)
+
+    async def made_any(self) -> bool:
+        """Whether there ever was a key: a revoked one shows as well that somebody wants requests to have one."""
+        return await self._store.any_key()
+
+
+def _scope_problems(scope: Any) -> Iterator[Problem]:
+    if not isinstance(scope, str) or scope not in list(Scope):
+        yield Problem("scope", f"expected {', '.join(Scope)}, not {scope!r:.50}")
+
+
+def _instant(expires: datetime | timedelta | None, now: datetime) -> datetime | None:
+    if expires is None:
+        return None
+    instant = now + expires if isinstance(expires, timedelta) else expires.astimezone(UTC)
+    if instant <= now:
+        raise Invalid([Problem("expires", f"{instant_name(instant)} is not in the future")])
+    return instant
+
+
+def _known(key: ApiKey | None, wanted: str, tenant: str | None) -> ApiKey:
+    if key is None or (tenant is not None and key.tenant != tenant):
+        raise NotFound(f"there is no key {wanted}" + (f" in tenant {tenant!r}" if tenant else ""))
+    return key

@@ -1,0 +1,388 @@
+"""``duly.targets``: where events go, stored under a name; what destinations may have; what is parked."""
+
+import builtins
+import secrets as luck
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from duly.decide.checks import MOST_LISTED, check_page, name_problems, write_json
+from duly.decide.error_text import storable
+from duly.decide.targets.rates import read_rate, show_rate
+from duly.decide.targets.secrets import Keys, secret_problem, written
+from duly.decide.targets.targets import (
+    HTTP,
+    SAID,
+    WEBHOOK,
+    header_problems,
+    origin_of,
+    parked_as,
+    request_problems,
+    shown,
+    target_name_problems,
+    url_problems,
+    whose_events,
+)
+from duly.durations import format_duration, parse_duration
+from duly.engine.destinations.parking import note, open_again
+from duly.errors import Conflict, Invalid, NotFound, Problem, Unsealed
+from duly.ids import new_id
+from duly.ports import Store, Transaction
+from duly.records.history import Entry
+from duly.records.target import DESTINATION_OF_ALL, Known, Resealed, Target
+from duly.signals import Signals
+from duly.target_secrets import Seal, Sealed
+
+MOST_SECRETS = 5
+MOST_PLACES = 10_000
+EXAMINED = 100_000
+"""Events, those that are due next, that are looked at before a target is deleted: 0.02 to 0.05 s."""
+
+KEEP = timedelta(days=1)
+"""How long the old secret of a target still signs beside the new one."""
+
+DISABLED = "is disabled"
+
+
+Forget = Callable[[str, str], None]
+"""Called with a tenant and a destination when what is known of it in this process is not so any more."""
+
+
+class Targets:
+    """``duly.targets``. Where a store is one transaction, what is to be forgotten is so when that is committed, and
+    *most* is how many events an act of it releases: the rest are left to the workers, who release some in each."""
+
+    def __init__(
+        self,
+        store: Store,
+        forget: Forget,
+        keys: Keys,
+        signals: Signals,
+        most: int | None = None,
+        via: str | None = None,
+    ) -> None:
+        self._store, self._forget, self._keys, self._signals, self._most = store, forget, keys, signals, most
+        self._via = via
+        self._seal = Seal(keys)
+
+    # -- stored targets
+
+    async def put(
+        self,
+        name: str,
+        url: str,
+        *,
+        channel: str = WEBHOOK,
+        method: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        format: str | None = None,
+        timeout: timedelta | str | None = None,
+        secret: str | None = None,
+        tenant: str = "default",
+        by: str = "api",
+    ) -> Target:
+        """Store a target, or replace it. A webhook's has a secret, which is made unless one is given; it is in the
+        answer to the call that made it, and never shown again. Where the target exists, its secret and the values of
+        its headers stay unless others are given."""
+        span = format_duration(timeout) if isinstance(timeout, timedelta) else timeout
+        said: dict[str, Any] = {"url": url, "method": method, "format": format, "timeout": span}
+        spec = {key: value for key, value in said.items() if value is not None}
+        if problems := list(_problems(name, tenant, channel, spec, headers, secret)):
+            raise Invalid(problems)
+        async with self._store.begin() as tx:
+            old = await tx.target(tenant, name)
+            keeps = (channel == WEBHOOK and secret is None) or (headers is None and old and "headers" in old.spec)
+            sealed = self._open(old) if old is not None and keeps else Sealed(tenant, name)
+            made = secret
+            if secret is not None:
+                sealed = msgspec.structs.replace(sealed, secrets=[(secret, None)])
+            elif channel == WEBHOOK and not sealed.secrets:
+                made = written(luck.token_bytes(32))
+                sealed = msgspec.structs.replace(sealed, secrets=[(made, None)])
+            if headers is not None:
+                sealed = msgspec.structs.replace(sealed, headers=dict(headers))
+            if sealed.headers:
+                spec["headers"] = sorted(sealed.headers)
+            target = Target(
+                id=new_id() if old is None else old.id,
+                tenant=tenant,
+                name=name,
+                channel=channel,
+                spec_json=str(write_json(spec, "target")),
+                sealed=self._seal.close(sealed) if sealed.secrets or sealed.headers else None,
+                via=self._via,
+            )
+            if not await tx.put_target(target):
+                raise Conflict(f"another target has just got the name {name!r}: try again")
+            await tx.note([(target.id, "created" if old is None else "changed", shown(url))], storable(by))
+            stored = await self._stored(tx, tenant, name, made if made != secret or old is None else None)
+        self._forget(tenant, name)
+        return msgspec.structs.replace(stored, new=old is None)
+
+    async def rotate(
+        self,
+        name: str,
+        *,
+        secret: str | None = None,
+        keep: timedelta | str = KEEP,
+        tenant: str = "default",
+        by: str = "api",
+    ) -> Target:
+        """Give a webhook's target a new secret. Until *keep* has passed, the old one signs as well, so that its
+        receiver can take over the new one without a gap. Where *secret* is the newest already, nothing changes."""
+        wrong = None if secret is None else secret_problem("secret", secret)
+        span = _span("keep", keep, [] if wrong is None else [wrong])
+        made = secret or written(luck.token_bytes(32))
+        async with self._store.begin() as tx:
+            old = await self._found(tx, name, tenant)
+            if old.channel != WEBHOOK:
+                raise Conflict(
+                    f"target {name!r} sends plain requests and has no secret to rotate: put its headers anew"
+                )
+            sealed = self._open(old)
+            if sealed.secrets and sealed.secrets[0] == (made, None):  # asked again: the old ones keep their time
+                return msgspec.structs.replace(old, secret=made)
+            now = time.time()
+            ends = now + span.total_seconds()
+            kept = [(one, min(ends, until or ends)) for one, until in sealed.secrets if until is None or until > now]
+            anew = msgspec.structs.replace(sealed, secrets=[(made, None), *kept][:MOST_SECRETS])
+            await tx.put_target(msgspec.structs.replace(old, sealed=self._seal.close(anew)))
+            until_when = datetime.fromtimestamp(ends, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+            await tx.note([(old.id, "rotated", f"the old secret signs until {until_when}")], storable(by))
+            stored = await self._stored(tx, tenant, name, made)
+        self._forget(tenant, name)
+        return stored
+
+    async def reseal(self, *, tenant: str | None = None, by: str = "api") -> Resealed:
+        """Seal what targets keep secret with the first key of DULY_SECRET_KEY, where an older one has sealed it: then
+        that can be taken out. Each is done by itself; what was done stays done, and another call goes on."""
+        resealed, unchanged, closed = 0, 0, []
+        last = ("", "")
+        while page := await self._store.list_targets(tenant, after=last, limit=MOST_LISTED):
+            last = (page[-1].tenant, page[-1].name)
+            for target in page:
+                if target.sealed is None:
+                    continue
+                try:
+                    done = await self._reseal(target, by)
+                except Unsealed:
+                    if not self._keys:
+                        raise
+                    closed.append((target.tenant, target.name))
+                else:
+                    resealed += done
+                    unchanged += not done
+        return Resealed(resealed, unchanged, closed)
+
+    async def _reseal(self, listed: Target, by: str) -> bool:
+        """Whether there was anything to do."""
+        async with self._store.begin() as tx:
+            target = await tx.target(listed.tenant, listed.name)
+            if target is None or target.sealed is None:  # deleted meanwhile
+                return False
+            sealed = self._open(target)
+            if self._seal.is_of_first_key(target.sealed):
+                return False
+            await tx.put_target(msgspec.structs.replace(target, sealed=self._seal.close(sealed)))
+            await tx.note([(target.id, "resealed", None)], storable(by))
+        self._forget(target.tenant, target.name)
+        return True
+
+    async def get(self, name: str, *, tenant: str = "default") -> Target:
+        async with self._store.begin() as tx:
+            return await self._found(tx, name, tenant)
+
+    async def list(
+        self, *, tenant: str | None = None, after: tuple[str, str] = ("", ""), limit: int = MOST_LISTED
+    ) -> builtins.list[Target]:
+        """In the order of tenant and name. For the next page, *after* is the tenant and name of the last one."""
+        check_page(limit)
+        return await self._store.list_targets(tenant, after=after, limit=limit)
+
+    async def delete(self, name: str, *, force: bool = False, tenant: str = "default", by: str = "api") -> Target:
+        """Refused while events wait for it, unless by *force*: then they become dead letters when they are due. What
+        was held for it is released first, in transactions of their own: one that ends in the middle leaves a target
+        that can be deleted again."""
+        async with self._store.begin() as tx:
+            found = await self._found(tx, name, tenant)
+            if not force and (many := await tx.aimed_at(found, EXAMINED)):
+                raise Conflict(_in_use(name, many))
+            await tx.unpark(tenant, name)
+        await open_again(self._store, tenant, name, storable(by))
+        async with self._store.begin() as tx:
+            found = await self._found(tx, name, tenant)
+            await tx.note([(found.id, "deleted", None)], storable(by))
+            await tx.delete_target(tenant, name)
+        self._forget(tenant, name)
+        return found
+
+    async def history(self, name: str, *, tenant: str = "default") -> builtins.list[Entry]:
+        found = await self.get(name, tenant=tenant)
+        return await self._store.history(found.id)
+
+    # -- destinations: targets by name, and origins or URLs of others
+
+    async def disable(
+        self, destination: str, *, tenant: str = "default", reason: str | None = None, by: str = "api"
+    ) -> None:
+        """Send nothing there until it is enabled: its events are held."""
+        key = await self._key(destination, tenant)
+        why = DISABLED if reason is None else f"{DISABLED}: {storable(reason)}"
+        async with self._store.begin() as tx:
+            await tx.unpark(tenant, key)
+            await tx.park(tenant, key, why, None)
+            await note(tx, tenant, key, "disabled", reason, by)
+        self._forget(tenant, key)
+
+    async def enable(self, destination: str, *, tenant: str = "default", by: str = "api") -> int:
+        """Send there again, whatever it was parked for; how many events were waiting for that."""
+        key = await self._key(destination, tenant)
+        async with self._store.begin() as tx:
+            if await tx.unpark(tenant, key) is None:
+                raise Conflict(f"target {key!r} is not parked: there is nothing to enable")
+            await note(tx, tenant, key, "enabled", None, by)
+        self._forget(tenant, key)
+        return await open_again(self._store, tenant, key, storable(by), self._most)
+
+    async def probe(self, destination: str, *, tenant: str = "default", by: str = "api") -> None:
+        """Let a worker try a parked destination at its next look, not only when its time has come."""
+        key = await self._key(destination, tenant)
+        async with self._store.begin() as tx:
+            found = await tx.probe_now(tenant, key)
+            if found:
+                await note(tx, tenant, key, "probed", None, by)
+        if not found:
+            raise Conflict(f"target {key!r} is not parked, or was disabled until a person enables it")
+
+    async def limit(
+        self,
+        destination: str | None = None,
+        *,
+        concurrency: int | None = None,
+        rate: float | str | None = None,
+        tenant: str = "default",
+        by: str = "api",
+    ) -> Known:
+        """Limit how many events go there at once, from each worker, and how many a second, from all of them. Without a
+        destination: all of the tenant's. None is no limit."""
+        problems = [*name_problems("tenant", tenant)]
+        if concurrency is not None and (type(concurrency) is not int or not 1 <= concurrency <= MOST_PLACES):
+            problems.append(Problem("concurrency", f"must be 1 to {MOST_PLACES:,}, not {concurrency!r:.50}"))
+        try:
+            often = None if rate is None else 1 / read_rate(rate).total_seconds()
+        except Invalid as error:
+            problems += error.problems
+        if problems:
+            raise Invalid(problems)
+        key = DESTINATION_OF_ALL if destination is None else await self._key(destination, tenant)
+        if key.rstrip("/") != whose_events(key):
+            raise Invalid([Problem("destination", f"a limit is one of a whole origin: name {whose_events(key)}")])
+        key = whose_events(key)
+        async with self._store.begin() as tx:
+            await tx.limit(tenant, key, concurrency, often)
+            told = [f"{concurrency} at once" if concurrency else None, show_rate(often) if often else None]
+            await note(tx, tenant, key, "limited", ", ".join(filter(None, told)) or "no limits", by)
+            [known] = await tx.destinations([(tenant, key)])
+        self._forget(tenant, key)
+        return known
+
+    async def known(self, destination: str, *, tenant: str = "default") -> Known:
+        """Its limits, and whether it is parked."""
+        [known] = await self._store.destinations([(tenant, await self._key(destination, tenant))])
+        return known
+
+    async def destinations(
+        self, *, tenant: str | None = None, after: tuple[str, str] = ("", ""), limit: int = MOST_LISTED
+    ) -> builtins.list[Known]:
+        """Those with limits, and those that are parked."""
+        check_page(limit)
+        return await self._store.list_destinations(tenant, after=after, limit=limit)
+
+    async def waiting(self, destination: str, *, tenant: str = "default") -> int:
+        """How many events are held until it is open again."""
+        key = (tenant, await self._key(destination, tenant))
+        return (await self._store.held_for([key]))[key]
+
+    def signing_secret(self, url: str, *, tenant: str = "default") -> str:
+        """What signs webhooks to a URL that is no stored target's; their receiver needs it."""
+        if problems := [*url_problems("url", url), *name_problems("tenant", tenant)]:
+            raise Invalid(problems)
+        if not self._keys:
+            self._seal.close(Sealed(tenant, url))  # which says what to do
+        return self._keys.signing(tenant, origin_of(url))[0]
+
+    # -- within
+
+    def _open(self, target: Target) -> Sealed:
+        if target.sealed is None:
+            return Sealed(target.tenant, target.name)
+        return self._seal.open(target.sealed, target.tenant, target.name)
+
+    async def _found(self, tx: Transaction, name: str, tenant: str) -> Target:
+        found = await tx.target(tenant, name) if not list(target_name_problems("name", name)) else None
+        if found is None:
+            raise NotFound(f"there is no target {name!r:.100} in tenant {tenant!r}")
+        return found
+
+    async def _stored(self, tx: Transaction, tenant: str, name: str, secret: str | None) -> Target:
+        return msgspec.structs.replace(await self._found(tx, name, tenant), secret=secret)
+
+    async def _key(self, destination: str, tenant: str) -> str:
+        """A stored target's name, or a URL or origin as it is written in the tables."""
+        if "://" not in str(destination):
+            return (await self.get(destination, tenant=tenant)).name
+        if problems := list(url_problems("destination", destination)):
+            raise Invalid(problems)
+        return parked_as(destination)
+
+
+def _in_use(name: str, many: int) -> str:
+    """The next ones of schedules and of users are events too."""
+    events = "1 event" if many == 1 else f"{many:,} events"
+    return (
+        f"target {name!r} is in use: {events} still to come, the next ones of schedules and users among them. Give "
+        "them another target or cancel them; or delete it by force, and they become dead letters when they are due"
+    )
+
+
+def _problems(
+    name: Any, tenant: Any, channel: Any, spec: dict[str, Any], headers: Any, secret: Any
+) -> Iterator[Problem]:
+    yield from target_name_problems("name", name)
+    yield from name_problems("tenant", tenant)
+    if channel not in (WEBHOOK, HTTP):
+        yield Problem("channel", f"expected {WEBHOOK} or {HTTP}, not {channel!r:.50}")
+    yield from url_problems("url", spec.get("url"))
+    for problem in request_problems("", spec):
+        yield problem._replace(path=problem.path.lstrip("."))
+    if channel == WEBHOOK and "method" in spec:
+        yield Problem("method", "a webhook is a POST; for other requests use channel='http'")
+    if channel == HTTP and "format" in spec:
+        yield Problem("format", "is for webhooks")
+    if headers is not None:
+        named = dict(headers) if isinstance(headers, Mapping) else headers
+        yield from header_problems("headers", named)
+        if channel == WEBHOOK and isinstance(named, dict):
+            taken = [name for name in named if str(name).lower() in SAID]
+            yield from (Problem(f"headers.{name}", "is what the webhook itself says") for name in taken)
+    if secret is not None:
+        if channel == HTTP:
+            yield Problem("secret", "is for webhooks: send it in a header")
+        elif (wrong := secret_problem("secret", secret)) is not None:
+            yield wrong
+
+
+def _span(path: str, span: timedelta | str, problems: Sequence[Problem]) -> timedelta:
+    """Invalid with the *problems* that were found before, too."""
+    try:
+        found = span if isinstance(span, timedelta) else parse_duration(span)
+    except (ValueError, TypeError, AttributeError):
+        raise Invalid([*problems, Problem(path, f"{span!r:.50} is no duration")]) from None
+    if not timedelta() <= found <= timedelta(days=365):
+        raise Invalid([*problems, Problem(path, "must be from 0s to 365d")])
+    if problems:
+        raise Invalid(problems)
+    return found

@@ -1,0 +1,170 @@
+"""What people do to users: add, look, change, delete, import. What follows from it for their events happens with it."""
+
+import builtins
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from duly.decide.checks import check_id, check_page, name_problems
+from duly.decide.error_text import storable
+from duly.engine.series.put_users import Calendars, add_user, change_users, refresh_users
+from duly.engine.series.user_heads import MOST_TRIES
+from duly.errors import Conflict, Invalid, NotFound
+from duly.ports import Statements, Store
+from duly.records.etags import check_tag
+from duly.records.event import Event
+from duly.records.history import Entry
+from duly.records.results import Imported, Refreshed
+from duly.records.specs import OfUser
+from duly.records.user import User
+from duly.verbs.import_users import Lines, Telling, import_users
+
+AT_ONCE = 500
+QUIET = Telling()
+A_USERS = "a user's"
+
+
+class Users:
+    """``duly.users``. With a tenant, only that tenant's users exist."""
+
+    def __init__(self, store: Store, how: Calendars, transaction_of: Callable[[Any], Statements | None]) -> None:
+        self._store, self._how, self._transaction_of = store, how, transaction_of
+
+    async def add(self, *, tenant: str = "default", transaction: Any = None, by: str = "api", **fields: Any) -> User:
+        """A new user, whose events are planned when this returns.
+
+        ``first_name``, ``last_name``, ``date_of_birth`` and ``timezone``; optionally ``key``, ``anniversary``,
+        ``delivery_time``, ``leap``, ``target`` and ``attributes``.
+        """
+        async with self._within(transaction) as tx:
+            id = await add_user(tx, fields, tenant, self._how, storable(by))
+            return _known(await tx.user(id), id, None)
+
+    async def get(self, id: str, *, tenant: str | None = None) -> User:
+        return _known(await self._store.user(check_id(id, A_USERS)), id, tenant)
+
+    async def by_key(self, key: str, *, tenant: str = "default") -> User:
+        """The user whom the caller's own system calls so."""
+        possible = not any((*name_problems("key", key), *name_problems("tenant", tenant)))
+        found = await self._store.user_by_key(tenant, key) if possible else None
+        return _known(found, f"with the key {key!r:.60}", tenant)
+
+    async def list(
+        self, *, tenant: str | None = None, limit: int = 100, after: str | None = None
+    ) -> builtins.list[User]:
+        """The newest first. For the next page, *after* is the last id of this one."""
+        check_page(limit)
+        before = None if after is None else check_id(after, A_USERS, "after")
+        return await self._store.list_users(tenant, before=before, limit=limit)
+
+    async def update(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        expected: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+        **changes: Any,
+    ) -> User:
+        """Change what is given, and leave the rest. What has not started follows: its time, its words, its zone. What
+        is under way or being retried is delivered as it was. Stale unless the user has the tag that is *expected*."""
+        id = check_id(id, A_USERS)
+        async with self._within(transaction) as tx:
+            _known(await tx.user(id), id, tenant)
+            if expected is not None:
+                await _locked(tx, id, tenant, expected)
+            told = (await change_users(tx, {id: changes}, self._how, storable(by))).get(id)
+            if isinstance(told, Invalid):
+                raise told
+            return _known(await tx.user(id), id, tenant)
+
+    async def delete(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        expected: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+        reason: str | None = None,
+    ) -> User:
+        """Remove a user, and cancel what has not begun. What is under way goes on to its end, and nothing follows.
+        Stale unless the user has the tag that is *expected*."""
+        id = check_id(id, A_USERS)
+        async with self._within(transaction) as tx:
+            _known(await tx.user(id), id, tenant)
+            user = await _locked(tx, id, tenant, expected)
+            for _ in range(MOST_TRIES):
+                await tx.cancel_users([id], storable(by), storable(reason or "its user was deleted"))
+                if not await tx.user_head_ids([id]):  # else a claim has planted another one meanwhile
+                    break
+            else:
+                raise Conflict("events of this user are being claimed just now: try again")
+            await tx.note([(user.id, "deleted", None if reason is None else storable(reason))], storable(by))
+            await tx.delete_users([id])
+            return user
+
+    async def events(self, id: str, *, tenant: str | None = None, limit: int = 100) -> builtins.list[Event]:
+        """The events of a user, the newest first. ``events.find(OfUser(id) & …)`` asks for more."""
+        check_page(limit)
+        user = await self.get(id, tenant=tenant)
+        return await self._store.find(OfUser(user.id), limit=limit)
+
+    async def ahead(self, id: str, *, tenant: str | None = None) -> builtins.list[Event]:
+        """What is planned for a user: the next event of each type, the soonest first."""
+        user = await self.get(id, tenant=tenant)
+        return sorted(await self._store.heads_of_users([user.id]), key=lambda head: head.due)
+
+    async def history(self, id: str, *, tenant: str | None = None) -> builtins.list[Entry]:
+        """Every act, oldest first. What became of the user's events is in theirs."""
+        user = await self.get(id, tenant=tenant)
+        return created_entry(user) + await self._store.history(user.id)
+
+    async def import_(
+        self, rows: Lines, *, tenant: str = "default", by: str = "import", telling: Telling = QUIET
+    ) -> Imported:
+        """Add many, some thousand in each transaction. A row whose ``key`` is known changes that user. A bad row is
+        told of, and the good ones are kept."""
+        if problems := name_problems("tenant", tenant):
+            raise Invalid(problems)
+        return await import_users(self._store, rows, tenant, self._how, storable(by), telling)
+
+    async def refresh(self, *, tenant: str | None = None, by: str = "refresh") -> Refreshed:
+        """Let everybody's events follow the event types and the delivery time as they are now: after a type was added,
+        removed or changed."""
+        users, events, refused = 0, 0, dict[str, Invalid]()
+        after: str | None = None
+        while ids := await self._store.walk_users(tenant, after=after, limit=AT_ONCE):
+            async with self._store.begin() as tx:
+                changed, bad = await refresh_users(tx, ids, self._how, storable(by))
+            users, events, after = users + len(ids), events + changed, ids[-1]
+            refused |= bad
+        return Refreshed(users, events, refused)
+
+    @asynccontextmanager
+    async def _within(self, transaction: Any) -> AsyncIterator[Statements]:
+        tx = self._transaction_of(transaction)
+        if tx is not None:
+            yield tx
+        else:
+            async with self._store.begin() as own:
+                yield own
+
+
+async def _locked(tx: Statements, id: str, tenant: str | None, expected: str | None) -> User:
+    locked = await tx.lock_users([id])
+    user = _known(locked[0] if locked else None, id, tenant)  # or somebody else has just deleted it
+    check_tag(f"user {id}", user.tag, expected)
+    return user
+
+
+def _known(user: User | None, wanted: str, tenant: str | None) -> User:
+    if user is None or (tenant is not None and user.tenant != tenant):
+        raise NotFound(f"there is no user {wanted}" + (f" in tenant {tenant!r}" if tenant else ""))
+    return user
+
+
+def created_entry(user: User) -> list[Entry]:
+    """What the row itself tells of a user's beginning; the history has all else."""
+    return [] if user.created is None else [Entry(user.created, "created", user.created_by)]
