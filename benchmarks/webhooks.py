@@ -13,7 +13,7 @@ from benchmarks.peers import Peer
 from benchmarks.usage import Usage
 from benchmarks.workloads import PATIENCE, Figures
 from duly import Duly, Status, Timer, webhook
-from duly.channels.requests import JSON, signed_headers, standard_body
+from duly.channels.http.payload_format import JSON, signed_headers, standard_body
 from duly.ids import new_id
 from duly.records.event import Event
 from duly.records.specs import OneOf

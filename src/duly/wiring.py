@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from duly.channels.engines import ENGINES, Absent, make_channel
-from duly.channels.handler import DEADLINE, Handlers
-from duly.channels.lazily import Lazily
+from duly.channels.brokers.registry import ENGINES, Absent, make_channel
+from duly.channels.lazy import Lazily
+from duly.channels.python.handlers import DEADLINE, Handlers
 from duly.config import Settings, read_settings, redacted
 from duly.decide.event_types import EventTypes, shipped
 from duly.decide.retry import DEFAULT, Retry
@@ -41,7 +41,7 @@ from duly.verbs.targets import Targets
 from duly.verbs.users import Users
 
 if TYPE_CHECKING:
-    from duly.stores.postgres.foreign import SyncForeignTransaction
+    from duly.stores.postgres.callers_connection import SyncForeignTransaction
     from duly.stores.postgres.store import PostgresStore
     from duly.sync import Sync
 
@@ -358,7 +358,7 @@ class Duly:
     def foreign(self, connection: Any) -> "SyncForeignTransaction":
         """A caller's synchronous connection, as something to run statements in."""
         self.refuse_foreign_on_sqlite(connection)
-        from duly.stores.postgres.foreign import SyncForeignTransaction
+        from duly.stores.postgres.callers_connection import SyncForeignTransaction
 
         return SyncForeignTransaction(self.store, connection)
 
@@ -371,7 +371,7 @@ class Duly:
                 raise Misuse("this transaction belongs to another Duly: what it writes would be in another database")
             return given
         self.refuse_foreign_on_sqlite(given)
-        from duly.stores.postgres.foreign import ForeignTransaction
+        from duly.stores.postgres.callers_connection import ForeignTransaction
 
         return ForeignTransaction(self.store, given)
 
@@ -406,14 +406,14 @@ class Duly:
         return {name: make_channel(name, getattr(self.settings, f"{name}_url"), allow) for name in ENGINES}
 
     def _webhook(self) -> Channel:
-        from duly.channels.sending import Sender
-        from duly.channels.webhook import Webhook
+        from duly.channels.http.sender import Sender
+        from duly.channels.http.webhook import Webhook
 
         return Webhook(Sender(self.settings.webhook_allow), self.directory, self.settings.secret_key)
 
     def _http(self) -> Channel:
-        from duly.channels.http import Http
-        from duly.channels.sending import Sender
+        from duly.channels.http.request import Http
+        from duly.channels.http.sender import Sender
 
         return Http(Sender(self.settings.webhook_allow), self.directory, self.settings.secret_key)
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from duly import Delivered, Duly, Event, Failed, Rejected, Retry, Status, Timer, Unreachable
-from duly.channels import handler
+from duly.channels.python import handlers
 from duly.engine import pool
 from duly.signals import ChannelDown, ChannelUp, DeadLettered, HandlerAbandoned
 from duly.testing import ManualClock
@@ -303,7 +303,7 @@ async def test_a_hung_handler_leaves_its_place_to_the_next(duly: OpenDuly) -> No
 async def test_while_too_many_plain_handlers_hang_no_more_are_started_and_all_else_goes_on(
     duly: OpenDuly, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handler, "HUNG_AT_LEAST", 2)
+    monkeypatch.setattr(handlers, "HUNG_AT_LEAST", 2)
     app, release = await duly(concurrency=2), threading.Event()
     told, served = Told(app), set[str]()
     app.on("odd", deadline=DEADLINE)(hanging(release))

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from duly import Duly, Misuse, StoreError, Timer, every
-from duly.stores.postgres.copying import WORTH_COPYING
+from duly.stores.postgres.bulk_copy import WORTH_COPYING
 from duly.testing import ManualClock
 from tests.make import HOUR, SECOND, START
 

@@ -215,7 +215,7 @@ class Wall:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead = 0.0
-        for module in ("duly.channels.webhook", "duly.verbs.targets"):
+        for module in ("duly.channels.http.webhook", "duly.verbs.targets"):
             monkeypatch.setattr(f"{module}.time", self)
 
     def time(self) -> float:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from duly import Duly
-from duly.channels.sending import Sender
-from duly.channels.webhook import Webhook
+from duly.channels.http.sender import Sender
+from duly.channels.http.webhook import Webhook
 from duly.decide.targets.addresses import read_networks
 from duly.decide.targets.secrets import Keys
 from duly.decide.targets.targets import webhook

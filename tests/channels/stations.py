@@ -13,7 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from redis.asyncio import Redis
 
 from duly import to
-from duly.channels.kafka import options_of
+from duly.channels.brokers.kafka import options_of
 from tests.brokers import PASSWORD, NatsServer, RabbitServer, RedisServer, Server
 
 LARGEST = 512 * 1024

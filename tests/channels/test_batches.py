@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from duly.channels.batches import Batches
-from duly.channels.brokers import Down, NotNow
+from duly.channels.brokers.batches import Batches
+from duly.channels.brokers.channel import Down, NotNow
 
 
 class Library:

@@ -6,7 +6,7 @@ import aio_pika
 import pytest
 
 from duly import Timer, to
-from duly.channels import brokers
+from duly.channels.brokers import channel
 from duly.signals import ChannelDown, ChannelUp, Claimed, DeadLettered, GivenBack, Retried
 from duly.testing import ManualClock
 from tests.brokers import RabbitServer
@@ -27,10 +27,10 @@ def full(rabbit_server: RabbitServer) -> Iterator[RabbitServer]:
 async def test_a_rabbitmq_that_blocks_publishers_is_one_outage(
     open_app: OpenDuly, clock: ManualClock, full: RabbitServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(brokers, "LONGEST", 0.2)
-    monkeypatch.setattr(brokers, "ACKNOWLEDGED_WITHIN", 1.0)
-    monkeypatch.setattr(brokers, "ANSWERS_WITHIN", 0.5)
-    monkeypatch.setattr(brokers, "CLOSED_WITHIN", 0.2)
+    monkeypatch.setattr(channel, "LONGEST", 0.2)
+    monkeypatch.setattr(channel, "ACKNOWLEDGED_WITHIN", 1.0)
+    monkeypatch.setattr(channel, "ANSWERS_WITHIN", 0.5)
+    monkeypatch.setattr(channel, "CLOSED_WITHIN", 0.2)
     async with await aio_pika.connect(full.url) as connection:
         await (await connection.channel()).declare_queue("place", durable=True)
     app = await open_app(rabbitmq_url=full.url)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import duly
-from duly.channels.engines import ENGINES
+from duly.channels.brokers.registry import ENGINES
 from tests.brokers import RedisServer
 
 SOURCE = Path(duly.__file__).parents[1]

@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from duly import Duly, Event, Status, Timer
-from duly.channels import brokers, celery
-from duly.channels.kafka import Kafka
+from duly.channels.brokers import celery, channel
+from duly.channels.brokers.kafka import Kafka
 from duly.signals import ChannelDown, ChannelUp, Claimed, Completed, DeadLettered, GivenBack, Retried
 from duly.testing import ManualClock
 from tests.api.sending import acts, one_due
@@ -23,7 +23,7 @@ MANY = 400
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a minute between tries would be for people to wait for."""
-    monkeypatch.setattr(brokers, "LONGEST", 0.3)
+    monkeypatch.setattr(channel, "LONGEST", 0.3)
 
 
 async def one_after_another(app: Duly, clock: ManualClock, station: Station, place: str, many: int) -> list[str]:
@@ -116,9 +116,9 @@ async def test_a_broker_that_stands_still_is_as_good_as_down(
         doomed.server.pause()
         try:
             with monkeypatch.context() as impatient:
-                impatient.setattr(brokers, "ACKNOWLEDGED_WITHIN", 1.0)
-                impatient.setattr(brokers, "ANSWERS_WITHIN", 0.5)
-                impatient.setattr(brokers, "CLOSED_WITHIN", 0.2)
+                impatient.setattr(channel, "ACKNOWLEDGED_WITHIN", 1.0)
+                impatient.setattr(channel, "ANSWERS_WITHIN", 0.5)
+                impatient.setattr(channel, "CLOSED_WITHIN", 0.2)
                 ids = await one_after_another(app, clock, doomed, place, 5)
                 await heard.until(lambda: bool(heard.of(ChannelDown)))
                 await heard.until(lambda: not under_way(heard))
@@ -165,19 +165,19 @@ async def test_a_message_alone_that_is_not_acknowledged_spends_an_attempt(
     open_app: OpenDuly, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, nats_station: Station
 ) -> None:
     """The broker answers, only not about this one."""
-    monkeypatch.setattr(brokers, "ACKNOWLEDGED_WITHIN", 0.0)
+    monkeypatch.setattr(channel, "ACKNOWLEDGED_WITHIN", 0.0)
     app, place = await open_app(**nats_station.settings()), await nats_station.new_place()
     link = app._channels["nats"]._link  # type: ignore[attr-defined]
-    monkeypatch.setattr(brokers, "ACKNOWLEDGED_WITHIN", 10.0)
+    monkeypatch.setattr(channel, "ACKNOWLEDGED_WITHIN", 10.0)
     await link.client()
-    monkeypatch.setattr(brokers, "ACKNOWLEDGED_WITHIN", 0.0)
+    monkeypatch.setattr(channel, "ACKNOWLEDGED_WITHIN", 0.0)
     event = await one_due(app, clock, nats_station.target(place))
     await app.tick()
     event = await app.events.get(event.id)
     assert (event.status, event.attempts, event.last_error) == (Status.PENDING, 1, "not acknowledged within 0 s")
     assert link.down is None
     clock.advance(60 * SECOND)
-    monkeypatch.setattr(brokers, "ACKNOWLEDGED_WITHIN", 10.0)
+    monkeypatch.setattr(channel, "ACKNOWLEDGED_WITHIN", 10.0)
     await app.tick()
     assert {message.id for message in await nats_station.received(place)} == {event.id}
 

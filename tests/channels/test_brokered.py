@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from duly.channels import brokers
-from duly.channels.batches import Batches
-from duly.channels.brokers import Brokered, Client, Down, Link, Message, NotNow, Refused
-from duly.channels.kafka import options_of
+from duly.channels.brokers import channel
+from duly.channels.brokers.batches import Batches
+from duly.channels.brokers.channel import Brokered, Client, Down, Link, Message, NotNow, Refused
+from duly.channels.brokers.kafka import options_of
 from duly.errors import Misuse
 from duly.records.event import Delivered, Failed, Rejected, Unreachable
 from tests.make import make_event
@@ -57,7 +57,7 @@ def linked(*wires: Wire) -> tuple[Link, list[Client]]:
 
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(brokers, "SHORTEST", 0.001)
+    monkeypatch.setattr(channel, "SHORTEST", 0.001)
 
 
 async def up_again(link: Link) -> None:
@@ -161,7 +161,7 @@ async def test_a_connection_that_does_not_come_about_in_time_is_down(monkeypatch
         async def open(self) -> None:
             await asyncio.Event().wait()
 
-    monkeypatch.setattr(brokers, "ACKNOWLEDGED_WITHIN", 0.01)
+    monkeypatch.setattr(channel, "ACKNOWLEDGED_WITHIN", 0.01)
     slow = Slow()
     link, _ = linked(slow)
     with pytest.raises(Down, match="it does not answer in time"):
@@ -176,7 +176,7 @@ async def test_a_connection_that_does_not_come_about_in_time_is_down(monkeypatch
         (None, Delivered()),
         (Refused("never"), Rejected("never")),
         (NotNow("later"), Failed("later")),
-        (Down("gone"), Unreachable("gone", brokers.AT_ONCE, told=True)),
+        (Down("gone"), Unreachable("gone", channel.AT_ONCE, told=True)),
     ],
 )
 async def test_what_a_client_says_is_an_outcome(raised: Exception | None, outcome: Any) -> None:

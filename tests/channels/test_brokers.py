@@ -9,7 +9,7 @@ from cloudevents.core.formats.json import JSONFormat
 from redis.asyncio import Redis
 
 from duly import Retry, Status, Timer, to
-from duly.channels import rabbitmq
+from duly.channels.brokers import rabbitmq
 from duly.decide.checks import MAX_PAYLOAD
 from duly.signals import ChannelDown, Completed, DeadLettered, Retried
 from duly.testing import ManualClock

@@ -7,7 +7,7 @@ import tracemalloc
 import psutil
 import pytest
 
-from duly.channels import guard, sending
+from duly.channels.http import guard, sender
 from duly.records.event import Delivered, Failed, Rejected
 from tests.channels.conftest import PATIENT, QUICK, SOON, Deliver
 from tests.receivers.hostile import Hostile
@@ -66,7 +66,7 @@ async def test_a_connection_with_more_to_read_is_closed(deliver: Deliver, hostil
 async def test_a_connection_that_closes_as_it_is_used_again_costs_nothing(
     deliver: Deliver, hostile: Hostile, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sending, "SHOWN_WITHIN", 15.0)
+    monkeypatch.setattr(sender, "SHOWN_WITHIN", 15.0)
     for _ in range(5):
         assert await deliver(f"/close-after-one?how={how}") == Delivered()
     requests = hostile.requests()
@@ -79,7 +79,7 @@ async def test_a_connection_that_closes_as_it_is_used_again_costs_nothing(
 async def test_whoever_breaks_down_over_a_request_is_not_sent_it_again_at_once(
     deliver: Deliver, hostile: Hostile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sending, "SHOWN_WITHIN", 0.1)
+    monkeypatch.setattr(sender, "SHOWN_WITHIN", 0.1)
     assert await deliver("/close-after-one?wait=0.2") == Delivered()
     assert isinstance(await deliver("/close-after-one?wait=0.2"), Failed)
     assert len(hostile.requests()) == 2

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from duly.channels.deadlines import LOOK, Deadlines, Underway
-from duly.channels.guard import Dial
+from duly.channels.http.deadlines import LOOK, Deadlines, Underway
+from duly.channels.http.guard import Dial
 
 
 async def wait(deadlines: Deadlines, silence: float, total: float, dial: Dial | None = None) -> float | None:

@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from duly.channels.webhook import MOST_DERIVED, Webhook
+from duly.channels.http.webhook import MOST_DERIVED, Webhook
 from duly.decide.targets.secrets import Keys
 
 

@@ -1,7 +1,7 @@
 """A worker that has no file descriptor left for a broker's connection: the message is not at fault."""
 
-from duly.channels.brokers import Brokered
-from duly.channels.engines import make_channel
+from duly.channels.brokers.channel import Brokered
+from duly.channels.brokers.registry import make_channel
 from duly.decide.exhaustion import RESOURCES
 from duly.records.event import Delivered, Unreachable
 from tests.channels.stations import Station

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from duly import Duly, Status, Timer, http, webhook
-from duly.channels.guard import Resolver
-from duly.channels.sending import Request, Sender
+from duly.channels.http.guard import Resolver
+from duly.channels.http.sender import Request, Sender
 from duly.decide.targets.addresses import read_networks
 from duly.records.event import Delivered, Outcome, Rejected
 from duly.testing import ManualClock

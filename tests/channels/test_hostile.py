@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from duly.channels import sending
+from duly.channels.http import sender
 from duly.decide.checks import MAX_PAYLOAD
 from duly.records.event import Delivered, Failed, Rejected
 from tests.channels.conftest import QUICK, SOON, Deliver
@@ -180,7 +180,7 @@ async def test_a_door_that_stays_shut_fails_in_time(deliver: Deliver, hostile: H
 @pytest.fixture
 def quick_to_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever is made after this."""
-    monkeypatch.setattr(sending, "CONNECT", 0.2)
+    monkeypatch.setattr(sender, "CONNECT", 0.2)
 
 
 @pytest.mark.usefixtures("quick_to_connect")

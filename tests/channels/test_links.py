@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from duly import Misuse
-from duly.channels import brokers
-from duly.channels.brokers import Down, Link
-from duly.channels.nats import Nats
+from duly.channels.brokers import channel
+from duly.channels.brokers.channel import Down, Link
+from duly.channels.brokers.nats import Nats
 from tests.brokers import NatsServer
 from tests.worker.watching import until
 
@@ -94,14 +94,14 @@ async def test_tries_get_rarer_and_are_frequent_again_after_something_has_worked
     server: NatsServer, watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broker that takes nothing is not tried ten times a second, even if one can always connect to it."""
-    monkeypatch.setattr(brokers, "LONGEST", 1.0)
+    monkeypatch.setattr(channel, "LONGEST", 1.0)
     waits: list[float] = []
 
     def longest(_low: float, high: float) -> float:
         waits.append(high)
         return high
 
-    monkeypatch.setattr(brokers.random, "uniform", longest)
+    monkeypatch.setattr(channel.random, "uniform", longest)
     await asyncio.to_thread(server.kill)
     with pytest.raises(Down):
         await watched.link.client()
@@ -216,8 +216,8 @@ class Stubborn:
 async def test_a_library_that_does_not_let_itself_be_cancelled_keeps_nobody_from_closing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(brokers, "ACKNOWLEDGED_WITHIN", 600)
-    monkeypatch.setattr(brokers, "CLOSED_WITHIN", 0.1)
+    monkeypatch.setattr(channel, "ACKNOWLEDGED_WITHIN", 600)
+    monkeypatch.setattr(channel, "CLOSED_WITHIN", 0.1)
     client = Stubborn()
     link = Link(lambda: client)
     using = asyncio.create_task(link.client())

@@ -11,9 +11,9 @@ from nats.errors import Error as NatsError
 from nats.js.api import DiscardPolicy, StreamConfig
 
 from duly import Misuse
-from duly.channels import nats as module
-from duly.channels.brokers import Down, Message, NotNow, Refused
-from duly.channels.nats import Forbidden, Nats
+from duly.channels.brokers import nats as module
+from duly.channels.brokers.channel import Down, Message, NotNow, Refused
+from duly.channels.brokers.nats import Forbidden, Nats
 from tests.brokers import NatsServer
 from tests.worker.watching import until
 

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from duly.channels.sending import Request, Sender
+from duly.channels.http.sender import Request, Sender
 from duly.decide.targets.addresses import Network
 from duly.records.event import Delivered, Failed, Rejected
 from tests.channels.conftest import LOOPBACK

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from duly.channels.celery import Celery
-from duly.channels.handler import ThreadHandler
-from duly.channels.threads import Threads
+from duly.channels.brokers.celery import Celery
+from duly.channels.python.handlers import ThreadHandler
+from duly.channels.python.threads import Threads
 from duly.records.event import Unreachable
 from tests.make import make_event
 from tests.servers import free_port

@@ -76,7 +76,7 @@ def test_doctor_tells_of_events_that_nothing_here_can_send(on: Shell, monkeypatc
     found = findings(on)["Kafka"]
     assert (found["level"], found["found"]) == ("warn", "2 events to be sent, and DULY_KAFKA_URL is not set here")
     assert found["advice"] == "set DULY_KAFKA_URL where workers run"
-    monkeypatch.setattr("duly.channels.engines.find_spec", lambda _: None)
+    monkeypatch.setattr("duly.channels.brokers.registry.find_spec", lambda _: None)
     on.set(DULY_KAFKA_URL="kafka://localhost:9092", DULY_NATS_URL="nats://localhost:4222")
     found = findings(on)
     assert found["Kafka"]["found"] == "2 events to be sent, and aiokafka is not installed here"

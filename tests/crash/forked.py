@@ -13,8 +13,8 @@ FORKED.set_forkserver_preload(
     [
         "tests.crash.doomed",
         "duly.stores.postgres.store",
-        "duly.channels.sending",
-        "duly.channels.nats_commands",
+        "duly.channels.http.sender",
+        "duly.channels.brokers.nats_commands",
         "duly.edges.timer_service",
         "duly.edges.cli",
     ]

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from duly import Duly, InStatus, Status
-from duly.channels.nats_streams import COMMANDS, FOR_EVENTS
+from duly.channels.brokers.nats_streams import COMMANDS, FOR_EVENTS
 from tests.brokers import NatsServer
 from tests.crash.doomed import SPARED
 from tests.crash.forked import start_duly

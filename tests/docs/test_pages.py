@@ -132,8 +132,8 @@ def test_the_table_of_log_lines_has_what_should_be_watched() -> None:
     code = "".join(
         (source / path).read_text(encoding="utf-8")
         for path in (
-            "observers/logs.py", "engine/settle.py", "channels/nats_streams.py", "edges/timer_service.py",
-            "channels/sending.py",
+            "observers/logs.py", "engine/settle.py", "channels/brokers/nats_streams.py", "edges/timer_service.py",
+            "channels/http/sender.py",
             "edges/http/accepting.py", "edges/http/connections.py",
         )
     )  # fmt: skip

@@ -17,7 +17,7 @@ from duly.errors import SchemaMismatch
 from duly.ids import new_ids
 from duly.records.event import NewEvent
 from duly.records.specs import Everything
-from duly.stores.postgres.copying import BLOCK, WORTH_COPYING
+from duly.stores.postgres.bulk_copy import BLOCK, WORTH_COPYING
 from duly.testing import ManualClock
 from duly.wiring import open_store
 from tests.make import DAY, MICROSECOND, SECOND, START, make_new

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from duly import Duly
-from duly.stores.postgres.confinement import ROLE
+from duly.stores.postgres.rls_role import ROLE
 from duly.stores.postgres.store import PLANS
 from duly.stores.queries import Query, load
 

@@ -18,9 +18,9 @@ from duly.records.specs import (
     Spec,
     WithKey,
 )
-from duly.stores.leads import lead_of
+from duly.stores.index_choice import lead_of
 from duly.stores.specs import compile_spec
-from duly.stores.sqlite.values import SPECS
+from duly.stores.sqlite.codec import SPECS
 from tests.make import START
 
 ACME, OTHER, USUAL, FAILED = OfTenant("acme"), OfTenant("other"), OfTenant("default"), InStatus("FAILED")

@@ -39,7 +39,7 @@ from duly.records.specs import (
     WithKey,
 )
 from duly.stores.specs import compile_spec
-from duly.stores.sqlite.values import SPECS
+from duly.stores.sqlite.codec import SPECS
 from tests.make import DAY, HOUR, MICROSECOND, MINUTE, START, make_event
 from tests.stores.rows import keep, write
 

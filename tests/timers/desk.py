@@ -10,9 +10,9 @@ from nats.aio.msg import Msg
 from nats.js.api import ConsumerInfo, RawStreamMsg, StreamConfig, StreamInfo
 from nats.js.errors import NotFoundError
 
-from duly.channels.nats import Connection
-from duly.channels.nats_commands import DURABLE
-from duly.channels.nats_streams import COMMANDS, EVENTS, FOR_COMMANDS, FOR_EVENTS, FOR_REJECTED
+from duly.channels.brokers.nats import Connection
+from duly.channels.brokers.nats_commands import DURABLE
+from duly.channels.brokers.nats_streams import COMMANDS, EVENTS, FOR_COMMANDS, FOR_EVENTS, FOR_REJECTED
 from tests.worker.watching import until
 
 TENANT = "acme"

@@ -22,8 +22,8 @@ MODULES = (
     "timer_service/messages.py",
     "timer_service/commands.py",
     "engine/destinations/broker_health.py",
-    "channels/nats_commands.py",
-    "channels/nats_streams.py",
+    "channels/brokers/nats_commands.py",
+    "channels/brokers/nats_streams.py",
     "edges/timer_service.py",
     "edges/cli/timer_service.py",
 )

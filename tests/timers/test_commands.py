@@ -11,9 +11,9 @@ import pytest
 from nats.js.api import AckPolicy, ConsumerConfig, DiscardPolicy, StreamConfig
 
 from duly import Event, Status
-from duly.channels import nats_commands
-from duly.channels.nats_commands import Taken
-from duly.channels.nats_streams import COMMANDS, FOR_EVENTS, FOR_REJECTED, REJECTED
+from duly.channels.brokers import nats_commands
+from duly.channels.brokers.nats_commands import Taken
+from duly.channels.brokers.nats_streams import COMMANDS, FOR_EVENTS, FOR_REJECTED, REJECTED
 from duly.errors import StoreError
 from duly.signals import CommandRejected, CommandsTaken, CommandStuck
 from duly.stores.statements import Statements

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from duly import Status
-from duly.channels.nats_streams import FOR_EVENTS
+from duly.channels.brokers.nats_streams import FOR_EVENTS
 from duly.signals import Completed
 from tests.brokers import NatsServer
 from tests.timers.conftest import Serve, Served, consuming
@@ -220,7 +220,7 @@ async def test_a_service_that_stops_lets_another_one_go_on_at_once(
     desk: Desk, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What came and was not stored is given back, and does not wait until its time is over."""
-    monkeypatch.setattr("duly.channels.nats_commands.ACKNOWLEDGED_WITHIN", timedelta(minutes=5))
+    monkeypatch.setattr("duly.channels.brokers.nats_commands.ACKNOWLEDGED_WITHIN", timedelta(minutes=5))
     async with serve() as first:
         await consuming(desk)
         await desk.send(*(command(f"s{number}", in_seconds(3600)) for number in range(3000)))

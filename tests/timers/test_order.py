@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from duly.channels.nats_commands import Taken
+from duly.channels.brokers.nats_commands import Taken
 from tests.brokers import NatsServer
 from tests.timers.conftest import Serve
 from tests.timers.desk import TENANT, Desk, command, in_seconds

@@ -13,9 +13,9 @@ import pytest
 from nats.js.api import DiscardPolicy, StreamConfig
 
 from duly import Event, Status
-from duly.channels import brokers, nats_commands, nats_streams
-from duly.channels.nats_commands import NatsCommands
-from duly.channels.nats_streams import EVENTS, FOR_EVENTS
+from duly.channels.brokers import channel, nats_commands, nats_streams
+from duly.channels.brokers.nats_commands import NatsCommands
+from duly.channels.brokers.nats_streams import EVENTS, FOR_EVENTS
 from duly.edges import timer_service
 from duly.observers.logs import Line, observe_with_logs
 from duly.signals import ChannelDown, ChannelUp, CommandsTaken, Completed, GivenBack, Retried, StoreDown
@@ -31,7 +31,7 @@ LATER = 3600
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seconds between tries to connect would be for people to wait for."""
-    monkeypatch.setattr(brokers, "LONGEST", 0.3)
+    monkeypatch.setattr(channel, "LONGEST", 0.3)
 
 
 async def rows(served: Served) -> list[Event]:

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 
 from duly import Misuse
-from duly.channels import brokers, nats_commands
+from duly.channels.brokers import channel, nats_commands
 from duly.edges.timer_service import COMMANDS, TimerService, TimerSettings
 from duly.signals import ChannelDown, ChannelUp, Completed
 from tests.brokers import NatsServer
@@ -31,7 +31,7 @@ def url(tmp_path: Path) -> str:
 
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(brokers, "LONGEST", 0.2)
+    monkeypatch.setattr(channel, "LONGEST", 0.2)
     monkeypatch.setattr(nats_commands, "ACKNOWLEDGED_WITHIN", nats_commands.ACKNOWLEDGED_WITHIN / 20)
 
 

@@ -12,9 +12,9 @@ from nats.js.api import StreamConfig
 from nats.js.errors import APIError
 
 from duly import Misuse
-from duly.channels import nats_commands
-from duly.channels.brokers import Down
-from duly.channels.nats_streams import COMMANDS, DUPLICATES, EVENTS, REJECTED, sorted_refusals
+from duly.channels.brokers import nats_commands
+from duly.channels.brokers.channel import Down
+from duly.channels.brokers.nats_streams import COMMANDS, DUPLICATES, EVENTS, REJECTED, sorted_refusals
 from duly.edges.timer_service import TimerService, TimerSettings
 from duly.errors import StoreError
 from duly.timer_service.messages import RETRY
@@ -199,7 +199,7 @@ async def is_made(connection: Any) -> bool:
 async def test_a_user_who_may_not_make_streams_ends_the_service_with_what_is_missing(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly.channels.nats.ANSWERED_WITHIN", 0.5)
+    monkeypatch.setattr("duly.channels.brokers.nats.ANSWERED_WITHIN", 0.5)
     permissions = 'permissions: { publish: { deny: "$JS.API.STREAM.>" } }'
     denied = f"authorization {{ users: [{{ user: ada, password: x, {permissions} }}] }}"
     with NatsServer(more=denied) as server:

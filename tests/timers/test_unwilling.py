@@ -9,8 +9,8 @@ from nats.js.api import DiscardPolicy, StreamConfig
 from nats.js.errors import APIError
 
 from duly import Status
-from duly.channels import brokers
-from duly.channels.nats_streams import EVENTS
+from duly.channels.brokers import channel
+from duly.channels.brokers.nats_streams import EVENTS
 from duly.observers.logs import Line
 from duly.signals import ChannelDown, ChannelUp, Claimed, Completed, DeadLettered, GivenBack, Retried
 from duly.timer_service.messages import TIMER
@@ -24,7 +24,7 @@ MANY, TRIALS = 30, 4
 
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(brokers, "LONGEST", 0.2)
+    monkeypatch.setattr(channel, "LONGEST", 0.2)
 
 
 def lines(caplog: pytest.LogCaptureFixture, act: str) -> list[Line]:

@@ -13,7 +13,7 @@ import pytest
 
 from duly import Duly, Event
 from duly.signals import ClockStepped, Completed, Interrupted, StoreDown
-from duly.stores.sqlite import values
+from duly.stores.sqlite import codec
 from tests.conftest import OpenStore
 from tests.worker.watching import Logged, Told, Watched, until, working
 
@@ -39,7 +39,7 @@ class Wall:
 @pytest.fixture
 def wall(monkeypatch: pytest.MonkeyPatch) -> Wall:
     wall = Wall()
-    monkeypatch.setattr(values, "time", wall)
+    monkeypatch.setattr(codec, "time", wall)
     return wall
 
 

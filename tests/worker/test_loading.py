@@ -36,7 +36,7 @@ duly.observe(lambda signal: told["claimed"].append([signal.event.lane, sorted(lo
 
 
 def loaded():
-    return [name for name in ("aiohttp", "duly.channels.webhook") if name in sys.modules and not loading(name)]
+    return [name for name in ("aiohttp", "duly.channels.http.webhook") if name in sys.modules and not loading(name)]
 
 
 def loading(name):
@@ -90,7 +90,7 @@ print(json.dumps(told))
 """
 """Tells what was loaded at each claim, and who has begun to load it."""
 
-ALL = ["aiohttp", "duly.channels.webhook"]
+ALL = ["aiohttp", "duly.channels.http.webhook"]
 
 
 @pytest.fixture

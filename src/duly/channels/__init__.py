@@ -1,1 +1,1 @@
-"""The means of delivery, one file each. Webhooks and brokers will join the Python handler here."""
+"""The means of delivery: Python handlers, HTTP requests, brokers. Each library is loaded when it is first needed."""

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from duly.channels.brokers import Brokered, Down, Link, Message
-from duly.channels.requests import JSON
+from duly.channels.brokers.channel import Brokered, Down, Link, Message
+from duly.channels.http.payload_format import JSON
 from duly.config import read_settings, redacted
 from duly.engine.destinations.broker_health import Reach
 from duly.errors import BadSetting, Misuse
@@ -116,9 +116,9 @@ def _check_broker(variable: str, urls: str) -> None:
 
 
 def _nats(url: str) -> Broker:
-    from duly.channels.nats import Nats
-    from duly.channels.nats_commands import NatsCommands
-    from duly.channels.nats_streams import EVENTS, EventStream
+    from duly.channels.brokers.nats import Nats
+    from duly.channels.brokers.nats_commands import NatsCommands
+    from duly.channels.brokers.nats_streams import EVENTS, EventStream
 
     commands = Link(lambda: Nats(url, "duly timer-service, commands"))
     events = Link(lambda: EventStream(url, "duly timer-service, events"))

@@ -4,8 +4,8 @@ from typing import Any
 
 from duly.decide.due_head import PAUSED
 from duly.ports import MOST_VIOLATIONS, NEWEST_EXAMINED, Examined, Violation
-from duly.stores.asking import Asking
 from duly.stores.queries import INVARIANTS, names_in
+from duly.stores.query_base import Asking
 from duly.stores.schedule_statements import PARKED, WAITING
 
 COUNTING = "examined"

@@ -6,7 +6,7 @@ from typing import Any
 
 from duly.ports import Remembered
 from duly.records.api_key import ApiKey, Scope
-from duly.stores.asking import EPOCH, LAST_ID, Asking
+from duly.stores.query_base import EPOCH, LAST_ID, Asking
 
 MEMORY = timedelta(hours=24)
 """How long an answer is remembered."""

@@ -12,7 +12,7 @@ from duly.decide.targets.targets import waits_for
 from duly.ports import Fired, Freed, Heads, Moved, Reserved
 from duly.records.event import Event, NewEvent
 from duly.records.schedule import Schedule
-from duly.stores.asking import FIRST_ID, WITHIN, Asking, Columns, each
+from duly.stores.query_base import FIRST_ID, WITHIN, Asking, Columns, each
 
 HEAD_COLUMNS = (
     "id tenant type lane due payload_json target_json retry_json series occurrence head scheduled timezone zone_data "

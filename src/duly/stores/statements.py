@@ -27,13 +27,13 @@ from duly.ports import (
 from duly.records.event import Claim, Event, NewEvent, Settlement, Status
 from duly.records.history import Entry
 from duly.records.specs import Compare, Spec
-from duly.stores.asking import EPOCH, LAST_ID, Columns, each
 from duly.stores.creations import Told, nobody
+from duly.stores.dead_letter_statements import DeadLetterStatements
+from duly.stores.index_choice import USUAL_TENANT, lead_of
 from duly.stores.invariant_statements import InvariantStatements
 from duly.stores.key_statements import KeyStatements, RequestStatements
-from duly.stores.leads import USUAL_TENANT, lead_of
-from duly.stores.letter_statements import DeadLetterStatements
 from duly.stores.queries import Query, load
+from duly.stores.query_base import EPOCH, LAST_ID, Columns, each
 from duly.stores.schedule_statements import ScheduleStatements
 from duly.stores.specs import Dialect, compile_spec
 from duly.stores.target_statements import TargetStatements

@@ -11,7 +11,7 @@ from duly.decide.targets.targets import waits_for, whose_events
 from duly.ports import Allowed
 from duly.records.event import Event, Settlement
 from duly.records.target import Known, Target
-from duly.stores.asking import WITHIN, Asking, Columns, each
+from duly.stores.query_base import WITHIN, Asking, Columns, each
 
 TARGET_WIDTH, KNOWN_WIDTH = 9, 5
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from duly.records.event import Event, NewEvent, user_of
 from duly.records.user import User
-from duly.stores.asking import FIRST_ID, LAST_ID, WITHIN, Asking, Columns, each
+from duly.stores.query_base import FIRST_ID, LAST_ID, WITHIN, Asking, Columns, each
 
 USER_COLUMNS = (
     "id tenant key first_name last_name date_of_birth timezone anniversary delivery_time leap target_json "

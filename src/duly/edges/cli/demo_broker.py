@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 
-from duly.channels.brokers import Down, end_if_cancelled
+from duly.channels.brokers.channel import Down, end_if_cancelled
 from duly.edges.cli.demo_receiver import Arrival
 from duly.edges.timer_service import Broker, open_broker
 from duly.timer_service.commands import Intake

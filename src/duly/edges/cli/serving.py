@@ -1,6 +1,6 @@
 """What a process here can run: the app's handlers, and what it sends elsewhere."""
 
-from duly.channels.engines import ENGINES
+from duly.channels.brokers.registry import ENGINES
 from duly.decide.targets.broker_allow import SETTING
 from duly.decide.targets.targets import HTTP, WEBHOOK
 from duly.edges.cli.output import counted

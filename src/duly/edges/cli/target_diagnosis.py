@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from datetime import datetime
 from importlib.metadata import version
 
-from duly.channels.brokers import Brokered, Down
-from duly.channels.engines import ENGINES, make_channel
+from duly.channels.brokers.channel import Brokered, Down
+from duly.channels.brokers.registry import ENGINES, make_channel
 from duly.config import without_login
 from duly.decide.targets.targets import WEBHOOK
 from duly.edges.cli.finding import FAIL, OK, WARN, Finding

@@ -11,8 +11,8 @@ import asyncpg
 
 from duly.errors import Conflict, Misuse, NotWritable, SchemaMismatch, StoreError, StoreUnavailable
 from duly.ports import CutShort
-from duly.stores.asking import WITHIN, row_bytes
 from duly.stores.queries import Query, load
+from duly.stores.query_base import WITHIN, row_bytes
 
 TRANSIENT = (
     OSError,

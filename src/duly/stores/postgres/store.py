@@ -14,17 +14,8 @@ from duly.ports import Clock
 from duly.records.event import Event, NewEvent
 from duly.stores.creations import Creations
 from duly.stores.migrations import pending, require_current
-from duly.stores.postgres.confined import (
-    CONFINED_CONNECTIONS,
-    CONFINED_SEARCHING_CONNECTIONS,
-    FOR_OTHERS,
-    FOR_OTHERS_SEARCHING,
-    Confined,
-    Pools,
-    TenantShares,
-)
-from duly.stores.postgres.confinement import prepare
-from duly.stores.postgres.copying import WORTH_COPYING, CopyingStatements, Table, asyncpg_copies, asyncpg_copy
+from duly.stores.postgres.bulk_copy import WORTH_COPYING, CopyingStatements, Table, asyncpg_copies, asyncpg_copy
+from duly.stores.postgres.codec import PostgresStatements
 from duly.stores.postgres.driver import (
     SEARCHES,
     SERVER_KEEPALIVE,
@@ -39,7 +30,16 @@ from duly.stores.postgres.driver import (
     terminate,
     translated,
 )
-from duly.stores.postgres.values import PostgresStatements
+from duly.stores.postgres.rls_role import prepare
+from duly.stores.postgres.tenant_session import (
+    CONFINED_CONNECTIONS,
+    CONFINED_SEARCHING_CONNECTIONS,
+    FOR_OTHERS,
+    FOR_OTHERS_SEARCHING,
+    Confined,
+    Pools,
+    TenantShares,
+)
 from duly.stores.postgres.waker import PostgresWaker
 from duly.stores.queries import Query
 from duly.stores.statements import Autocommit

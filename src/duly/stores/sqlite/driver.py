@@ -10,8 +10,8 @@ import apsw
 
 from duly.errors import NotWritable, StoreError, StoreUnavailable
 from duly.ports import CutShort
-from duly.stores.asking import WITHIN, row_bytes
 from duly.stores.queries import Query
+from duly.stores.query_base import WITHIN, row_bytes
 from duly.stores.sqlite.locks import Patience, who_holds
 
 TRANSIENT = (apsw.LockedError, apsw.IOError, apsw.NoMemError)

@@ -24,7 +24,7 @@ from duly.rules.recurrence import instant_name
 from duly.stores.creations import Creations
 from duly.stores.migrations import migrations, pending, require_current
 from duly.stores.queries import Query
-from duly.stores.sqlite.confined import Confined
+from duly.stores.sqlite.codec import SqliteStatements, from_micros
 from duly.stores.sqlite.driver import (
     back_to_savepoint,
     commit,
@@ -37,7 +37,7 @@ from duly.stores.sqlite.driver import (
     translated,
 )
 from duly.stores.sqlite.locks import Patience
-from duly.stores.sqlite.values import SqliteStatements, from_micros
+from duly.stores.sqlite.tenant_session import Confined
 from duly.stores.sqlite.waker import SqliteWaker
 from duly.stores.statements import Autocommit
 

@@ -5,8 +5,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from duly.channels.brokers import Brokered, Client, Link, Message
-from duly.channels.requests import CLOUD, JSON, cloud_body, facts_of, standard_body
+from duly.channels.brokers.channel import Brokered, Client, Link, Message
+from duly.channels.http.payload_format import CLOUD, JSON, cloud_body, facts_of, standard_body
 from duly.decide.targets.broker_allow import BrokerAllow
 from duly.decide.targets.brokers import CELERY, KAFKA, NATS, RABBITMQ, REDIS, spelled_out
 from duly.records.event import Event, Outcome, Unreachable

@@ -18,9 +18,9 @@ from duly.keyed_semaphore import Shares
 from duly.ports import Clock
 from duly.records.event import Event, NewEvent
 from duly.stores.creations import Creations
-from duly.stores.postgres.confinement import ROLE
-from duly.stores.postgres.copying import CopyingStatements, Table
+from duly.stores.postgres.bulk_copy import CopyingStatements, Table
 from duly.stores.postgres.driver import SEARCHES, answered, is_open, opened, run_query, terminate, translated
+from duly.stores.postgres.rls_role import ROLE
 from duly.stores.queries import Query
 
 CONFINED_CONNECTIONS = 12

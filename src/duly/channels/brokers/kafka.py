@@ -24,7 +24,7 @@ from aiokafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
-from duly.channels.brokers import Down, Message, NotNow, Refused
+from duly.channels.brokers.channel import Down, Message, NotNow, Refused
 from duly.decide.error_text import describe_without_paths
 
 logging.getLogger("aiokafka").addHandler(logging.NullHandler())  # what matters comes back from the calls

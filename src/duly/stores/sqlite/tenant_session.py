@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from duly.errors import Misuse
 from duly.records.event import Event, NewEvent
 from duly.stores.queries import Query
-from duly.stores.sqlite.values import SqliteStatements
+from duly.stores.sqlite.codec import SqliteStatements
 
 if TYPE_CHECKING:
     from duly.stores.sqlite.store import SqliteTransaction

@@ -5,8 +5,8 @@ from collections import OrderedDict
 from datetime import timedelta
 from typing import Any
 
-from duly.channels.requests import CLOUD, JSON, cloud_body, signed_headers, standard_body
-from duly.channels.sending import TOTAL, Request, Sender
+from duly.channels.http.payload_format import CLOUD, JSON, cloud_body, signed_headers, standard_body
+from duly.channels.http.sender import TOTAL, Request, Sender
 from duly.decide.targets.secrets import Keys
 from duly.decide.targets.targets import WEBHOOK, named, origin_of
 from duly.durations import parse_duration

@@ -7,7 +7,7 @@ from typing import Any
 from duly.decide.fair_share import Candidate
 from duly.ports import Heads, Looked, Seen
 from duly.records.event import Event, Status
-from duly.stores.asking import EPOCH, Columns
+from duly.stores.query_base import EPOCH, Columns
 from duly.stores.specs import Dialect
 from duly.stores.statements import STATUSES, Statements, by_due
 

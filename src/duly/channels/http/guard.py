@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from duly.channels.threads import Threads
+from duly.channels.python.threads import Threads
 from duly.decide.exhaustion import unreachable
 from duly.decide.targets.addresses import Network, refusal
 from duly.records.event import Unreachable

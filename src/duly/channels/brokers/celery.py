@@ -11,9 +11,9 @@ from celery import Celery as Application
 from kombu import Connection, Producer
 from kombu.exceptions import OperationalError
 
-from duly.channels.batches import Batches
-from duly.channels.brokers import Down, Message, NotNow, Refused, Unwilling
-from duly.channels.threads import Threads
+from duly.channels.brokers.batches import Batches
+from duly.channels.brokers.channel import Down, Message, NotNow, Refused, Unwilling
+from duly.channels.python.threads import Threads
 from duly.decide.error_text import describe_without_paths
 from duly.errors import Misuse
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from duly.channels.requests import JSON
-from duly.channels.sending import Request, Sender
-from duly.channels.webhook import WITHOUT_KEY, timeout_of, unusable
+from duly.channels.http.payload_format import JSON
+from duly.channels.http.sender import Request, Sender
+from duly.channels.http.webhook import WITHOUT_KEY, timeout_of, unusable
 from duly.decide.targets.secrets import Keys
 from duly.decide.targets.targets import HTTP, named
 from duly.errors import Misuse

@@ -27,7 +27,7 @@ from aiormq.exceptions import (
 )
 from yarl import URL
 
-from duly.channels.brokers import Down, Message, NotNow, Refused
+from duly.channels.brokers.channel import Down, Message, NotNow, Refused
 from duly.decide.error_text import describe_without_paths
 from duly.errors import Misuse
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from duly.errors import Misuse, SchemaMismatch
-from duly.stores.postgres.copying import UTF8, CopyingStatements, Table, asyncpg_copies, asyncpg_copy, sqlstate_of
+from duly.stores.postgres.bulk_copy import UTF8, CopyingStatements, Table, asyncpg_copies, asyncpg_copy, sqlstate_of
 from duly.stores.queries import Query
 from duly.stores.statements import Statements
 

@@ -18,7 +18,7 @@ from nats.errors import (
 )
 from nats.js import JetStreamContext
 
-from duly.channels.brokers import Down, Message, NotNow, Refused
+from duly.channels.brokers.channel import Down, Message, NotNow, Refused
 from duly.decide.error_text import describe_without_paths
 from duly.errors import Misuse
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from duly.decide.error_text import LONGEST
 from duly.ports import DeadLetters, Kind, Letter
 from duly.records.specs import Spec
-from duly.stores.asking import FIRST_ID, Asking, Columns
+from duly.stores.query_base import FIRST_ID, Asking, Columns
 
 
 class DeadLetterStatements(Asking):

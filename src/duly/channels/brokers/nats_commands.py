@@ -13,9 +13,9 @@ from nats.aio.subscription import Subscription
 from nats.errors import ConnectionClosedError, Error
 from nats.js.api import AckPolicy, ConsumerConfig, StreamInfo
 
-from duly.channels.brokers import Down, Link, Message, NotNow, Refused
-from duly.channels.nats import LOST, STATUS, Nats, NoStream
-from duly.channels.nats_streams import (
+from duly.channels.brokers.channel import Down, Link, Message, NotNow, Refused
+from duly.channels.brokers.nats import LOST, STATUS, Nats, NoStream
+from duly.channels.brokers.nats_streams import (
     COMMANDS,
     FOR_COMMANDS,
     FOR_EVENTS,

@@ -21,8 +21,8 @@ from redis.exceptions import (
     TryAgainError,
 )
 
-from duly.channels.batches import Batches
-from duly.channels.brokers import ACKNOWLEDGED_WITHIN, Down, Message, NotNow, Refused
+from duly.channels.brokers.batches import Batches
+from duly.channels.brokers.channel import ACKNOWLEDGED_WITHIN, Down, Message, NotNow, Refused
 from duly.decide.error_text import describe_without_paths
 from duly.errors import Misuse
 

@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from duly.channels.deadlines import Deadlines, Underway
-from duly.channels.guard import Dial, Guard, Resolver, dialling, why_none_is_free
+from duly.channels.http.deadlines import Deadlines, Underway
+from duly.channels.http.guard import Dial, Guard, Resolver, dialling, why_none_is_free
 from duly.decide.exhaustion import unreachable
 from duly.decide.targets.addresses import Network
 from duly.decide.targets.targets import AmbiguousHost, shown, url_in_ascii

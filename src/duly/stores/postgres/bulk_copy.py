@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 from duly.errors import Conflict
 from duly.records.event import NewEvent
 from duly.records.user import User
-from duly.stores import asking
-from duly.stores.postgres.values import PostgresStatements, micros
+from duly.stores import query_base
+from duly.stores.postgres.codec import PostgresStatements, micros
 
 WORTH_COPYING = 200
 """So many rows are inserted by COPY, which takes half of the time for each, but up to three more round trips."""
@@ -108,7 +108,7 @@ class CopyingStatements(PostgresStatements):
         if not self.copies():
             return None
         [(micros, refused)] = await self.ask("copying")
-        return None if refused else asking.EPOCH + timedelta(microseconds=micros)
+        return None if refused else query_base.EPOCH + timedelta(microseconds=micros)
 
     async def _tell(self, events: Sequence[NewEvent], dues: Sequence[datetime], now: datetime) -> None:
         """Sleeping workers, of what becomes ready before their next poll."""

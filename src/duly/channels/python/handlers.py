@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
-from duly.channels.threads import Threads
+from duly.channels.python.threads import Threads
 from duly.decide.error_text import describe
 from duly.decide.exhaustion import WAIT, exhausted
 from duly.errors import Misuse, StoreUnavailable

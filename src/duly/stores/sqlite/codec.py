@@ -10,7 +10,7 @@ import msgspec
 from duly.decide.fair_share import Candidate
 from duly.ports import Heads, Looked, Looking, Seen
 from duly.records.event import Event, Status
-from duly.stores.asking import EPOCH, Columns
+from duly.stores.query_base import EPOCH, Columns
 from duly.stores.specs import Dialect
 from duly.stores.statements import STATUSES, Statements, by_due
 

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from duly.channels.brokers import Down, NotNow
+from duly.channels.brokers.channel import Down, NotNow
 from duly.decide.error_text import describe_without_paths
 from duly.decide.exhaustion import exhausted
 

@@ -3,7 +3,7 @@ for each."""
 
 import asyncio
 
-from duly.channels.guard import Dial
+from duly.channels.http.guard import Dial
 
 LOOK = 0.1
 """Seconds between looks, while something is under way."""

@@ -13,8 +13,8 @@ from nats.errors import TimeoutError as NoAnswer
 from nats.js.api import RetentionPolicy, StreamConfig, StreamInfo
 from nats.js.errors import APIError, NotFoundError
 
-from duly.channels.brokers import Down, Message, NotNow, Unwilling
-from duly.channels.nats import Forbidden, Nats
+from duly.channels.brokers.channel import Down, Message, NotNow, Unwilling
+from duly.channels.brokers.nats import Forbidden, Nats
 from duly.decide.error_text import describe
 from duly.errors import Misuse
 

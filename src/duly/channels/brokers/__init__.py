@@ -1,0 +1,1 @@
+"""Delivery to brokers and task queues, and commands that come from one."""

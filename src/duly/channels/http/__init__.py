@@ -1,0 +1,1 @@
+"""Delivery by HTTP: signed webhooks, and requests that a target describes."""

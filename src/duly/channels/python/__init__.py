@@ -1,0 +1,1 @@
+"""Delivery by a call of a Python function."""
