@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from duly.edges.user_files import read_users
+from duly.cli.users.files import read_users
 from duly.verbs.import_users import Line
 
 COLUMNS = ("key", "first_name", "last_name", "date_of_birth", "timezone")

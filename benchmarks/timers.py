@@ -16,8 +16,8 @@ from benchmarks.crew import Broken
 from benchmarks.peers import Peer
 from benchmarks.usage import Usage
 from benchmarks.workloads import PATIENCE, Figures, quantile
-from duly.edges.timer_service import TimerService, TimerSettings
 from duly.timer_service.messages import SCHEDULE
+from duly.timer_service.service import TimerService, TimerSettings
 from tests.brokers import NatsServer
 
 WINDOW = 100

@@ -2,7 +2,7 @@
 
 import sys
 
-from duly.edges.cli import main
+from duly.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from duly import Duly, Event, Status
-from duly.edges.http.app import create_api
+from duly.api.app import create_api
 from duly.testing import ManualClock
 from tests.channels.stations import Received, Station
 from tests.conftest import OpenDuly

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from duly import Duly, Event
-from duly.edges.cli import main
+from duly.cli import main
 from tests.cli.receiving import Receiver
 
 KEY = "a key of at least thirty-two characters"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.edges.cli.output import away, brief, without_password
-from duly.edges.cli.when import parse_when
+from duly.cli.instants import parse_when
+from duly.cli.output import away, brief, without_password
 from duly.errors import Invalid
 from tests.cli.conftest import Shell
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from duly.edges.crontab import name_jobs, read_crontab, slug_of
+from duly.cli.schedules.crontab import name_jobs, read_crontab, slug_of
 from tests.cli.conftest import Shell
 
 CRONTAB = r"""

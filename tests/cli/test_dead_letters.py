@@ -259,7 +259,7 @@ def test_at_a_terminal_nobody_is_asked_who_said_yes(lite: Shell) -> None:
 
 def test_now_and_then_it_tells_how_far_it_is(lite: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dead_letters, "AT_ONCE", 2)
-    monkeypatch.setattr("duly.edges.cli.progress.EVERY", 4)
+    monkeypatch.setattr("duly.cli.progress.EVERY", 4)
     letters("sqlite:///duly.db", 9)
     lines = lite("events", "replay", "--all", "--yes").err.splitlines()
     assert [line.split(", ")[0] for line in lines] == ["4 of 9 replayed", "8 of 9 replayed"]

@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 
 from duly import Event, Status
-from duly.edges.cli.demo_receiver import Arrival, Receiver
+from duly.cli.demo.receiver import Arrival, Receiver
 from duly.inbox import Inbox
 from tests.cli.conftest import Shell, Spawn, looking, wait_until
 
@@ -96,7 +96,7 @@ def test_the_demo_runs_on_the_database_it_is_given_and_tells_programs_in_json(
 
 
 def test_without_what_sends_webhooks_the_demo_goes_without(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duly.edges.cli.demo.find_spec", lambda _: None)
+    monkeypatch.setattr("duly.cli.demo.commands.find_spec", lambda _: None)
     done = shell("demo", "--for", "2s")
     assert (done.code, done.err) == (0, "")
     assert "tea.ready" in done.out

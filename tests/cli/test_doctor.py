@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from duly import Duly
-from duly.edges.cli import diagnosis
+from duly.cli.doctor import checks as doctors_checks
 from tests.cli.conftest import KEY, Shell
 from tests.cli.test_events import interrupt
 from tests.servers import Postgres
@@ -114,7 +114,7 @@ def test_a_host_whose_clock_is_off_is_warned(
             return datetime.now(tz or UTC) + ahead
 
     shell("migrate", "--db", clean_postgres)
-    monkeypatch.setattr(diagnosis, "datetime", WrongClock)
+    monkeypatch.setattr(doctors_checks, "datetime", WrongClock)
     found = checks(shell, "--db", clean_postgres)["clock"]
     assert found["level"] == level
     if level == "warn":
@@ -130,7 +130,7 @@ def test_a_sqlite_that_can_corrupt_the_file_fails(shell: Shell, monkeypatch: pyt
 
 def test_old_time_zones_are_a_warning(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     shell("migrate")
-    monkeypatch.setattr(diagnosis, "version", lambda _: "2023.3")
+    monkeypatch.setattr(doctors_checks, "version", lambda _: "2023.3")
     assert checks(shell)["time zones"]["level"] == "warn"
 
 

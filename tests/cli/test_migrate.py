@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from duly import Duly, StoreError
-from duly.edges.cli.migrate import script
+from duly.cli.migrate import script
 from duly.errors import SchemaMismatch
 from duly.stores.migrations import Migration, migrations
 from tests.cli.conftest import Shell

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from duly import Duly, Invalid, OfSeries, Retry, cron, every, once, yearly
-from duly.edges.event_json import event_to_json
-from duly.edges.schedule_json import (
+from duly.testing import ManualClock
+from duly.wire.events import event_to_json
+from duly.wire.schedules import (
     FIELDS,
     READ_ONLY,
     backfilled_to_json,
@@ -18,7 +19,6 @@ from duly.edges.schedule_json import (
     resumed_to_json,
     schedule_to_json,
 )
-from duly.testing import ManualClock
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
 MINIMAL = {"name": "report", "type": "report.weekly", "rule": {"cron": "0 9 * * MON"}}

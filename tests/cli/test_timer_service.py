@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from duly import Status
-from duly.edges.timer_service import TimerSettings, read_timer_settings
 from duly.errors import BadSetting
+from duly.timer_service.service import TimerSettings, read_timer_settings
 from tests.brokers import NatsServer
 from tests.cli.conftest import Process, Shell, Spawn, looking, wait_until
 from tests.timers.desk import Desk, command, in_seconds

@@ -204,7 +204,7 @@ def test_python_dash_m_duly_is_duly(spawn: Spawn) -> None:
 
 
 def test_importing_duly_brings_neither_command_line_nor_postgres() -> None:
-    heavy = "{'cyclopts', 'rich', 'asyncpg', 'duly.edges'}"
+    heavy = "{'cyclopts', 'rich', 'asyncpg', 'duly.cli', 'duly.api'}"
     code = f"import duly, sys; duly.Duly('sqlite://'); print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
@@ -212,7 +212,7 @@ def test_importing_duly_brings_neither_command_line_nor_postgres() -> None:
 
 def test_commands_on_sqlite_do_not_need_the_postgres_driver() -> None:
     code = (
-        "import sys; from duly.edges.cli import main; main(['doctor', '--db', 'sqlite:///nowhere.db']); "
+        "import sys; from duly.cli import main; main(['doctor', '--db', 'sqlite:///nowhere.db']); "
         "print('asyncpg' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

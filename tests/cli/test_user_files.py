@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from duly import Invalid, Misuse
-from duly.edges.user_files import LONGEST_LINE, format_of, read_users
+from duly.cli.users.files import LONGEST_LINE, format_of, read_users
 from duly.errors import Problem
 
 HEADER = "first_name,last_name,date_of_birth,timezone"

@@ -247,7 +247,7 @@ def test_a_dry_run_asks_the_event_types(shell: Shell) -> None:
 
 def test_now_and_then_it_tells_how_far_it_is(lite: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_users, "CHUNK", 2)
-    monkeypatch.setattr("duly.edges.cli.progress.EVERY", 4)
+    monkeypatch.setattr("duly.cli.progress.EVERY", 4)
     lines = import_(lite, people(9)).err.splitlines()
     assert [line.split(", ")[0] for line in lines] == ["4 rows", "8 rows"]
     assert lines[0].endswith("line 5")
@@ -371,7 +371,7 @@ def test_a_file_that_cannot_be_read_on_keeps_what_came_before(on: Shell, monkeyp
                                     "timezone": "UTC", "key": "ada"})  # fmt: skip
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("duly.edges.cli.user_import.read_users", breaks)
+    monkeypatch.setattr("duly.cli.users.import_file.read_users", breaks)
     result = import_(on, "")
     assert result.code == 1
     assert keys(on) == {"ada"}

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from duly.edges.cli import processes
+from duly.cli.processes import supervisor
 from duly.observers.logs import Line
 from tests.cli.conftest import Process, Shell, Spawn, alive, wait_until
 from tests.cli.receiving import Receiver
@@ -250,14 +250,14 @@ def test_a_parent_that_is_stopped_while_its_processes_start_leaves_none_behind(
 def test_the_wait_before_a_restart_grows_while_processes_die_at_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(processes, "SHORTEST", 0.01)
-    monkeypatch.setattr(processes, "LONGEST", 0.05)
+    monkeypatch.setattr(supervisor, "SHORTEST", 0.01)
+    monkeypatch.setattr(supervisor, "LONGEST", 0.05)
 
     async def watch() -> None:
-        supervisor = processes.Processes([sys.executable, "-S", "-c", "raise SystemExit(7)"], 1, patience=5)
-        running = asyncio.create_task(supervisor.run())
+        processes = supervisor.Processes([sys.executable, "-S", "-c", "raise SystemExit(7)"], 1, patience=5)
+        running = asyncio.create_task(processes.run())
         await asyncio.to_thread(wait_until, lambda: len(deaths()) >= 5)
-        supervisor.stop()
+        processes.stop()
         await running
 
     def deaths() -> list[dict[str, object]]:
@@ -279,10 +279,10 @@ def test_a_process_that_does_not_end_is_killed_in_the_end(caplog: pytest.LogCapt
     )
 
     async def watch() -> None:
-        supervisor = processes.Processes([sys.executable, "-S", "-c", stubborn], 1, patience=0.2)
-        running = asyncio.create_task(supervisor.run())
+        processes = supervisor.Processes([sys.executable, "-S", "-c", stubborn], 1, patience=0.2)
+        running = asyncio.create_task(processes.run())
         await asyncio.to_thread(wait_until, (tmp_path / "deaf").exists)
-        supervisor.stop()
+        processes.stop()
         await asyncio.wait_for(running, 10)
 
     asyncio.run(watch())

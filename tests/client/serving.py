@@ -10,8 +10,8 @@ import msgspec
 from fastapi import FastAPI
 
 from duly import Duly
-from duly.edges.http.app import create_api
-from duly.edges.http.serving import address_of, http_server, listen
+from duly.api.app import create_api
+from duly.api.server.server import address_of, http_server, listen
 
 
 def without_via(one: Any) -> Any:

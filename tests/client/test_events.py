@@ -164,7 +164,7 @@ async def test_dead_letters_by_the_many(app: Duly, client: Client) -> None:
 async def test_very_many_dead_letters_are_asked_for_again_and_again(
     app: Duly, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly.edges.http.in_pieces.MOST_AT_ONCE", 3)
+    monkeypatch.setattr("duly.api.nouns.dead_letter_batches.MOST_AT_ONCE", 3)
     await dead(app.store, 8)
     heard: list[Replayed] = []
     done = await client.events.replay_all(rate=0.5, limit=7, progress=heard.append)

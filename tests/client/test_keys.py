@@ -6,8 +6,8 @@ import pytest
 from fastapi import FastAPI
 
 from duly import Duly, Invalid, Misuse, NotFound, OfTenant, Timer
+from duly.api.app import create_api
 from duly.client import Client, Forbidden, Unauthenticated
-from duly.edges.http.app import create_api
 from tests.client.serving import serving
 from tests.make import HOUR, START
 

@@ -102,7 +102,7 @@ def test_a_client_needs_neither_a_database_nor_a_server() -> None:
         "from duly.client import Client\n"
         "client = Client('https://duly.example'); client.sync\n"
         "print([name for name in sys.modules if name.startswith(('duly.stores', 'duly.wiring', 'duly.channels', "
-        "'duly.edges', 'aiohttp'))])"
+        "'duly.api', 'duly.cli', 'aiohttp'))])"
     )
     assert run(code) == "[]\n"
 

@@ -7,18 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.decide.checks import (
-    LONGEST,
-    MAX_PAYLOAD,
-    due_problems,
-    name_problems,
-    target_problems,
-    timer_problems,
-    write_json,
-)
+from duly.decide.checks import LONGEST, MAX_PAYLOAD, name_problems, target_problems, timer_problems, write_json
 from duly.decide.planning import plan
 from duly.errors import Invalid, Problem
 from duly.ids import new_ids
+from duly.instants import due_problems
 from duly.records.event import Timer
 from tests.make import START
 

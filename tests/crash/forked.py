@@ -15,8 +15,8 @@ FORKED.set_forkserver_preload(
         "duly.stores.postgres.store",
         "duly.channels.http.sender",
         "duly.channels.brokers.nats_commands",
-        "duly.edges.timer_service",
-        "duly.edges.cli",
+        "duly.timer_service.service",
+        "duly.cli",
     ]
 )
 
@@ -29,7 +29,7 @@ def say_into(file: str | Path) -> None:
 
 
 def run_duly(words: Sequence[str], variables: Mapping[str, str], log: str) -> None:
-    from duly.edges.cli import main  # not for those who only want to fork
+    from duly.cli import main  # not for those who only want to fork
 
     say_into(log)
     os.environ.clear()

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from duly import Duly
-from duly.edges.http.app import create_api
+from duly.api.app import create_api
 from tests.docs.blocks import ROOT, blocks_of
 from tests.docs.test_examples import matches
 

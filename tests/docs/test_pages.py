@@ -10,12 +10,12 @@ import pytest
 
 import duly
 from duly import Status
+from duly.cli import commands
 from duly.config import _CHOICES, _NUMBERS, _SPANS, Settings
 from duly.decide.due_head import Drop
 from duly.decide.lifecycle import TRANSITIONS
 from duly.decide.targets.rates import show_rate
 from duly.durations import format_duration
-from duly.edges.cli import commands
 from duly.signals import PassEnded
 from tests.docs.blocks import PAGES, ROOT
 
@@ -132,9 +132,9 @@ def test_the_table_of_log_lines_has_what_should_be_watched() -> None:
     code = "".join(
         (source / path).read_text(encoding="utf-8")
         for path in (
-            "observers/logs.py", "engine/settle.py", "channels/brokers/nats_streams.py", "edges/timer_service.py",
+            "observers/logs.py", "engine/settle.py", "channels/brokers/nats_streams.py", "timer_service/service.py",
             "channels/http/sender.py",
-            "edges/http/accepting.py", "edges/http/connections.py",
+            "api/server/acceptor.py", "api/server/connections.py",
         )
     )  # fmt: skip
     subjects = "channel|clock|commands?|connections|event|handler|intake|schedule|settle|store|stream|target|worker"

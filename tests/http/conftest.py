@@ -5,7 +5,7 @@ import httpx
 import pytest
 
 from duly import Duly
-from duly.edges.http.app import create_api
+from duly.api.app import create_api
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller
 from tests.receivers.obedient import Obedient

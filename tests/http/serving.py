@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from fastapi import FastAPI
 
 from duly import Duly
-from duly.edges.http.app import create_api
-from duly.edges.http.connections import Connections
-from duly.edges.http.serving import http_server, listen
+from duly.api.app import create_api
+from duly.api.server.connections import Connections
+from duly.api.server.server import http_server, listen
 
 Result = TypeVar("Result")
 

@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from duly.edges.http import admission, crowd
-from duly.edges.http.admission import BURST, Admission, Bucket, _bucket
-from duly.edges.http.proxies import whose_address
-from duly.edges.http.surroundings import SAFETY
+from duly.api.protocol import auth, key_lookups
+from duly.api.protocol.auth import BURST, Admission, Bucket, _bucket
+from duly.api.protocol.middleware import SAFETY
+from duly.api.server.proxies import whose_address
 from duly.errors import Misuse, StoreUnavailable
 from duly.records.api_key import write_key
 from duly.testing import ManualClock
@@ -71,7 +71,7 @@ def test_a_new_bucket_is_full_on_a_machine_that_has_just_started() -> None:
 
 async def test_a_key_that_asks_too_often_waits_and_others_do_not(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.monotonic()
-    monkeypatch.setattr(admission.time, "monotonic", lambda: now)
+    monkeypatch.setattr(auth.time, "monotonic", lambda: now)
     slow = (await http.app.keys.create("slow", rate="2/s")).secret
     other = (await http.app.keys.create("other")).secret
     statuses = [(await http("GET", "/v1/events", authorization=f"Bearer {slow}")).status_code for _ in range(4)]
@@ -86,9 +86,9 @@ async def test_a_key_that_asks_too_often_waits_and_others_do_not(http: Caller, m
 
 
 async def test_who_is_forgotten_among_many_does_not_begin_anew(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "MOST_KEPT", 1)
+    monkeypatch.setattr(auth, "MOST_KEPT", 1)
     now = time.monotonic()
-    monkeypatch.setattr(admission.time, "monotonic", lambda: now)
+    monkeypatch.setattr(auth.time, "monotonic", lambda: now)
     slow = (await http.app.keys.create("slow", rate="1/m")).secret
     others = [(await http.app.keys.create(f"{number}")).secret for number in range(3)]
     assert (await http("GET", "/v1/events", authorization=f"Bearer {slow}")).status_code == 200
@@ -100,7 +100,7 @@ async def test_who_is_forgotten_among_many_does_not_begin_anew(http: Caller, mon
 
 
 def test_only_full_buckets_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "MOST_KEPT", 10)
+    monkeypatch.setattr(auth, "MOST_KEPT", 10)
     buckets: OrderedDict[str, Bucket] = OrderedDict()
     for number in range(100):
         _bucket(buckets, f"{number}", 1000.0).take(1.0, 1000.0)
@@ -128,7 +128,7 @@ async def test_that_a_key_is_used_is_told_after_the_answer_and_fails_no_request(
 
 
 async def test_of_keys_that_are_used_only_so_many_are_kept(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "MOST_KEPT", 3)
+    monkeypatch.setattr(auth, "MOST_KEPT", 3)
     door = Admission(http.app)
     for number in range(10):
         await door.note_use((await http.app.keys.create(f"{number}")).key.id)
@@ -140,13 +140,13 @@ async def test_of_keys_that_are_used_only_so_many_are_kept(http: Caller, monkeyp
 
 async def test_an_unknown_key_is_looked_up_once_in_a_second(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.monotonic()
-    monkeypatch.setattr(admission.time, "monotonic", lambda: now)
+    monkeypatch.setattr(auth.time, "monotonic", lambda: now)
     asked = looking_up(http, monkeypatch)
     unknown = write_key(bytes(32))
     for _ in range(50):
         assert (await http("GET", "/v1/events", authorization=f"Bearer {unknown}")).status_code == 401
     assert len(asked) == 1
-    now += admission.TRUSTED_FOR + 0.01
+    now += auth.TRUSTED_FOR + 0.01
     assert (await http("GET", "/v1/events", authorization=f"Bearer {unknown}")).status_code == 401
     assert len(asked) == 2
 
@@ -160,7 +160,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         slept.append(seconds)
         await asyncio.sleep(0)
 
-    monkeypatch.setattr(admission, "sleep", sleep)
+    monkeypatch.setattr(auth, "sleep", sleep)
     return slept
 
 
@@ -168,22 +168,22 @@ async def test_guesses_at_once_wait_the_longer_the_more_they_are(
     http: Caller, monkeypatch: pytest.MonkeyPatch, slept: list[float]
 ) -> None:
     now = time.monotonic()
-    monkeypatch.setattr(admission.time, "monotonic", lambda: now)
-    monkeypatch.setattr(crowd, "TOGETHER", 0.0)
+    monkeypatch.setattr(auth.time, "monotonic", lambda: now)
+    monkeypatch.setattr(key_lookups, "TOGETHER", 0.0)
     await http.app.keys.create("a")
     guesses = [write_key(number.to_bytes(32, "big")) for number in range(60)]
     answers = await asyncio.gather(*(http("GET", "/v1/events", authorization=f"Bearer {one}") for one in guesses))
     assert sorted({answer.status_code for answer in answers}) == [401, 429]
     assert max(slept) > 10 * min(slept) > 0
-    assert max(slept) <= admission.SLOWEST
+    assert max(slept) <= auth.SLOWEST
 
 
 async def test_whoever_guesses_keys_is_slowed_down_and_who_has_one_is_not(
     http: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.monotonic()
-    monkeypatch.setattr(admission.time, "monotonic", lambda: now)
-    monkeypatch.setattr(crowd, "TOGETHER", 0.0)  # for the loop's clock stands still as well
+    monkeypatch.setattr(auth.time, "monotonic", lambda: now)
+    monkeypatch.setattr(key_lookups, "TOGETHER", 0.0)  # for the loop's clock stands still as well
     made = await http.app.keys.create("a")
     good = f"Bearer {made.secret}"
     assert (await http("GET", "/v1/events", authorization=good)).status_code == 200
@@ -194,7 +194,7 @@ async def test_whoever_guesses_keys_is_slowed_down_and_who_has_one_is_not(
         statuses.append((await http("GET", "/v1/events", authorization=f"Bearer {guess}")).status_code)
     assert statuses == [401] * len(asked) + [429] * (100 - len(asked))
     assert 20 <= len(asked) <= 21
-    now += admission.TRUSTED_FOR + 0.01
+    now += auth.TRUSTED_FOR + 0.01
     for number in range(30):
         await http("GET", "/v1/events", authorization=f"Bearer {write_key(bytes([number]) * 32)}")
     assert (await http("GET", "/v1/events", authorization=good)).status_code == 200
@@ -204,8 +204,8 @@ async def test_keys_that_are_guessed_at_once_are_counted_before_anybody_waits(
     http: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.monotonic()
-    monkeypatch.setattr(admission.time, "monotonic", lambda: now)
-    monkeypatch.setattr(crowd, "TOGETHER", 0.0)  # for the loop's clock stands still as well
+    monkeypatch.setattr(auth.time, "monotonic", lambda: now)
+    monkeypatch.setattr(key_lookups, "TOGETHER", 0.0)  # for the loop's clock stands still as well
     await http.app.keys.create("a")
     asked, together = looking_up(http, monkeypatch), []
     known_hashes = http.app.store.known_hashes
@@ -225,9 +225,9 @@ async def test_keys_that_are_guessed_at_once_are_counted_before_anybody_waits(
 
 async def test_a_flood_of_unknown_keys_keeps_no_known_one_out(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.monotonic()
-    monkeypatch.setattr(admission.time, "monotonic", lambda: now)
-    monkeypatch.setattr(crowd, "TOGETHER", 0.0)  # for the loop's clock stands still as well
-    monkeypatch.setattr(admission, "MOST_KEPT", 10)
+    monkeypatch.setattr(auth.time, "monotonic", lambda: now)
+    monkeypatch.setattr(key_lookups, "TOGETHER", 0.0)  # for the loop's clock stands still as well
+    monkeypatch.setattr(auth, "MOST_KEPT", 10)
     made = [await http.app.keys.create(f"{number}") for number in range(30)]
     seen_before = f"Bearer {made[0].secret}"
     assert (await http("GET", "/v1/events", authorization=seen_before)).status_code == 200
@@ -242,7 +242,7 @@ async def test_a_flood_of_unknown_keys_keeps_no_known_one_out(http: Caller, monk
 async def test_a_known_key_that_comes_in_a_flood_is_told_if_the_database_is_away(
     http: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admission, "GUESSES", 0.001)
+    monkeypatch.setattr(auth, "GUESSES", 0.001)
     made = [await http.app.keys.create(name) for name in "ab"]
     assert (await http("GET", "/v1/events", authorization=f"Bearer {write_key(bytes(32))}")).status_code == 401
 
@@ -275,7 +275,7 @@ def other_each_time(number: int) -> str:
 
 
 def test_a_header_is_no_address_unless_a_trusted_proxy_sends_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "GUESSES", 0.01)
+    monkeypatch.setattr(auth, "GUESSES", 0.01)
     with served(url, keyless=False) as server:
         assert guess_through(server, other_each_time) == {401: 1, 429: 59}
     with served(url, keyless=False, trusted_proxies="127.0.0.0/8") as server:
@@ -323,19 +323,19 @@ def looking_up(http: Caller, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 async def test_a_revoked_key_is_good_for_a_second_at_most(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.monotonic()
-    monkeypatch.setattr(admission.time, "monotonic", lambda: now)
+    monkeypatch.setattr(auth.time, "monotonic", lambda: now)
     made = await http.app.keys.create("a")
     assert (await http("GET", "/v1/events", authorization=f"Bearer {made.secret}")).status_code == 200
     await http.app.keys.revoke(made.key.id)
-    now += admission.TRUSTED_FOR + 0.01
+    now += auth.TRUSTED_FOR + 0.01
     assert (await http("GET", "/v1/events", authorization=f"Bearer {made.secret}")).status_code == 401
-    assert admission.TRUSTED_FOR <= 1
+    assert auth.TRUSTED_FOR <= 1
 
 
 async def test_a_key_that_expires_is_good_until_then(
     http: Caller, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admission, "TRUSTED_FOR", -1.0)
+    monkeypatch.setattr(auth, "TRUSTED_FOR", -1.0)
     made = await http.app.keys.create("a", expires=timedelta(hours=1))
     for passed, status in ((0, 200), (3599, 200), (1, 401), (1, 401)):
         clock.advance(seconds=passed)
@@ -491,7 +491,7 @@ async def test_an_id_that_could_harm_is_replaced(http: Caller, id: str) -> None:
 
 async def test_whether_it_is_ready_is_asked_once_in_a_second(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.monotonic()
-    monkeypatch.setattr(admission.time, "monotonic", lambda: now)
+    monkeypatch.setattr(auth.time, "monotonic", lambda: now)
     asked = 0
 
     async def away() -> None:
@@ -518,7 +518,7 @@ async def test_what_is_called_wrongly_within_is_not_the_callers_fault(
     def wrong(*_: object) -> None:
         raise Misuse("planted: the transaction was ended from within")
 
-    monkeypatch.setattr("duly.edges.http.events.read_filter", wrong)
+    monkeypatch.setattr("duly.api.nouns.events.read_filter", wrong)
     failed = await http.client.get("/v1/events?type=x")
     assert failed.status_code == 500
     assert "planted" not in failed.text
@@ -538,7 +538,7 @@ async def test_a_request_that_was_given_up_is_no_fault_of_the_server(
         reached.set()
         await never.wait()
 
-    monkeypatch.setattr("duly.edges.http.events.read_filter", stuck)
+    monkeypatch.setattr("duly.api.nouns.events.read_filter", stuck)
     with caplog.at_level(logging.DEBUG, "duly.http"):
         asking = asyncio.create_task(http("GET", "/v1/events?type=x"))
         await reached.wait()
@@ -592,7 +592,7 @@ async def test_nothing_of_a_request_is_ever_logged(
         def broken(*_: Any, **__: Any) -> None:
             raise KeyError(MARKER)
 
-        planted.setattr("duly.edges.http.events.event_to_json", broken)
+        planted.setattr("duly.api.nouns.events.event_to_json", broken)
         failed = await http.client.get(f"/v1/events/{mine.event}", headers={"Authorization": mine.key()})
     assert (failed.status_code, failed.json()["status"]) == (500, 500)
     assert MARKER not in failed.text

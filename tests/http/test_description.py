@@ -7,8 +7,8 @@ import jsonschema_rs
 import pytest
 
 from duly import Duly
-from duly.edges.http.app import OPERATIONS, create_api
-from duly.edges.http.examples import PROBLEMS
+from duly.api.app import OPERATIONS, create_api
+from duly.api.description.examples import PROBLEMS
 from tests.http.describing import Described, Description
 
 DESCRIPTION = Description(create_api(Duly("sqlite://")).openapi())

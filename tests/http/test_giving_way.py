@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from duly.edges.http import bodies, previewing, timers
-from duly.edges.http.bodies import DEEP
+from duly.api.nouns import timers
+from duly.api.protocol import bodies, preview_places
+from duly.api.protocol.bodies import DEEP
 from duly.rules.recurrence import Every
 from duly.rules.timetable import Timetable
 from duly.verbs import schedules
@@ -99,7 +100,7 @@ async def test_a_preview_that_takes_too_long_has_fewer_and_says_so(
     http: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await http.put("/v1/schedules/leap", SCHEDULE)
-    monkeypatch.setattr(previewing, "BUDGET", 0.0)
+    monkeypatch.setattr(preview_places, "BUDGET", 0.0)
     first = await http.post("/v1/schedules/preview", LEAP_DAYS)
     assert (len(first["occurrences"]), first["complete"]) == (1, False)
     then = await http.post("/v1/schedules/preview", {**LEAP_DAYS, "after": first["occurrences"][-1]["due_at"]})
@@ -113,7 +114,7 @@ async def test_a_preview_that_takes_too_long_has_fewer_and_says_so(
 async def test_too_many_previews_at_once_are_told_to_come_again(
     http: Caller, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(previewing, "PATIENCE", 0.01)
+    monkeypatch.setattr(preview_places, "PATIENCE", 0.01)
     asking = asyncio.create_task(http("POST", "/v1/schedules/preview", LEAP_DAYS))
     while not slow.begun.is_set():  # noqa: ASYNC110 - nobody tells of it
         await asyncio.sleep(0)
@@ -180,7 +181,7 @@ def noted(monkeypatch: pytest.MonkeyPatch, where: str, turns: Callable[[], int])
 async def test_others_have_their_turn_while_many_are_checked(
     http: Caller, turns: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checked = noted(monkeypatch, "duly.edges.http.timers.read_timer", turns)
+    checked = noted(monkeypatch, "duly.api.nouns.timers.read_timer", turns)
     many = [{"type": "x", "after": "1h", "payload": {"number": number}} for number in range(3000)]
     many[1700] = {"type": "x"}
     told = (await http("POST", "/v1/timers", {"timers": many})).json()
@@ -225,7 +226,7 @@ async def test_the_depth_of_a_body_is_what_json_says(
 async def test_others_have_their_turn_while_a_body_is_looked_through(
     http: Caller, turns: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked = noted(monkeypatch, "duly.edges.http.bodies.accumulate", turns)
+    looked = noted(monkeypatch, "duly.api.protocol.bodies.accumulate", turns)
     large = body(b"[" + b"[]," * 300_000 + b"[]]")
     answer = await http("PUT", "/v1/timers/a", large, content_type="application/json")
     assert len(looked) == math.ceil(len(large) / bodies.BREATH)

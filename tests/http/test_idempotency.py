@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from duly.edges.http import answering
-from duly.edges.http.app import OPERATIONS
-from duly.edges.http.tenancy import tenancy
+from duly.api.app import OPERATIONS
+from duly.api.protocol import handler
+from duly.api.protocol.tenancy import tenancy
 from duly.errors import StoreUnavailable
 from duly.records.api_key import Scope
 from duly.records.user import User
@@ -152,7 +152,7 @@ async def test_a_bug_after_the_act_undoes_it_and_leaves_the_key_free(
         def broken(*_: object) -> None:
             raise KeyError("planted")
 
-        planted.setattr("duly.edges.http.users._answer", broken)
+        planted.setattr("duly.api.nouns.users._answer", broken)
         failed = await http.client.post("/v1/users", json=USER, headers={"Idempotency-Key": "a"})
         assert failed.status_code == 500
         assert "planted" not in failed.text
@@ -191,7 +191,7 @@ async def test_who_cannot_know_whether_it_was_stored_says_so(http: Caller, monke
                 yield own
             raise StoreUnavailable("planted: the connection was lost during COMMIT")
 
-        planted.setattr(answering, "tenancy", lost)
+        planted.setattr(handler, "tenancy", lost)
         unsure = await http("POST", "/v1/users", USER, idempotency_key="a")
         assert (unsure.status_code, unsure.headers["retry-after"]) == (503, "1")
         assert "it may have been carried out" in unsure.json()["detail"]
@@ -239,7 +239,7 @@ async def test_after_a_day_a_key_is_forgotten(http: Caller, clock: ManualClock) 
 async def test_what_is_forgotten_does_not_stay_in_the_table(
     http: Caller, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answering, "SWEPT_EVERY", 0.0)
+    monkeypatch.setattr(handler, "SWEPT_EVERY", 0.0)
     for number in range(5):
         await http.post("/v1/users", USER, idempotency_key=f"old {number}")
     assert await counted(http, "requests") == 5
@@ -249,7 +249,7 @@ async def test_what_is_forgotten_does_not_stay_in_the_table(
 
 
 async def test_sweeping_that_fails_harms_no_request(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answering, "SWEPT_EVERY", 0.0)
+    monkeypatch.setattr(handler, "SWEPT_EVERY", 0.0)
 
     async def broken(_limit: int) -> int:
         raise StoreUnavailable("planted")

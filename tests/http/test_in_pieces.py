@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from duly import Status
-from duly.edges.http.in_pieces import same
+from duly.api.nouns.dead_letter_batches import same
 from duly.records.cursors import write_cursor
 from duly.records.specs import Everything, InStatus
 from duly.testing import ManualClock, Recorder
@@ -21,7 +21,7 @@ MANY = 12
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request takes five."""
-    monkeypatch.setattr("duly.edges.http.in_pieces.MOST_AT_ONCE", 5)
+    monkeypatch.setattr("duly.api.nouns.dead_letter_batches.MOST_AT_ONCE", 5)
     monkeypatch.setattr("duly.verbs.dead_letters.AT_ONCE", 3)
 
 
@@ -108,8 +108,8 @@ async def test_what_an_enabled_target_has_waiting_is_released_by_the_workers(
     duly: OpenDuly, calling: OpenCaller, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A request releases some; the rest need not wait for a person."""
-    monkeypatch.setattr("duly.edges.http.tenancy.MOST_RELEASED", 4)
-    monkeypatch.setattr("duly.edges.http.targets.MOST_RELEASED", 4)
+    monkeypatch.setattr("duly.api.protocol.tenancy.MOST_RELEASED", 4)
+    monkeypatch.setattr("duly.api.nouns.targets.MOST_RELEASED", 4)
     monkeypatch.setattr("duly.engine.destinations.parking.CHUNK", 2)
     hooks = Recorder()
     http = await calling(await duly(channels={"webhook": hooks}, secret_key="a key of at least thirty-two characters"))

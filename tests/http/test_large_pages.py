@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from duly.edges.http import pages, schedules, targets, users
+from duly.api.nouns import schedules, targets, users
+from duly.api.protocol import pages
 from duly.ports import PAGE_BYTES
 from duly.records.event import Timer
 from tests.conftest import OpenDuly
@@ -111,7 +112,7 @@ async def test_a_cursor_that_no_history_gave_is_refused(http: Caller, cursor: st
 
 
 async def test_an_event_shows_where_its_history_goes_on(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duly.edges.http.events.FIRST_ENTRIES", pages.Page({"limit": "3"}))
+    monkeypatch.setattr("duly.api.nouns.events.FIRST_ENTRIES", pages.Page({"limit": "3"}))
     event = await http.put("/v1/timers/a", {"type": "x", "due_at": "2030-01-01T00:00:00Z"})
     for day in range(10, 15):
         await http.post(f"/v1/events/{event['id']}/reschedule", {"due_at": f"2030-01-{day}T00:00:00Z"})

@@ -7,11 +7,11 @@ from urllib.parse import quote
 
 import pytest
 
+from duly.api.app import OPERATIONS
+from duly.api.description.operations import Operation
+from duly.api.nouns.filters import FIELDS
+from duly.api.protocol.bodies import DEEP
 from duly.decide.checks import MAX_DEPTH
-from duly.edges.http.app import OPERATIONS
-from duly.edges.http.bodies import DEEP
-from duly.edges.http.filters import FIELDS
-from duly.edges.http.operations import Operation
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller, paths
 from tests.http.tenants import SECRET_KEY, Tenant, settle

@@ -16,8 +16,8 @@ from starlette.routing import Mount, Route
 
 import duly.api
 from duly import Duly
-from duly.edges.http.app import create_api
-from duly.edges.http.asking import Caller as Who
+from duly.api.app import create_api
+from duly.api.protocol.request import Caller as Who
 from duly.errors import Forbidden, Unauthenticated
 from duly.records.api_key import Scope
 from duly.testing import ManualClock

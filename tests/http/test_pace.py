@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from duly.edges.http import pace
-from duly.edges.http.pace import BURST, PATIENCE, SHARE, Pace, long_answer
-from duly.edges.http.problems import Refused
+from duly.api.protocol import tenant_budget
+from duly.api.protocol.problems import Refused
+from duly.api.protocol.tenant_budget import BURST, PATIENCE, SHARE, Pace, long_answer
 from duly.engine.rule_threads import SPENT, Spent, evaluated
 from tests.http.calling import Caller
 
@@ -20,8 +20,8 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
-        monkeypatch.setattr(pace, "monotonic", lambda: self.now)
-        monkeypatch.setattr(pace, "sleep", self._sleep)
+        monkeypatch.setattr(tenant_budget, "monotonic", lambda: self.now)
+        monkeypatch.setattr(tenant_budget, "sleep", self._sleep)
 
     async def _sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -69,12 +69,12 @@ async def test_who_would_wait_too_long_is_refused() -> None:
     kept = Pace()
     await spend(kept, "acme", BURST + 2 * PATIENCE)
     began = time.monotonic()
-    kept_patience, pace.PATIENCE = pace.PATIENCE, 0.01
+    kept_patience, tenant_budget.PATIENCE = tenant_budget.PATIENCE, 0.01
     try:
         with pytest.raises(Refused, match="take more than one tenant's share of this server: ask more slowly"):
             await spend(kept, "acme", 0.0)
     finally:
-        pace.PATIENCE = kept_patience
+        tenant_budget.PATIENCE = kept_patience
     assert time.monotonic() - began < PATIENCE
 
 

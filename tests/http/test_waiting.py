@@ -9,8 +9,8 @@ from shutil import copyfile
 import httpx
 import pytest
 
-from duly.edges.http import waiting
-from duly.edges.http.waiting import Waiting
+from duly.api.protocol import long_poll
+from duly.api.protocol.long_poll import Waiting
 from duly.errors import StoreUnavailable
 from tests.http.calling import Caller
 from tests.http.serving import served
@@ -32,15 +32,15 @@ async def until_waiting(http: Caller, many: int) -> None:
 
 
 async def test_who_comes_beyond_the_places_is_answered_at_once(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "MOST_OF_ONE", 2)
+    monkeypatch.setattr(long_poll, "MOST_OF_ONE", 2)
     await put(http)
     asked = [asyncio.create_task(http("POST", TRIGGER, prefer="wait=60")) for _ in range(2)]
     await until_waiting(http, 2)
     third = await asyncio.wait_for(http("POST", TRIGGER, prefer="wait=60"), 30)
     assert (third.status_code, third.json()["status"]) == (201, "PENDING")
     assert "preference-applied" not in third.headers
-    monkeypatch.setattr(waiting, "MOST_OF_ONE", 10)
-    monkeypatch.setattr(waiting, "MOST_WAITING", 2)
+    monkeypatch.setattr(long_poll, "MOST_OF_ONE", 10)
+    monkeypatch.setattr(long_poll, "MOST_WAITING", 2)
     fourth = await asyncio.wait_for(http("POST", TRIGGER, prefer="wait=60"), 30)
     assert (fourth.status_code, "preference-applied" in fourth.headers) == (201, False)
     for one in asked:
@@ -53,7 +53,7 @@ async def test_who_comes_beyond_the_places_is_answered_at_once(http: Caller, mon
 async def test_who_waits_while_the_server_stops_is_answered_with_what_is_known(
     http: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "FIRST_LOOK", 60.0)
+    monkeypatch.setattr(long_poll, "FIRST_LOOK", 60.0)
     await put(http)
     asked = asyncio.create_task(http("POST", TRIGGER, prefer="wait=60"))
     await until_waiting(http, 1)
@@ -75,7 +75,7 @@ async def test_what_is_committed_is_told_though_the_database_goes_away(
     def away(*_: object, **__: object) -> None:
         raise StoreUnavailable("planted")
 
-    monkeypatch.setattr(waiting, "tenancy", away)
+    monkeypatch.setattr(long_poll, "tenancy", away)
     answer = await asyncio.wait_for(asked, 30)
     assert (answer.status_code, answer.json()["status"]) == (201, "PENDING")
 

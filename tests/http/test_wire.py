@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from duly.edges.http import bodies, wire
-from duly.edges.http.serving import listen
+from duly.api.protocol import bodies
+from duly.api.server import http_protocol
+from duly.api.server.server import listen
 from tests.http.serving import Served, served
 
 PATIENCE = 0.3
@@ -18,7 +19,7 @@ PATIENCE = 0.3
 @pytest.fixture
 def server(sqlite_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     monkeypatch.setattr(bodies, "PATIENCE", PATIENCE)
-    monkeypatch.setattr(wire, "PATIENCE", PATIENCE)
+    monkeypatch.setattr(http_protocol, "PATIENCE", PATIENCE)
     (tmp_path / "duly.db").write_bytes(sqlite_file.read_bytes())
     with served(f"sqlite:///{tmp_path}/duly.db") as server:
         yield server
@@ -174,7 +175,7 @@ def test_a_head_of_nearly_that_size_is_read(server: Served) -> None:
 
 def test_a_head_that_is_too_large_but_no_more_is_told_so(server: Served) -> None:
     with Line(server) as line:
-        line.send(b"GET /healthz HTTP/1.1\r\nX-Long: " + b"x" * (wire.LARGEST_HEAD - 20))
+        line.send(b"GET /healthz HTTP/1.1\r\nX-Long: " + b"x" * (http_protocol.LARGEST_HEAD - 20))
         check(line.heard(), 431)
 
 

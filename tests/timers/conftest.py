@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from duly.edges.timer_service import TimerService, TimerSettings
 from duly.signals import WorkerStarted
+from duly.timer_service.service import TimerService, TimerSettings
 from tests.brokers import NatsServer
 from tests.crash.conftest import url
 from tests.timers.desk import Desk

@@ -24,8 +24,8 @@ MODULES = (
     "engine/destinations/broker_health.py",
     "channels/brokers/nats_commands.py",
     "channels/brokers/nats_streams.py",
-    "edges/timer_service.py",
-    "edges/cli/timer_service.py",
+    "timer_service/service.py",
+    "cli/processes/timer_service.py",
 )
 
 

@@ -16,9 +16,9 @@ from duly import Event, Status
 from duly.channels.brokers import channel, nats_commands, nats_streams
 from duly.channels.brokers.nats_commands import NatsCommands
 from duly.channels.brokers.nats_streams import EVENTS, FOR_EVENTS
-from duly.edges import timer_service
 from duly.observers.logs import Line, observe_with_logs
 from duly.signals import ChannelDown, ChannelUp, CommandsTaken, Completed, GivenBack, Retried, StoreDown
+from duly.timer_service import service
 from tests.brokers import NatsServer
 from tests.servers import Postgres
 from tests.timers.conftest import Serve, Served, consuming, outage
@@ -149,7 +149,7 @@ async def test_a_service_waits_for_a_broker_that_is_not_there_yet(server: NatsSe
 async def test_commands_are_taken_at_once_when_the_broker_is_back(
     server: NatsServer, desk: Desk, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timer_service, "WAIT", 120.0)  # too long for this test to wait for
+    monkeypatch.setattr(service, "WAIT", 120.0)  # too long for this test to wait for
     async with serve() as served:
         await consuming(desk)
         await asyncio.sleep(0.2)  # it waits for commands

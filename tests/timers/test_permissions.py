@@ -11,8 +11,8 @@ import pytest
 
 from duly import Misuse
 from duly.channels.brokers import channel, nats_commands
-from duly.edges.timer_service import COMMANDS, TimerService, TimerSettings
 from duly.signals import ChannelDown, ChannelUp, Completed
+from duly.timer_service.service import COMMANDS, TimerService, TimerSettings
 from tests.brokers import NatsServer
 from tests.timers.conftest import Serve, Served
 from tests.timers.desk import Desk, command, in_seconds

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from duly.edges.timer_service import Broker, TimerService, TimerSettings
 from duly.records.event import Delivered, Event
+from duly.timer_service.service import Broker, TimerService, TimerSettings
 from tests.timers.conftest import PATIENCE
 
 HEARD_BY_NOBODY = (signal.SIG_DFL, None)

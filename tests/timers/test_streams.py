@@ -15,9 +15,9 @@ from duly import Misuse
 from duly.channels.brokers import nats_commands
 from duly.channels.brokers.channel import Down
 from duly.channels.brokers.nats_streams import COMMANDS, DUPLICATES, EVENTS, REJECTED, sorted_refusals
-from duly.edges.timer_service import TimerService, TimerSettings
 from duly.errors import StoreError
 from duly.timer_service.messages import RETRY
+from duly.timer_service.service import TimerService, TimerSettings
 from tests.brokers import NatsServer
 from tests.timers.conftest import Serve, consuming
 from tests.timers.desk import Desk, command

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from duly.edges import timer_service
-from duly.edges.cli import demo_broker
-from duly.edges.timer_service import Broker, TimerService, TimerSettings
+from duly.cli.demo import broker
 from duly.signals import Signals
+from duly.timer_service import service
+from duly.timer_service.service import Broker, TimerService, TimerSettings
 from tests.timers.conftest import PATIENCE
 
 
@@ -37,7 +37,7 @@ class Stubborn:
 async def test_the_demo_stops_taking_commands_in() -> None:
     stubborn: Any = Stubborn()
     duly: Any = SimpleNamespace(store=None, signals=Signals())
-    demo = demo_broker.Nats("nats-server", "acme", lambda _: None)
+    demo = broker.Nats("nats-server", "acme", lambda _: None)
     demo.broker = Broker(stubborn, stubborn)
     taking = asyncio.create_task(demo.take_in(duly))
     await stubborn.begun.wait()
@@ -51,19 +51,19 @@ async def test_a_worker_that_does_not_end_keeps_the_service_for_so_long_and_not_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("DULY_SHUTDOWN_GRACE", "100ms")
-    monkeypatch.setattr(timer_service, "LAST_ROUND", 0.1)
-    monkeypatch.setattr(timer_service, "ENDED_WITHIN", 0.1)
+    monkeypatch.setattr(service, "LAST_ROUND", 0.1)
+    monkeypatch.setattr(service, "ENDED_WITHIN", 0.1)
     stubborn: Any = Stubborn()
-    service = TimerService(TimerSettings(database_url=f"sqlite:///{tmp_path}/timers.db"), Broker(stubborn, stubborn))
+    timers = TimerService(TimerSettings(database_url=f"sqlite:///{tmp_path}/timers.db"), Broker(stubborn, stubborn))
 
     async def run(**_: Any) -> None:
         await stubborn.swallow()
         await stubborn.over.wait()
 
-    monkeypatch.setattr(service.duly, "run", run)
-    running = asyncio.create_task(service.run(signals=False))
+    monkeypatch.setattr(timers.duly, "run", run)
+    running = asyncio.create_task(timers.run(signals=False))
     await stubborn.begun.wait()
-    service.stop()
+    timers.stop()
     ended, _ = await asyncio.wait([running], timeout=PATIENCE)
     stubborn.over.set()
     assert ended

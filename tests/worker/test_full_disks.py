@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from duly import Duly, Event, InStatus, Status, Timer
-from duly.edges.http.app import create_api
+from duly.api.app import create_api
 from duly.errors import NotWritable
 from duly.signals import Completed, StoreDown, StoreUp
 from tests.disks import SmallDisk

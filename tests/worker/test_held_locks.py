@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from duly import Duly, InStatus, Status
-from duly.edges.http.app import create_api
+from duly.api.app import create_api
 from duly.errors import NotWritable
 from duly.stores.sqlite.store import SqliteStore
 from tests.worker.watching import until

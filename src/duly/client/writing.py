@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 
-from duly.decide.checks import due_problems, retry_problems, write_json
+from duly.decide.checks import retry_problems, write_json
 from duly.decide.retry import DEFAULT, Retry
 from duly.decide.targets.rates import read_rate
 from duly.durations import format_duration
 from duly.errors import Invalid, Problem
+from duly.instants import due_problems
 from duly.records.event import NewEvent
 from duly.rules.notation import zone_problems
 from duly.rules.policies import DependsOn, Misfire

@@ -20,6 +20,7 @@ from duly.decide.targets.brokers import WORDS, broker_problems
 from duly.decide.targets.origin import OverHttp
 from duly.decide.targets.targets import HTTP, WEBHOOK, spec_problems
 from duly.errors import Invalid, Problem
+from duly.instants import due_problems
 from duly.records.event import Timer
 
 MAX_PAYLOAD = 1024 * 1024
@@ -27,10 +28,6 @@ MAX_DEPTH = 100
 LONGEST = {"type": 200, "key": 500, "tenant": 100, "name": 200, "correlation_id": 500}
 MAX_ATTEMPTS = 1000
 MOST_LISTED = 1000
-MAX_DELAY = timedelta(days=365_000)
-FIRST_YEAR = 2  # of an instant: in every zone, and a delay before it, it is still one
-LAST_YEAR = 9998
-YEARS = f"{FIRST_YEAR} to {LAST_YEAR}"
 
 INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U0001d159\U000e0100-\U000e01ef]"
@@ -60,23 +57,6 @@ def timer_problems(timer: Timer, channels: Collection[str]) -> Iterator[Problem]
 
 # The next two return what they find instead of yielding it: they are asked about every timer of a batch, and to start a
 # generator takes longer than to look.
-
-
-def due_problems(due: Any) -> tuple[Problem, ...]:
-    if isinstance(due, datetime):
-        if due.utcoffset() is None:
-            message = f"{due.isoformat()} has no time zone: use an aware datetime, such as datetime.now(UTC)"
-        elif not FIRST_YEAR <= due.year <= LAST_YEAR:
-            message = f"{due.isoformat()} is out of range: the year must be {YEARS}"
-        else:
-            return ()
-    elif isinstance(due, timedelta):
-        if abs(due) <= MAX_DELAY:
-            return ()
-        message = f"a delay of {due.days:,} days is out of range: at most {MAX_DELAY.days:,} days"
-    else:
-        message = f"expected a datetime or a timedelta, not {type(due).__name__}"
-    return (Problem("due", message),)
 
 
 def no_such_day(written: str, error: ValueError) -> str:

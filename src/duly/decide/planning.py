@@ -3,11 +3,12 @@
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 
-from duly.decide.checks import due_problems, name_problems, timer_problems, write_json
+from duly.decide.checks import name_problems, timer_problems, write_json
 from duly.decide.retry import retry_text
 from duly.decide.targets.origin import via_of
 from duly.decide.targets.targets import destination_of
 from duly.errors import Invalid, Problem
+from duly.instants import due_problems
 from duly.records.event import NewEvent, Timer, lane_of
 
 NewId = Callable[[], str]

@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from duly.decide.checks import MOST_LISTED, due_problems
+from duly.decide.checks import MOST_LISTED
 from duly.decide.due_head import continues_after, due_of, occurrence_of
 from duly.errors import Invalid, Problem
+from duly.instants import due_problems
 from duly.records.event import Event
 from duly.records.schedule import Schedule
 from duly.rules.notation import parse_rule, work_problems, zone_problems

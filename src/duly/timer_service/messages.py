@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
-from duly.decide.checks import due_problems, name_problems
+from duly.decide.checks import name_problems
 from duly.decide.retry import Retry
 from duly.errors import Problem
+from duly.instants import due_problems
 from duly.records.event import Event, Timer
 from duly.rules.recurrence import instant_name
 

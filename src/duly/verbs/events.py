@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from duly.decide.checks import MOST_LISTED, check_id, check_page, due_problems, is_id, name_problems
+from duly.decide.checks import MOST_LISTED, check_id, check_page, is_id, name_problems
 from duly.decide.error_text import storable
 from duly.decide.lifecycle import step
 from duly.decide.targets.origin import closed
@@ -16,6 +16,7 @@ from duly.engine.series.heads import continued_by, plan_next
 from duly.engine.series.holds import let_go_after
 from duly.engine.series.passed_over import in_words, move_by_hand
 from duly.errors import Conflict, Invalid, NotFound, Problem
+from duly.instants import due_problems
 from duly.ports import DeadLetters, Page, Store, Transaction
 from duly.records.event import Event
 from duly.records.history import Entry

@@ -6,11 +6,12 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from duly.decide.checks import check_id, check_page, due_problems, name_problems
+from duly.decide.checks import check_id, check_page, name_problems
 from duly.decide.error_text import storable
 from duly.decide.targets.rates import read_rate
 from duly.errors import Conflict, Invalid, NotFound, Problem, Unauthenticated
 from duly.ids import new_id
+from duly.instants import due_problems
 from duly.ports import Store
 from duly.records.api_key import BYTES, ApiKey, MadeKey, Scope, hash_of, hint_of, looks_like_a_key, write_key
 from duly.rules.recurrence import instant_name

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from duly.decide.checks import MOST_LISTED, check_page, due_problems, name_problems, write_json
+from duly.decide.checks import MOST_LISTED, check_page, name_problems, write_json
 from duly.decide.due_head import event_of, occurrence_of
 from duly.decide.edits import passed_over
 from duly.decide.error_text import storable
@@ -23,6 +23,7 @@ from duly.engine.series.put_schedule import MOST_TRIES, ScheduleDraft, put_sched
 from duly.engine.series.replan import replan
 from duly.errors import Conflict, Invalid, NotFound, Problem
 from duly.ids import new_id
+from duly.instants import due_problems
 from duly.ports import Statements, Store, Transaction
 from duly.records.etags import check_tag
 from duly.records.event import Event, NewEvent

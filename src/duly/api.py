@@ -1,8 +1,0 @@
-"""The HTTP API for an application of your own: ``app.mount("/duly", create_api(duly))``. Takes ``duly[server]``."""
-
-from duly.edges.http.app import create_api
-from duly.edges.http.asking import Caller
-from duly.errors import Forbidden, Unauthenticated
-from duly.records.api_key import Scope
-
-__all__ = ["Caller", "Forbidden", "Scope", "Unauthenticated", "create_api"]

@@ -1,0 +1,98 @@
+"""Puts the API together: a FastAPI application of its own, or one to mount in yours."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+from starlette.routing import Match
+
+from duly import __version__
+from duly.api.description.openapi import ABOUT, SECURITY, answers, described, described_open
+from duly.api.description.operations import Operation
+from duly.api.description.schemas import SCHEMAS
+from duly.api.nouns import events, schedules, system, targets, timers, users
+from duly.api.protocol.auth import Admission, Authenticate
+from duly.api.protocol.handler import Answering, write
+from duly.api.protocol.long_poll import Waiting
+from duly.api.protocol.middleware import Surroundings
+from duly.api.protocol.preview_places import Places
+from duly.api.protocol.problems import problem
+from duly.observers.metrics import Metrics
+from duly.wiring import Duly
+
+OPERATIONS: Sequence[Operation] = [
+    operation for subject in (timers, schedules, users, events, targets, system) for operation in subject.operations.all
+]
+
+
+class Api(FastAPI):
+    """Duly's HTTP API."""
+
+    def openapi(self) -> dict[str, Any]:
+        if not self.openapi_schema:
+            document = super().openapi()
+            components = document.setdefault("components", {})
+            components["schemas"] = {name: dict(schema) for name, schema in SCHEMAS.items()}
+            components["securitySchemes"] = dict(SECURITY)
+            for operation in OPERATIONS:  # their examples again, for FastAPI leaves out what is null in them
+                document["paths"][operation.path][operation.method.lower()]["responses"] = answers(operation)
+            document["paths"] |= {one.path: described_open(one) for one in system.OPEN}
+        return self.openapi_schema or {}
+
+
+def create_api(duly: Duly, *, keyless: bool | str = False, authenticate: Authenticate | None = None) -> FastAPI:
+    """The API of a Duly, which must be open while it is used: ``app.mount("/duly", create_api(duly))``.
+
+    Callers show API keys (``duly keys create``). *authenticate* is your own way of telling who asks, and for which
+    tenant. With *keyless*, whoever reaches it is the tenant ``default``, or the one that it names, until the first key
+    is made: only for trying things on a machine that nobody else reaches, also not through a proxy or a tunnel. Those
+    that tell of themselves are refused; not every one does.
+    """
+    api = Api(
+        title="Duly",
+        version=__version__,
+        description=ABOUT,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        redirect_slashes=False,
+    )
+    api.state.waiting, api.state.previews = Waiting(), Places()
+    answering = Answering(duly, Admission(duly, keyless=keyless, authenticate=authenticate))
+    for operation in OPERATIONS:
+        api.add_api_route(endpoint=_endpoint(answering, operation), **described(operation))
+    metrics = Metrics()
+    system.add_routes(api, answering, metrics)
+    api.add_exception_handler(HTTPException, _refused)
+    api.add_middleware(Surroundings, told=metrics.request_answered)
+    return api
+
+
+def _endpoint(answering: Answering, operation: Operation) -> Callable[[Request], Awaitable[Response]]:
+    async def respond(request: Request) -> Response:
+        return await answering.respond(operation, request)
+
+    return respond
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """What finds no route, or not by this method."""
+    assert isinstance(error, HTTPException)
+    headers = dict(error.headers or {})
+    if error.status_code == 405:
+        headers["Allow"] = ", ".join(sorted(_methods(request)))
+    where = f"{request.scope.get('root_path', '')}/openapi.json"
+    told = {404: f"there is nothing at this address: see {where}", 405: "not by this method"}
+    answer = problem(error.status_code, told.get(error.status_code, str(error.detail)), headers=headers)
+    return write(answer, request)
+
+
+def _methods(request: Request) -> set[str]:
+    """Of all routes to this address; Starlette tells those of the first."""
+    return {
+        method
+        for route in request.app.routes
+        if route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }

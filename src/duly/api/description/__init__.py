@@ -1,0 +1,1 @@
+"""The API described: OpenAPI, schemas, examples, and the page at /docs."""

@@ -1,0 +1,168 @@
+"""What an operation is, in the words of OpenAPI: every answer and every error, with an example of each."""
+
+import inspect
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from duly.api.description.examples import PROBLEMS
+from duly.api.description.operations import Answers, Open, Operation
+from duly.api.description.schema_words import ref
+from duly.api.protocol.problems import MEDIA_TYPE
+from duly.decide.checks import LONGEST
+
+KEY = "API key"
+SECURITY: Mapping[str, Any] = {
+    KEY: {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "Made by `duly keys create`. On loopback, none is needed until the first one is made.",
+    }
+}
+
+REQUEST_ID = "Under which the server has logged it"
+
+ABOUT = """\
+Durable timers, schedules and users' calendar events: on time, once, even after a crash.
+
+Instants are UTC and end in Z; what is sent may have any offset. Errors are problem documents (RFC 9457) that tell all
+that is wrong at once. The tenant is that of the API key.
+"""
+
+AT_THE_DOOR = (400, 408, 431)
+"""What is no request, comes too slowly or begins with too much is refused before anybody knows what it asks."""
+
+_PARAMETER = re.compile(r"{(\w+)}")
+_PATH_SCHEMAS = {
+    "key": {"type": "string", "minLength": 1, "maxLength": LONGEST["key"]},
+    "name": {"type": "string", "minLength": 1, "maxLength": LONGEST["name"]},
+    "id": {"type": "string", "format": "uuid"},
+}
+
+
+def described(operation: Operation) -> dict[str, Any]:
+    """The arguments for FastAPI's route."""
+    first, _, more = inspect.cleandoc(operation.run.__doc__ or "").partition("\n\n")
+    summary, _, rest = first.partition(". ")
+    description = "\n\n".join(part for part in (rest, more) if part)
+    return {
+        "path": operation.path,
+        "methods": [operation.method],
+        "name": operation.name,
+        "operation_id": operation.name,
+        "tags": [operation.tag],
+        "summary": summary.rstrip("."),
+        "description": description,
+        "status_code": next(iter(operation.answers)),
+        "responses": {int(status): answer for status, answer in answers(operation).items()},
+        "openapi_extra": {
+            "parameters": _parameters(operation),
+            "security": [{KEY: []}],
+            "x-scope": operation.needs.value,
+            **({} if operation.takes is None else {"requestBody": _body(operation)}),
+        },
+    }
+
+
+def described_open(one: Open) -> dict[str, Any]:
+    """The item of its path."""
+    good = {str(status): _content(answers, {}) for status, answers in one.answers.items()}
+    refused = {str(status): _problem(status) for status in sorted({*AT_THE_DOOR, *one.refuses})}
+    summary, _, description = one.told.partition(". ")
+    said = {"summary": summary.rstrip("."), "description": description, "operationId": one.name, "tags": ["system"]}
+    return {"get": {**said, "parameters": [], "security": [], "responses": good | refused}}
+
+
+def answers(operation: Operation) -> dict[str, Any]:
+    """What it may answer, by status."""
+    good = {str(status): _answer(operation, answers) for status, answers in operation.answers.items()}
+    return good | {str(status): _problem(status) for status in _refusals(operation)}
+
+
+def _answer(operation: Operation, answers: Answers) -> dict[str, Any]:
+    headers: dict[str, Any] = {}
+    if answers.tagged:
+        headers["ETag"] = _answered("For If-Match")
+    if answers.located:
+        headers["Location"] = _answered("Where it is")
+    if "cursor" in operation.query:
+        headers["Link"] = _answered("The next page, where there is one")
+    if operation.remembered:
+        headers["Idempotency-Replayed"] = _answered("true, where it was answered so before")
+    if operation.waits is not None:
+        headers["Preference-Applied"] = _answered("What of Prefer was heeded")
+    return _content(answers, headers)
+
+
+def _content(answers: Answers, headers: Mapping[str, Any]) -> dict[str, Any]:
+    content = {"schema": dict(answers.schema), "example": answers.example}
+    every = {"X-Request-Id": _answered(REQUEST_ID)}
+    return {"description": answers.told, "headers": {**every, **headers}, "content": {answers.media_type: content}}
+
+
+def _answered(told: str) -> dict[str, Any]:
+    return {"schema": {"type": "string"}, "description": told}
+
+
+def _refusals(operation: Operation) -> list[int]:
+    refusals = {*AT_THE_DOOR, 401, 403, 413, 422, 429, 503}
+    if "{" in operation.path:
+        refusals.add(404)
+    if operation.takes is not None:
+        refusals.add(415)
+    if operation.conflicts or operation.remembered:
+        refusals.add(409)
+    if operation.guarded:
+        refusals.add(412)
+    return sorted(refusals)
+
+
+def _problem(status: int) -> dict[str, Any]:
+    wrong = [{"path": "due_at", "message": "is missing: give it, or after"}] if status == 422 else []
+    title = HTTPStatus(status).phrase
+    example = {
+        "type": "about:blank",
+        "title": title,
+        "status": status,
+        "detail": PROBLEMS[status],
+        "errors": wrong,
+        "request_id": "019a8f2e6c007abc",
+    }
+    headers = {"X-Request-Id": _answered(REQUEST_ID)}
+    if status == 401:
+        headers["WWW-Authenticate"] = _answered("How to show who asks")
+    if status in (429, 503):
+        headers["Retry-After"] = _answered("Seconds")
+    content = {MEDIA_TYPE: {"schema": ref("Problem"), "example": example}}
+    return {"description": title, "headers": headers, "content": content}
+
+
+def _body(operation: Operation) -> dict[str, Any]:
+    takes = operation.takes
+    assert takes is not None
+    content = {"schema": dict(takes.schema), "example": takes.example}
+    return {"required": takes.required, "content": {"application/json": content}}
+
+
+def _parameters(operation: Operation) -> list[dict[str, Any]]:
+    parameters: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": _PATH_SCHEMAS[name]}
+        for name in _PARAMETER.findall(operation.path)
+    ]
+    for name, schema in operation.query.items():
+        parameters.append({"name": name, "in": "query", "required": False, "schema": dict(schema)})
+    if operation.remembered:
+        told = "The same key and body again: the same answer, and nothing happens twice. Kept for a day."
+        parameters.append(_header("Idempotency-Key", told, maxLength=LONGEST["name"], minLength=1))
+    if operation.guarded:
+        parameters.append(_header("If-Match", "The ETag that it must still have, or *"))
+    if operation.waits is not None:
+        parameters.append(_header("Prefer", "wait=10: answer when it has ended, or after ten seconds"))
+    parameters.append(_header("Duly-Tenant", "Another tenant, for keys of all tenants"))
+    return parameters
+
+
+def _header(name: str, told: str, **more: Any) -> dict[str, Any]:
+    schema = {"type": "string", **more}
+    return {"name": name, "in": "header", "required": False, "description": told, "schema": schema}

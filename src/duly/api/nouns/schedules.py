@@ -1,0 +1,364 @@
+"""Schedules over HTTP."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from duly.api.description import examples
+from duly.api.description.operations import Answers, Operations, Takes
+from duly.api.description.schema_words import anything, given_instant, maybe, name, ref, taken, text, whole
+from duly.api.description.schemas import PAGING
+from duly.api.protocol.all_problems import together
+from duly.api.protocol.etags import etag, expected
+from duly.api.protocol.fields import Kind, look_at_fields, read_fields
+from duly.api.protocol.long_poll import until_ended
+from duly.api.protocol.pages import asked_page, page_of_history, page_of_these
+from duly.api.protocol.preview_places import Budget, a_turn
+from duly.api.protocol.query_string import read_whole
+from duly.api.protocol.request import Answer, Ask
+from duly.decide.checks import MOST_LISTED
+from duly.decide.preview import Preview
+from duly.errors import Conflict, Invalid, NotFound, Problem, Stale
+from duly.instants import read_instant
+from duly.ports import PAGE_BYTES
+from duly.records.api_key import Scope
+from duly.records.etags import schedule_tag
+from duly.records.schedule import Schedule
+from duly.rules.recurrence import DEFAULT_ZONE
+from duly.verbs.schedules import MOST_BACKFILLED, UNCHANGED
+from duly.wire.events import event_to_json
+from duly.wire.schedules import (
+    READ_ONLY,
+    backfilled_to_json,
+    preview_to_json,
+    read_schedule,
+    resumed_to_json,
+    schedule_to_json,
+)
+
+operations = Operations("schedules")
+
+SCHEDULE = Answers("The schedule", ref("Schedule"), examples.SCHEDULE, tagged=True)
+MERGED = ("misfire", "retry", "dst", "depends_on")
+"""Of these, a change may give some fields alone."""
+
+MOST_TRIES = 30
+
+
+def _shown(schedule: Schedule, status: int = 200, **headers: str) -> Answer:
+    return Answer(schedule_to_json(schedule), status, {**etag(schedule_tag(schedule)), **headers})
+
+
+async def _there(ask: Ask) -> Schedule | None:
+    try:
+        return await ask.own.schedules.get(ask.named("name"), tenant=ask.tenant)
+    except NotFound:
+        return None
+
+
+@operations.add(
+    "PUT",
+    "/v1/schedules/{name}",
+    {
+        201: Answers("It is created", ref("Schedule"), examples.SCHEDULE, tagged=True, located=True),
+        200: Answers("It is replaced, or was the same", ref("Schedule"), examples.SCHEDULE, tagged=True),
+    },
+    takes=Takes(ref("NewSchedule"), examples.NEW_SCHEDULE),
+    conflicts=True,
+    guarded=True,
+)
+async def put_schedule(ask: Ask) -> Answer:
+    """Create a schedule, or replace it.
+
+    A changed rule or zone moves the next event; an unchanged one keeps it where it is, and so does one that is due
+    already. What is passed over by that is told in `passed_over`. Without `enabled`, a paused schedule stays paused.
+    What a schedule shows can be sent back as it is.
+    """
+    there = await _there(ask)
+    draft = read_schedule(ask.body, name=ask.named("name"), tenant=ask.tenant, channels=ask.own.channels)
+    tag = expected(ask, None if there is None else schedule_tag(there))
+    stored = await ask.own.schedules.put(**draft, by=ask.by, expected=tag)
+    created = there is None and stored.created == stored.updated  # else somebody else has just created it
+    return _shown(stored, 201, Location=ask.address) if created else _shown(stored)
+
+
+@operations.add(
+    "GET",
+    "/v1/schedules",
+    {200: Answers("A page, in the order of names", ref("Schedules"), examples.page("schedules", examples.SCHEDULE))},
+    query=PAGING,
+)
+async def list_schedules(ask: Ask) -> Answer:
+    """List schedules."""
+    page = asked_page(ask)
+    after = (ask.tenant, page.after or "")
+    found = await ask.own.store.shown_schedules(ask.tenant, after=after, limit=page.limit + 1, within=PAGE_BYTES)
+    return page_of_these(ask, page, "schedules", found, schedule_to_json, lambda one: one.name)
+
+
+@operations.add("GET", "/v1/schedules/{name}", {200: SCHEDULE})
+async def get_schedule(ask: Ask) -> Answer:
+    """Read a schedule, with when it fires next."""
+    return _shown(await ask.own.schedules.get(ask.named("name"), tenant=ask.tenant))
+
+
+@operations.add(
+    "PATCH",
+    "/v1/schedules/{name}",
+    {200: SCHEDULE},
+    takes=Takes(ref("ScheduleChanges"), {"rule": {"cron": "0 10 * * MON"}, "misfire": {"policy": "skip"}}),
+    conflicts=True,
+    guarded=True,
+)
+async def change_schedule(ask: Ask) -> Answer:
+    """Change some fields of a schedule.
+
+    Those that are given replace what was there; null is the default again. Of `misfire`, `retry`, `dst` and
+    `depends_on`, single fields can be given, or be null.
+    """
+    if not isinstance(ask.body, dict):
+        raise Invalid([Problem("schedule", "expected an object with the fields that change")])
+    for _ in range(MOST_TRIES):
+        there = await ask.own.schedules.get(ask.named("name"), tenant=ask.tenant)
+        tag = schedule_tag(there)
+        wanted = expected(ask, tag)
+        merged = _merged(there, ask.body)
+        draft = read_schedule(merged, name=there.name, tenant=ask.tenant, channels=ask.own.channels)
+        try:
+            return _shown(await ask.own.schedules.put(**draft, by=ask.by, expected=tag))
+        except Stale:  # somebody else was quicker; unless the caller has said what it must be, it is merged again
+            if wanted is not None:
+                raise
+    raise Conflict(f"schedule {there.name!r} is being changed by others just now: try again")
+
+
+def _merged(there: Schedule, changes: dict[str, Any]) -> dict[str, Any]:
+    shown = msgspec.json.decode(msgspec.json.encode(schedule_to_json(there)))
+    stored = {field: value for field, value in shown.items() if field not in READ_ONLY}
+    stored["dst"] = there.policies.to_json()["dst"]  # not what holds where nobody has said anything
+    for field, value in changes.items():
+        inner = stored.get(field) if field in MERGED else None
+        if isinstance(inner, dict) and isinstance(value, dict):
+            default = {own for own, said in value.items() if said is None and own in shown[field]}
+            value = {own: said for own, said in {**inner, **value}.items() if own not in default}
+        stored[field] = value
+    return stored
+
+
+@operations.add(
+    "DELETE",
+    "/v1/schedules/{name}",
+    {200: Answers("It is gone", ref("Deleted"), {"name": "weekly-report", "cancelled": 1})},
+    conflicts=True,
+    guarded=True,
+)
+async def delete_schedule(ask: Ask) -> Answer:
+    """Delete a schedule. What is under way ends; all else of it is cancelled."""
+    there = await ask.own.schedules.get(ask.named("name"), tenant=ask.tenant)
+    tag = expected(ask, schedule_tag(there))
+    cancelled = await ask.own.schedules.delete(there.name, tenant=ask.tenant, by=ask.by, expected=tag)
+    return Answer({"name": there.name, "cancelled": cancelled})
+
+
+REASON = taken({"reason": maybe(text(1, 1000))})
+
+
+@operations.add(
+    "POST",
+    "/v1/schedules/{name}/pause",
+    {200: SCHEDULE},
+    takes=Takes(REASON, {"reason": "the printer is out of paper"}, required=False),
+    conflicts=True,
+)
+async def pause_schedule(ask: Ask) -> Answer:
+    """Pause a schedule: nothing of it starts until it is resumed."""
+    reason = read_fields(ask.body, {"reason": str})["reason"]
+    return _shown(await ask.own.schedules.pause(ask.named("name"), tenant=ask.tenant, by=ask.by, reason=reason))
+
+
+@operations.add(
+    "POST",
+    "/v1/schedules/{name}/resume",
+    {200: Answers("It goes on", ref("Resumed"), {**examples.SCHEDULE, "passed": 2, "fires": False}, tagged=True)},
+    takes=Takes(taken({"passed": {"type": "string", "enum": ["skip", "fire"]}}), {"passed": "skip"}, required=False),
+    conflicts=True,
+)
+async def resume_schedule(ask: Ask) -> Answer:
+    """Let a paused schedule go on.
+
+    What the pause has passed over is left out. With `"passed": "fire"` it is treated by the misfire policy.
+    """
+    said, problems = look_at_fields(ask.body, {"passed": str})
+    with together(problems):
+        resumed = await ask.own.schedules.resume(
+            ask.named("name"), tenant=ask.tenant, by=ask.by, passed=said["passed"] or "skip"
+        )
+    return Answer(resumed_to_json(resumed), headers=etag(schedule_tag(resumed.schedule)))
+
+
+@operations.add(
+    "POST",
+    "/v1/schedules/{name}/trigger",
+    {201: Answers("The event that fires now", ref("Event"), examples.EVENT, located=True)},
+    takes=Takes(
+        taken({"payload": anything, "correlation_id": maybe(name("correlation_id"))}),
+        {"payload": {"only": "today"}},
+        required=False,
+    ),
+    conflicts=True,
+    waits=until_ended,
+)
+async def trigger_schedule(ask: Ask) -> Answer:
+    """Fire a schedule now, beside its rule: its next event stays where it is.
+
+    With the header `Prefer: wait=10`, the answer comes when the event has ended or its first attempt has failed, ten
+    seconds later at the most (sixty, if more is asked for). Without `Preference-Applied` in the answer, there were too
+    many who wait, or the server stops, and it shows the event as it was until then.
+    """
+    said, problems = look_at_fields(ask.body, {"payload": object, "correlation_id": str})
+    payload = ask.body.get("payload", UNCHANGED)
+    with together(problems):
+        event = await ask.own.schedules.trigger(
+            ask.named("name"),
+            tenant=ask.tenant,
+            by=ask.by,
+            payload=payload,
+            correlation_id=said["correlation_id"],
+        )
+    prefix = ask.address.partition("/v1/")[0]
+    return Answer(event_to_json(event, ask.named("name")), 201, {"Location": f"{prefix}/v1/events/{event.id}"})
+
+
+DUE = taken({"due_at": given_instant}, "due_at")
+
+
+@operations.add(
+    "POST",
+    "/v1/schedules/{name}/reschedule",
+    {200: Answers("The schedule", ref("Schedule"), examples.MOVED, tagged=True)},
+    takes=Takes(DUE, {"due_at": "2026-12-01T10:00:00Z"}),
+    conflicts=True,
+)
+async def reschedule_next(ask: Ask) -> Answer:
+    """Move the next event of a schedule, that one alone.
+
+    What it is moved past is passed over, and `passed_over` tells of it. Moved back in time, it is open again.
+    """
+    due = read_fields(ask.body, {"due_at": read_instant}, "due_at")["due_at"]
+    return _shown(await ask.own.schedules.reschedule(ask.named("name"), due, tenant=ask.tenant, by=ask.by))
+
+
+@operations.add(
+    "POST",
+    "/v1/schedules/{name}/skip",
+    {200: SCHEDULE},
+    takes=Takes(REASON, {"reason": "a holiday"}, required=False),
+    conflicts=True,
+)
+async def skip_next(ask: Ask) -> Answer:
+    """Leave the next event of a schedule out, that one alone."""
+    reason = read_fields(ask.body, {"reason": str})["reason"]
+    return _shown(await ask.own.schedules.skip(ask.named("name"), tenant=ask.tenant, by=ask.by, reason=reason))
+
+
+@operations.add(
+    "POST",
+    "/v1/schedules/{name}/backfill",
+    {200: Answers("What it has made", ref("Backfilled"), examples.BACKFILLED)},
+    takes=Takes(
+        taken(
+            {"from": given_instant, "to": given_instant, "limit": whole(1, MOST_BACKFILLED), "label": name("name")},
+            "from",
+            "to",
+        ),
+        {"from": "2025-11-01T00:00:00Z", "to": "2025-12-01T00:00:00Z", "limit": 100},
+    ),
+    conflicts=True,
+)
+async def backfill_schedule(ask: Ask) -> Answer:
+    """Fire the occurrences of a time that is over, each as an event of its own.
+
+    With the same label, nothing is made twice.
+    """
+    kinds: dict[str, Kind] = {"from": read_instant, "to": read_instant, "limit": int, "label": str}
+    said, problems = look_at_fields(ask.body, kinds, "from", "to")
+    more = {field: said[field] for field in ("limit", "label") if said[field] is not None}
+    with together(problems, {"start": "from", "end": "to"}):
+        done = await ask.own.schedules.backfill(
+            ask.named("name"), said["from"], said["to"], tenant=ask.tenant, by=ask.by, **more
+        )
+    return Answer(backfilled_to_json(done))
+
+
+@operations.add(
+    "GET",
+    "/v1/schedules/{name}/preview",
+    {200: Answers("The next ones", ref("Occurrences"), examples.OCCURRENCES)},
+    query={"count": whole(1, MOST_LISTED), "after": given_instant},
+)
+async def preview_schedule(ask: Ask) -> Answer:
+    """Tell when a schedule fires next, and what is odd about it when clocks are changed.
+
+    Where `complete` is false, finding the rest would take too long: ask again, `after` the last one.
+    """
+    count = read_whole("count", ask.query.get("count", "10"), 1, MOST_LISTED)
+    after = read_instant("after", ask.query["after"]) if "after" in ask.query else None
+    problems = [found for found in (count, after) if isinstance(found, Problem)]
+    if problems:
+        raise Invalid(problems)
+    async with a_turn(ask) as budget:
+        found = await ask.own.schedules.preview(
+            ask.named("name"),
+            count=count,  # type: ignore[arg-type]
+            after=after,  # type: ignore[arg-type]
+            tenant=ask.tenant,
+            enough=budget,
+        )
+    return _ahead(found, budget)
+
+
+def _ahead(found: Sequence[Preview], budget: Budget) -> Answer:
+    return Answer({"occurrences": [preview_to_json(one) for one in found], "complete": not budget.spent})
+
+
+@operations.add(
+    "POST",
+    "/v1/schedules/preview",
+    {200: Answers("The next ones", ref("Occurrences"), examples.OCCURRENCES)},
+    needs=Scope.READ,
+    takes=Takes(ref("Preview"), examples.PREVIEW),
+)
+async def preview_rule(ask: Ask) -> Answer:
+    """Tell when a rule would fire, without storing anything.
+
+    Where `complete` is false, finding the rest would take too long: ask again, `after` the last one.
+    """
+    fields: dict[str, Kind] = {"rule": dict, "timezone": str, "dst": object, "after": read_instant, "count": int}
+    fields |= dict.fromkeys(("start", "end", "exclude"), object)
+    said, problems = look_at_fields(ask.body, fields, "rule")
+    zone = DEFAULT_ZONE if any(problem.path == "timezone" for problem in problems) else said["timezone"]
+    policies = {field: said[field] for field in ("dst", "start", "end", "exclude") if said[field] is not None}
+    async with a_turn(ask) as budget:
+        with together(problems):
+            found = await ask.own.schedules.preview(
+                said["rule"],
+                count=10 if said["count"] is None else said["count"],
+                after=said["after"],
+                timezone=zone,
+                enough=budget,
+                **policies,
+            )
+    return _ahead(found, budget)
+
+
+@operations.add(
+    "GET",
+    "/v1/schedules/{name}/history",
+    {200: Answers("A page, the oldest first", ref("History"), examples.page("history", examples.ENTRY))},
+    query=PAGING,
+)
+async def schedule_history(ask: Ask) -> Answer:
+    """Tell what people have done to a schedule."""
+    schedule = await ask.own.schedules.get(ask.named("name"), tenant=ask.tenant)
+    return await page_of_history(ask, schedule.id)

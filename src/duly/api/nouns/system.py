@@ -1,0 +1,139 @@
+"""About the server itself: whether it is up, what it knows, how it is described."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+
+from duly.api.description import examples
+from duly.api.description.docs_page import POLICY, docs_page
+from duly.api.description.operations import Answers, Open, Operations
+from duly.api.description.schema_words import answered, choice, ref
+from duly.api.protocol.handler import Answering, write
+from duly.api.protocol.problems import RETRY_AFTER, problem
+from duly.api.protocol.request import Answer, Ask
+from duly.errors import DulyError, StoreUnavailable
+from duly.observers.metrics import Metrics
+from duly.records.event import HANDLER
+from duly.signals import StoreDown
+
+operations = Operations("system")
+
+KNOWN_FOR = 1.0
+"""Seconds for which it is known whether the database answers."""
+
+
+@operations.add(
+    "GET",
+    "/v1/event-types",
+    {200: Answers("Those that are known here", ref("EventTypes"), examples.EVENT_TYPES)},
+)
+async def list_event_types(ask: Ask) -> Answer:
+    """List the types of events that are registered: those of users' calendars, and those that have handlers here."""
+    duly = ask.own.duly
+    calendar: list[Mapping[str, Any]] = [
+        {"name": type.name, "source": "calendar", "depends_on": sorted(type.depends_on)} for type in duly.event_types
+    ]
+    prefix = f"{HANDLER}:"
+    handlers = [
+        {"name": lane.removeprefix(prefix), "source": "handler", "depends_on": []}
+        for lane in duly.routes()
+        if lane.startswith(prefix)
+    ]
+    return Answer({"event_types": sorted([*calendar, *handlers], key=lambda one: (one["name"], one["source"]))})
+
+
+def _state(word: str) -> tuple[Mapping[str, Any], dict[str, str]]:
+    return answered({"status": choice(word)}), {"status": word}
+
+
+OPEN = (
+    Open("/healthz", "is_alive", "Tell whether the server is up.", {200: Answers("It is", *_state("alive"))}),
+    Open(
+        "/readyz",
+        "is_ready",
+        "Tell whether requests can be answered. That needs a database that can be read and written, which is asked "
+        "once in a second at most.",
+        {200: Answers("They can", *_state("ready"))},
+        refuses=(503,),
+    ),
+    Open(
+        "/metrics",
+        "read_metrics",
+        "Read the figures of the server, for Prometheus.",
+        {200: Answers("As Prometheus reads them", {"type": "string"}, examples.METRICS, media_type="text/plain")},
+    ),
+)
+"""Those that machines ask. They tell nothing of anybody."""
+
+
+class Ready:
+    """Whether requests can be answered. The database is asked once in a second at most, whoever wants to know. It is
+    only read, until a request or the worker of this process could not write: then it is written as well."""
+
+    def __init__(self, answering: Answering) -> None:
+        self._answering = answering
+        self._asking = asyncio.Lock()
+        self._answers, self._asked = False, -KNOWN_FOR
+        self._writing: asyncio.Task[None] | None = None
+        answering.duly.observe(self._hear, StoreDown)
+
+    async def now(self) -> bool:
+        try:
+            await self._answering.prepare()
+        except DulyError:
+            return False
+        async with self._asking:
+            if time.monotonic() - self._asked >= KNOWN_FOR:
+                self._answers = await self._ask()
+                self._asked = time.monotonic()
+        return self._answers
+
+    async def _ask(self) -> bool:
+        try:
+            await self._answering.duly.store.now()
+        except DulyError:
+            return False
+        return not self._answering.not_writable or await self._writes_again()
+
+    async def _writes_again(self) -> bool:
+        """One try at a time: where another process has the lock, it may wait for longer than anybody who asks."""
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._answering.duly.store.try_writing())
+        await asyncio.wait({self._writing}, timeout=KNOWN_FOR)
+        if not self._writing.done():
+            return False
+        ended, self._writing = self._writing, None
+        self._answering.not_writable = isinstance(ended.exception(), StoreUnavailable)
+        return not self._answering.not_writable
+
+    def _hear(self, signal: StoreDown) -> None:
+        self._answering.not_writable |= signal.readable
+
+
+def add_routes(api: FastAPI, answering: Answering, metrics: Metrics) -> None:
+    """Those that need no key: they tell nothing of anybody."""
+    ready = Ready(answering)
+
+    async def healthz(request: Request) -> Response:
+        return write(Answer({"status": "alive"}), request)
+
+    async def readyz(request: Request) -> Response:
+        if await ready.now():
+            return write(Answer({"status": "ready"}), request)
+        told = "the database cannot be used just now"
+        return write(problem(503, told, headers={"Retry-After": RETRY_AFTER}), request)
+
+    async def figures(request: Request) -> Response:
+        body, media_type = metrics.written()
+        return Response(body, media_type=media_type)
+
+    async def docs(request: Request) -> Response:
+        here = f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '')}"
+        page = docs_page(api.openapi(), here)
+        return Response(page, media_type="text/html", headers={"Content-Security-Policy": POLICY})
+
+    for path, endpoint in (("/healthz", healthz), ("/readyz", readyz), ("/metrics", figures), ("/docs", docs)):
+        api.add_route(path, endpoint, include_in_schema=False)

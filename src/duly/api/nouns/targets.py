@@ -1,0 +1,176 @@
+"""Stored targets over HTTP: where events go, and whether they may."""
+
+from typing import Any
+
+from duly.api.description import examples
+from duly.api.description.operations import NOTHING, Answers, Operations, Takes
+from duly.api.description.schema_words import choice, duration, maybe, ref, taken, text
+from duly.api.description.schemas import PAGING
+from duly.api.protocol.all_problems import together
+from duly.api.protocol.fields import look_at_fields, read_fields
+from duly.api.protocol.pages import asked_page, page_of_these
+from duly.api.protocol.request import IDEMPOTENCY_KEY, Answer, Ask
+from duly.api.protocol.tenancy import MOST_RELEASED
+from duly.errors import Invalid, Problem
+from duly.ports import PAGE_BYTES
+from duly.records.target import Target
+from duly.wire.targets import target_to_json
+
+BOOLEANS = ("true", "false")
+
+operations = Operations("targets")
+
+TARGET = Answers("The target", ref("Target"), examples.TARGET)
+SECRET = {**examples.TARGET, "secret": "whsec_bWFkZSB1cCBmb3IgdGhlIGV4YW1wbGUgYWJvdmU="}
+
+
+NOT_TWICE = Problem(
+    "Idempotency-Key",
+    "cannot be heeded where the secret is made here, for that is not kept: send a secret of your own; where it is the "
+    "newest already, asking again changes nothing",
+)
+
+
+def _with_secret(target: Target) -> dict[str, Any]:
+    return target_to_json(target) | {"secret": target.secret}
+
+
+@operations.add(
+    "PUT",
+    "/v1/targets/{name}",
+    {
+        201: Answers("It is stored; its secret is shown this once", ref("TargetWithSecret"), SECRET, located=True),
+        200: Answers("It is replaced", ref("TargetWithSecret"), {**SECRET, "secret": None}),
+    },
+    takes=Takes(ref("NewTarget"), {"url": "https://hooks.example/duly"}),
+    conflicts=True,
+    discloses=True,
+)
+async def put_target(ask: Ask) -> Answer:
+    """Store a target, or replace it.
+
+    A webhook's has a secret, which is made unless one is given. Where the target exists, its secret and the values of
+    its headers stay unless others are given.
+    """
+    kinds = dict.fromkeys(("url", "channel", "method", "format", "timeout", "secret"), str) | {"headers": dict}
+    read, problems = look_at_fields(ask.body, kinds, "url")
+    said = {field: value for field, value in read.items() if value is not None}
+    with together(problems):
+        url = said.pop("url", "")
+        stored = await ask.own.targets.put(ask.named("name"), url, tenant=ask.tenant, by=ask.by, **said)
+    if not stored.new:
+        return Answer(_with_secret(stored))
+    return Answer(_with_secret(stored), 201, {"Location": ask.address})
+
+
+@operations.add(
+    "GET",
+    "/v1/targets",
+    {200: Answers("A page, in the order of names", ref("Targets"), examples.page("targets", examples.TARGET))},
+    query=PAGING,
+)
+async def list_targets(ask: Ask) -> Answer:
+    """List stored targets. Secrets and the values of headers are never shown."""
+    page = asked_page(ask)
+    after = (ask.tenant, page.after or "")
+    found = await ask.own.store.list_targets(ask.tenant, after=after, limit=page.limit + 1, within=PAGE_BYTES)
+    return page_of_these(ask, page, "targets", found, target_to_json, lambda one: one.name)
+
+
+@operations.add("GET", "/v1/targets/{name}", {200: TARGET})
+async def get_target(ask: Ask) -> Answer:
+    """Read a target."""
+    return Answer(target_to_json(await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)))
+
+
+@operations.add(
+    "DELETE",
+    "/v1/targets/{name}",
+    {200: Answers("As it was", ref("Target"), examples.TARGET)},
+    query={"force": choice(*BOOLEANS)},
+    conflicts=True,
+)
+async def delete_target(ask: Ask) -> Answer:
+    """Delete a target. Refused while events wait for it, unless with `force=true`: then they become dead letters when
+    they are due.
+    """
+    force = ask.query.get("force", "false")
+    if force not in BOOLEANS:
+        raise Invalid([Problem("force", f"must be true or false, not {force[:50]!r}")])
+    deleted = await ask.own.targets.delete(ask.named("name"), force=force == "true", tenant=ask.tenant, by=ask.by)
+    return Answer(target_to_json(deleted))
+
+
+@operations.add(
+    "POST",
+    "/v1/targets/{name}/rotate",
+    {200: Answers("With the new secret, shown this once", ref("TargetWithSecret"), SECRET)},
+    takes=Takes(taken({"secret": text(1, 200), "keep": duration}), {"keep": "1d"}, required=False),
+    conflicts=True,
+    discloses=True,
+)
+async def rotate_secret(ask: Ask) -> Answer:
+    """Give a webhook's target a new secret. The old one signs as well until `keep` has passed.
+
+    To be able to ask again, send a secret of your own: where it is the newest already, nothing changes. Without one, an
+    `Idempotency-Key` is refused, for the answer, which has the secret, is not kept.
+    """
+    read, problems = look_at_fields(ask.body, {"secret": str, "keep": str})
+    if ask.body.get("secret") is None and IDEMPOTENCY_KEY in ask.request.headers:
+        problems.append(NOT_TWICE)
+    said = {field: value for field, value in read.items() if value is not None}
+    with together(problems):
+        rotated = await ask.own.targets.rotate(ask.named("name"), tenant=ask.tenant, by=ask.by, **said)
+    return Answer(_with_secret(rotated))
+
+
+@operations.add(
+    "POST",
+    "/v1/targets/{name}/disable",
+    {200: TARGET},
+    takes=Takes(taken({"reason": maybe(text(1, 1000))}), {"reason": "it moves house"}, required=False),
+    conflicts=True,
+)
+async def disable_target(ask: Ask) -> Answer:
+    """Send nothing there until it is enabled: its events are held."""
+    reason = read_fields(ask.body, {"reason": str})["reason"]
+    found = await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)
+    await ask.own.targets.disable(found.name, tenant=ask.tenant, by=ask.by, reason=reason)
+    return await get_target(ask)
+
+
+@operations.add(
+    "POST",
+    "/v1/targets/{name}/enable",
+    {200: Answers("How many events were released", ref("Released"), {"name": "shop", "events": 12, "more": False})},
+    takes=NOTHING,
+    conflicts=True,
+)
+async def enable_target(ask: Ask) -> Answer:
+    """Send there again, whatever it was parked for. A request releases some 10,000 of the events that wait for it;
+    where there are `more`, the workers release them, a moment later."""
+    read_fields(ask.body, {})
+    found = await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)
+    events = await ask.own.targets.enable(found.name, tenant=ask.tenant, by=ask.by)
+    return Answer({"name": found.name, "events": events, "more": events >= MOST_RELEASED})
+
+
+@operations.add("POST", "/v1/targets/{name}/probe", {200: TARGET}, takes=NOTHING, conflicts=True)
+async def probe_target(ask: Ask) -> Answer:
+    """Let a worker try a parked target at its next look."""
+    read_fields(ask.body, {})
+    found = await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)
+    await ask.own.targets.probe(found.name, tenant=ask.tenant, by=ask.by)
+    return await get_target(ask)
+
+
+@operations.add(
+    "PUT", "/v1/targets/{name}/limits", {200: TARGET}, takes=Takes(ref("Limits"), {"concurrency": 5, "rate": "50/s"})
+)
+async def limit_target(ask: Ask) -> Answer:
+    """Limit how many events go there at once and how many in a time. What is not given has no limit."""
+    said, problems = look_at_fields(ask.body, {"concurrency": int, "rate": str})
+    with together(problems):
+        found = await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)
+        await ask.own.targets.limit(found.name, tenant=ask.tenant, by=ask.by, **said)
+    return await get_target(ask)

@@ -1,0 +1,175 @@
+"""Timers over HTTP: a signal once, at an instant."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from duly.api.description import examples
+from duly.api.description.operations import Answers, Operations, Takes
+from duly.api.description.schema_words import MOST_BULK, ref
+from duly.api.protocol.bodies import BULKY
+from duly.api.protocol.problems import errors_of
+from duly.api.protocol.request import Answer, Ask
+from duly.engine.destinations.target_references import key_of, missing, targets_missing
+from duly.errors import Invalid, Problem
+from duly.records.event import NewEvent, Timer
+from duly.wire.events import event_to_json
+from duly.wire.timers import read_timer
+
+operations = Operations("timers")
+BREATH = 100
+"""So many are checked before others in the same loop have their turn."""
+
+CHANGES = {"moved": "changed"}
+"""What a store calls otherwise."""
+
+
+@operations.add(
+    "PUT",
+    "/v1/timers/{key}",
+    {
+        201: Answers("It is scheduled", ref("Event"), examples.EVENT, located=True),
+        200: Answers("It was there: moved, unchanged, or fired already", ref("Event"), examples.EVENT),
+    },
+    takes=Takes(ref("Timer"), examples.TIMER),
+)
+async def put_timer(ask: Ask) -> Answer:
+    """Schedule a timer, or move it.
+
+    The key is yours, and unique among your timers. Once the timer has been started, nothing changes, and the answer
+    shows what has become of it. A cancelled one frees its key.
+    """
+    timer = read_timer(ask.body, ask.tenant, ask.own.channels, key=ask.named("key"))
+    [added] = await ask.own.put(ask.own.plan((timer,)))
+    body = event_to_json(added.event)
+    if added.change != "created":
+        return Answer(body)
+    return Answer(body, 201, {"Location": ask.address})
+
+
+@operations.add("GET", "/v1/timers/{key}", {200: Answers("The timer", ref("Event"), examples.EVENT)})
+async def get_timer(ask: Ask) -> Answer:
+    """Read a timer."""
+    return Answer(event_to_json(await ask.own.events.by_key(ask.named("key"), tenant=ask.tenant)))
+
+
+@operations.add(
+    "DELETE",
+    "/v1/timers/{key}",
+    {200: Answers("It is cancelled", ref("Event"), {**examples.EVENT, "status": "CANCELLED", "ready_at": None})},
+    conflicts=True,
+)
+async def cancel_timer(ask: Ask) -> Answer:
+    """Cancel a timer that has not been started. Its key is free again."""
+    event = await ask.own.events.by_key(ask.named("key"), tenant=ask.tenant)
+    return Answer(event_to_json(await ask.own.events.cancel(event.id, tenant=ask.tenant, by=ask.by)))
+
+
+@operations.add(
+    "POST",
+    "/v1/timers",
+    {200: Answers("What became of each, in order", ref("TimerResults"), examples.TIMER_RESULTS)},
+    takes=Takes(ref("Timers"), {"timers": [{**examples.TIMER, "key": "invoice-7"}, {"type": "x", "due_at": 5}]}, BULKY),
+)
+async def put_timers(ask: Ask) -> Answer:
+    """Schedule many timers, each with a key or without. One that is bad does not harm the others.
+
+    Of several with the same key, the last is what is stored.
+    """
+    written = ask.body.get("timers") if isinstance(ask.body, dict) else None
+    if not isinstance(written, list) or not 1 <= len(written) <= MOST_BULK or set(ask.body) != {"timers"}:
+        message = f'expected an object {{"timers": [...]}} with 1 to {MOST_BULK:,} of them, and nothing else'
+        raise Invalid([Problem("timers", message)])
+    results: list[dict[str, Any]] = [{}] * len(written)
+    events = await _aimed(ask, await _planned(ask, written, results), written, results)
+    keyless = [(index, event) for index, event in events if event.key is None]
+    if keyless:
+        for (index, _), id in zip(keyless, await ask.own.add([event for _, event in keyless]), strict=True):
+            results[index] = _result("created", id)
+    wishes = _wishes(events)
+    if wishes:
+        put = await ask.own.put([wished[-1][1] for wished in wishes])
+        for wished, added in zip(wishes, put, strict=True):
+            for (index, event), change in zip(wished, _changes(wished, added.change), strict=True):
+                results[index] = _result(change, added.event.id, event.key)
+    became = Counter(result["status"] for result in results)
+    counts = {word: became[word] for word in ("created", "changed", "unchanged", "refused")}
+    return Answer(counts | {"results": results})
+
+
+Numbered = tuple[int, NewEvent]
+
+
+async def _planned(ask: Ask, written: Sequence[Any], results: list[dict[str, Any]]) -> list[Numbered]:
+    """The events of the good ones with their places; what is wrong with each other one is its result."""
+    events: list[Numbered] = []
+    for place in range(0, len(written), BREATH):
+        timers: list[tuple[int, Timer]] = []
+        for index, one in enumerate(written[place : place + BREATH], place):
+            try:
+                timers.append((index, read_timer(one, ask.tenant, ask.own.channels)))
+            except Invalid as error:
+                results[index] = _refused(one, error)
+        try:
+            planned = ask.own.plan([timer for _, timer in timers])
+            events += [(index, event) for (index, _), event in zip(timers, planned, strict=True)]
+        except Invalid:
+            events += _planned_singly(ask, timers, written, results)
+        await asyncio.sleep(0)
+    return events
+
+
+async def _aimed(
+    ask: Ask, events: Sequence[Numbered], written: Sequence[Any], results: list[dict[str, Any]]
+) -> Sequence[Numbered]:
+    """Those whose stored target exists, or that name none; what is wrong with each other one is its result."""
+    gone = await missing(ask.own.store, (key_of(event) for _, event in events))
+    if not gone:
+        return events
+    for index, event in events:
+        if key_of(event) in gone:
+            results[index] = _refused(written[index], Invalid(targets_missing([event], gone)))
+    return [(index, event) for index, event in events if key_of(event) not in gone]
+
+
+def _planned_singly(
+    ask: Ask, timers: Sequence[tuple[int, Timer]], written: Sequence[Any], results: list[dict[str, Any]]
+) -> list[Numbered]:
+    events: list[Numbered] = []
+    for index, timer in timers:
+        try:
+            events += [(index, event) for event in ask.own.plan((timer,))]
+        except Invalid as error:
+            results[index] = _refused(written[index], error)
+    return events
+
+
+def _wishes(events: Sequence[Numbered]) -> list[list[Numbered]]:
+    """Those of each key, in order. Only the last of them is put: thousands for one timer would be as many statements,
+    for which all others wait."""
+    wishes: dict[str, list[Numbered]] = {}
+    for index, event in events:
+        if event.key is not None:
+            wishes.setdefault(event.key, []).append((index, event))
+    return list(wishes.values())
+
+
+def _changes(wished: Sequence[Numbered], change: str) -> Iterator[str]:
+    """What became of each wish for one timer: each but the first changes the one before, unless it is the same."""
+    yield CHANGES.get(change, change)
+    for (_, before), (_, event) in pairwise(wished):
+        same = msgspec.structs.replace(event, id=before.id) == before
+        yield "unchanged" if same or change == "unchanged" else "changed"
+
+
+def _result(status: str, id: str | None, key: Any = None, errors: Sequence[dict[str, str]] = ()) -> dict[str, Any]:
+    return {"status": status, "id": id, "key": key, "errors": list(errors)}
+
+
+def _refused(written: Any, error: Invalid) -> dict[str, Any]:
+    key = written.get("key") if isinstance(written, dict) else None
+    return _result("refused", None, key, errors_of(error.problems))

@@ -1,0 +1,202 @@
+"""Users over HTTP: whom calendar events are for."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from duly.api.description import examples
+from duly.api.description.operations import Answers, Operations, Takes
+from duly.api.description.schema_words import MOST_BULK, name, ref
+from duly.api.description.schemas import PAGING
+from duly.api.nouns.events import id_of, list_page
+from duly.api.protocol.bodies import BULKY
+from duly.api.protocol.etags import etag, expected
+from duly.api.protocol.pages import asked_page, page_of, page_of_history, page_of_these
+from duly.api.protocol.problems import errors_of
+from duly.api.protocol.query_string import Page
+from duly.api.protocol.request import Answer, Ask
+from duly.decide.checks import check_id, name_problems
+from duly.decide.users import FIELDS, changed_user, new_user
+from duly.errors import Invalid, NotFound, Problem
+from duly.ports import PAGE_BYTES
+from duly.records.etags import user_tag
+from duly.records.results import Refused, Stored
+from duly.records.specs import OfUser
+from duly.records.user import User
+from duly.verbs.import_users import Telling
+from duly.verbs.users import created_entry
+from duly.wire.users import user_to_json
+
+operations = Operations("users")
+
+USER = Answers("The user", ref("User"), examples.USER, tagged=True)
+SHOWN = ("created_at", "updated_at", "warnings")
+"""What a user shows and nobody can set: ignored where it is sent back."""
+
+
+def _answer(user: User, status: int = 200, **headers: str) -> Answer:
+    return Answer(user_to_json(user), status, {**etag(user_tag(user)), **headers})
+
+
+@operations.add(
+    "POST",
+    "/v1/users",
+    {201: Answers("The user, whose events are planned", ref("User"), examples.USER, tagged=True, located=True)},
+    takes=Takes(ref("NewUser"), examples.NEW_USER),
+    conflicts=True,
+)
+async def add_user(ask: Ask) -> Answer:
+    """Add a user. Their events are planned when this returns."""
+    fields = await _fields(ask, {}, lambda known, now: _check_new(ask, known, now))
+    user = await ask.own.users.add(tenant=ask.tenant, by=ask.by, **fields)
+    return _answer(user, 201, Location=f"{ask.address.rstrip('/')}/{user.id}")
+
+
+def _check_new(ask: Ask, fields: Mapping[str, Any], now: datetime) -> None:
+    new_user(fields, "", ask.tenant, ask.own.channels, now, ask.own.duly.settings.delivery_time)
+
+
+async def _fields(
+    ask: Ask, own: Mapping[str, Any], check: Callable[[Mapping[str, Any], datetime], object]
+) -> dict[str, Any]:
+    """What a body says of a user. Of what is not a caller's to say, it may repeat what is so."""
+    body = ask.body
+    if not isinstance(body, dict):
+        raise Invalid([Problem("user", f"expected an object with {', '.join(FIELDS)}")])
+    known = {field: value for field, value in body.items() if field in FIELDS}
+    problems = []
+    for field, value in body.items():
+        if field in known or (field in SHOWN and own):
+            continue
+        if field not in own:
+            problems.append(Problem(field[:50], f"is no field of a user; known: {', '.join(FIELDS)}"))
+        elif value != own[field]:
+            problems.append(Problem(field, f"is {own[field]}, and cannot be changed"))
+    if problems:
+        try:
+            check(known, await ask.own.store.now())
+        except Invalid as error:
+            problems += error.problems
+        raise Invalid(problems)
+    return known
+
+
+@operations.add(
+    "GET",
+    "/v1/users",
+    {200: Answers("A page, the newest first", ref("Users"), examples.page("users", examples.USER))},
+    query={"key": name("key", description="Only the one whom your system calls so"), **PAGING},
+)
+async def list_users(ask: Ask) -> Answer:
+    """List users."""
+    page = Page(ask.query)
+    problems = [*page.problems, *(name_problems("key", ask.query["key"]) if "key" in ask.query else ())]
+    if problems:
+        raise Invalid(problems)
+    if "key" in ask.query:
+        return page_of(ask, page, "users", await _by_key(ask), None)
+    before = None if page.after is None else check_id(page.after, "a user's", "cursor")
+    found = await ask.own.store.list_users(ask.tenant, before=before, limit=page.limit + 1, within=PAGE_BYTES)
+    return page_of_these(ask, page, "users", found, user_to_json, lambda user: user.id)
+
+
+async def _by_key(ask: Ask) -> list[dict[str, Any]]:
+    try:
+        return [user_to_json(await ask.own.users.by_key(ask.query["key"], tenant=ask.tenant))]
+    except NotFound:
+        return []
+
+
+@operations.add("GET", "/v1/users/{id}", {200: USER})
+async def get_user(ask: Ask) -> Answer:
+    """Read a user."""
+    return _answer(await ask.own.users.get(id_of(ask), tenant=ask.tenant))
+
+
+@operations.add(
+    "PUT",
+    "/v1/users/{id}",
+    {200: USER},
+    takes=Takes(ref("UserChanges"), {"timezone": "America/Los_Angeles"}),
+    conflicts=True,
+    guarded=True,
+)
+async def change_user(ask: Ask) -> Answer:
+    """Change some fields of a user; the others stay.
+
+    Of `attributes`, those that are given change, and null takes one away. What has not started follows: its time, its
+    words, its zone. What is under way is delivered as it was.
+    """
+    there = await ask.own.users.get(id_of(ask), tenant=ask.tenant)
+    own = {"id": there.id, "tenant": there.tenant}
+    changes = await _fields(ask, own, lambda known, now: changed_user(there, known, ask.own.channels, now))
+    tag = expected(ask, user_tag(there))
+    return _answer(await ask.own.users.update(there.id, tenant=ask.tenant, by=ask.by, expected=tag, **changes))
+
+
+@operations.add(
+    "DELETE", "/v1/users/{id}", {200: Answers("As it was", ref("User"), examples.USER)}, conflicts=True, guarded=True
+)
+async def delete_user(ask: Ask) -> Answer:
+    """Delete a user. Their future events are cancelled; one that is under way goes on to its end."""
+    there = await ask.own.users.get(id_of(ask), tenant=ask.tenant)
+    tag = expected(ask, user_tag(there))
+    return Answer(user_to_json(await ask.own.users.delete(there.id, tenant=ask.tenant, by=ask.by, expected=tag)))
+
+
+@operations.add(
+    "GET",
+    "/v1/users/{id}/events",
+    {200: Answers("A page, the newest first", ref("Events"), examples.page("events", examples.EVENT))},
+    query=PAGING,
+)
+async def list_users_events(ask: Ask) -> Answer:
+    """List the events of a user."""
+    page = asked_page(ask)
+    user = await ask.own.users.get(id_of(ask), tenant=ask.tenant)
+    return await list_page(ask, OfUser(user.id), page)
+
+
+@operations.add(
+    "GET",
+    "/v1/users/{id}/history",
+    {200: Answers("A page, the oldest first", ref("History"), examples.page("history", examples.ENTRY))},
+    query=PAGING,
+)
+async def user_history(ask: Ask) -> Answer:
+    """Tell what was done to a user. What became of their events is in theirs."""
+    user = await ask.own.users.get(id_of(ask), tenant=ask.tenant)
+    return await page_of_history(ask, user.id, created_entry(user))
+
+
+@operations.add(
+    "POST",
+    "/v1/users/import",
+    {200: Answers("What became of each, in order", ref("UserResults"), examples.USER_RESULTS)},
+    takes=Takes(ref("NewUsers"), {"users": [examples.NEW_USER, {"first_name": "Ada"}]}, BULKY),
+)
+async def import_users(ask: Ask) -> Answer:
+    """Add many users. One whose key is known is changed; one that is bad does not harm the others."""
+    written = ask.body.get("users") if isinstance(ask.body, dict) else None
+    if not isinstance(written, list) or not 1 <= len(written) <= MOST_BULK or set(ask.body) != {"users"}:
+        message = f'expected an object {{"users": [...]}} with 1 to {MOST_BULK:,} of them, and nothing else'
+        raise Invalid([Problem("users", message)])
+    refused: list[Refused] = []
+    stored: list[Stored] = []
+    telling = Telling(refused.append, stored=stored.append)
+    done = await ask.own.users.import_(written, tenant=ask.tenant, by=ask.by, telling=telling)
+    became: dict[int, tuple[str, str | None, Sequence[Problem]]] = {
+        **{one.number: (one.act, one.id, ()) for one in stored},
+        **{one.number: ("refused", None, one.problems) for one in refused},
+    }
+    results = [
+        {
+            "status": act,
+            "id": id,
+            "key": row.get("key") if isinstance(row, dict) else None,
+            "errors": errors_of(problems),
+        }
+        for row, (_, (act, id, problems)) in zip(written, sorted(became.items()), strict=True)
+    ]
+    counts = {word: getattr(done, word) for word in ("added", "changed", "unchanged", "refused")}
+    return Answer(counts | {"results": results})

@@ -1,0 +1,121 @@
+"""Reads what a request brings, within limits: of size, of depth and of time."""
+
+import asyncio
+import gc
+import re
+from array import array
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+
+from duly.api.protocol.problems import Refused
+from duly.decide.checks import MAX_DEPTH
+from duly.errors import Invalid, Problem
+
+MEGABYTE = 1024 * 1024
+LARGE = 2 * MEGABYTE
+"""Bytes of a body: a payload may have one megabyte."""
+
+BULKY = 16 * MEGABYTE
+DEEP = MAX_DEPTH + 10
+MOST_VALUES = 1_000_000
+"""In a body: so many are read in the time of a few requests, and a server has others to answer."""
+
+BREATH = 16 * 1024
+"""Bytes that are looked through before others in the same loop have their turn."""
+
+HALF = "a character is written by half, as \\ud800 without what follows it: write both halves, or the character itself"
+
+PATIENCE = 30.0
+"""Seconds in which a body has to arrive."""
+
+_FIRST_HALF = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")
+_decode = msgspec.json.Decoder().decode
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+_ALL_ELSE = bytes(set(range(256)) - set(b"[{]}"))
+
+
+async def read_body(request: Request, most: int) -> bytes:
+    length = request.headers.get("content-length", "0")
+    if length.isdecimal() and int(length[:20]) > most:
+        raise _too_large(most)
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(PATIENCE):
+            async for part in request.stream():
+                size += len(part)
+                if size > most:
+                    raise _too_large(most)
+                parts.append(part)
+    except TimeoutError:
+        raise Refused(408, f"the body did not arrive within {PATIENCE:g} s", headers={"Connection": "close"}) from None
+    except ClientDisconnect:
+        raise Refused(400, "the connection ended before the body did") from None
+    return b"".join(parts)
+
+
+async def read_json(request: Request, body: bytes, required: bool) -> Any:
+    """What a body says; nothing at all is an empty object, where it may be nothing: one that was forgotten must not
+    mean that all is to have its default."""
+    if not body.strip():
+        if required:
+            raise Invalid([Problem("body", "is missing")])
+        return {}
+    written = request.headers.get("content-type", "")
+    kind = written.partition(";")[0].strip().lower()
+    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+        raise Refused(415, f"expected Content-Type: application/json, not {written[:100] or 'none'}")
+    await _check_shape(body)
+    try:
+        return _decoded(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        told = _told(error, body)
+        raise Refused(400, f"the body is not JSON: {told}", [Problem("body", told)]) from None
+
+
+def _told(error: Exception, body: bytes) -> str:
+    """What is wrong with it. The reader takes half a character at times for the end of the body."""
+    told = str(error)
+    return HALF if "surrogate" in told or ("truncated" in told and _FIRST_HALF.search(body)) else told
+
+
+async def _check_shape(body: bytes) -> None:
+    """How deep it is, and how much is in it, before objects are made of it. Looked at closer only where there can be
+    something to find; of what is not JSON, it may say anything."""
+    if body.count(b"[") + body.count(b"{") <= DEEP and body.count(b",") < MOST_VALUES:
+        return
+    plain = body.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in body else body
+    depth, values, quoted = 0, 0, False
+    for place in range(0, len(plain), BREATH):
+        parts = plain[place : place + BREATH].split(b'"')
+        outside = b"".join(parts[quoted::2])
+        quoted ^= len(parts) % 2 == 0
+        steps = array("b", outside.translate(_STEPS, _ALL_ELSE))  # 1 where something opens, -1 where it closes
+        values += steps.count(1) + outside.count(b",")
+        if values > MOST_VALUES:
+            told = f"the body has more than {MOST_VALUES:,} values: send less, or in several requests"
+            raise Refused(413, told)
+        if depth + max(accumulate(steps), default=0) > DEEP:
+            raise Refused(400, f"the body is nested more than {DEEP} levels deep")
+        depth += sum(steps)
+        await asyncio.sleep(0)
+
+
+def _decoded(body: bytes) -> Any:
+    """Without looking for garbage meanwhile: there is none, and to look again and again takes longer than to read."""
+    paused = gc.isenabled()
+    gc.disable()
+    try:
+        return _decode(body)
+    finally:
+        if paused:
+            gc.enable()
+
+
+def _too_large(most: int) -> Refused:
+    # What is left of it is not read: the connection ends.
+    told = f"the body is larger than {most // MEGABYTE} MB: send less, or in several requests"
+    return Refused(413, told, headers={"Connection": "close"})

@@ -1,0 +1,52 @@
+"""ETags: whoever changes what others change as well says which state they have seen."""
+
+from starlette.requests import Request
+
+from duly.api.protocol.request import Ask
+from duly.errors import Problem, Stale
+
+CONDITIONS = ("If-Match", "If-None-Match", "If-Unmodified-Since")
+
+
+def etag(tag: str) -> dict[str, str]:
+    return {"ETag": f'"{tag}"'}
+
+
+def if_match_problems(request: Request) -> list[Problem]:
+    written = request.headers.get("if-match")
+    if written is None or all(tag == "*" or _is_tag(tag) for tag in _tags(written)):
+        return []
+    return [Problem("If-Match", 'expected an ETag as it was given, such as "1a2b3c", in its quotes')]
+
+
+def unheeded(request: Request, heeds_if_match: bool) -> list[Problem]:
+    """Conditions that nobody would look at: whoever sets one relies on it."""
+    known = {"If-Match"} if heeds_if_match else set()
+    return [
+        Problem(
+            name, "is not heeded here: PUT, PATCH and DELETE of schedules and users take If-Match; leave it out else"
+        )
+        for name in CONDITIONS
+        if name not in known and name in request.headers
+    ]
+
+
+def _tags(written: str) -> list[str]:
+    return [tag.strip() for tag in written.split(",")]
+
+
+def expected(ask: Ask, current: str | None) -> str | None:
+    """The tag that must still hold when it is written; None where the caller does not care. *current* is that of what
+    is there, if it is. The check is made again on the locked row."""
+    written = ask.request.headers.get("if-match")
+    if written is None:
+        return None
+    wanted = _tags(written)
+    if current is not None and (wanted == ["*"] or f'"{current}"' in wanted):
+        return current
+    raise Stale("it has changed since you read it, or is not there: read it again, and change that")
+
+
+def _is_tag(written: str) -> bool:
+    tag = written.removeprefix("W/")
+    return len(tag) >= 2 and tag[0] == tag[-1] == '"' and '"' not in tag[1:-1]

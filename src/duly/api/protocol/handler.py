@@ -1,0 +1,239 @@
+"""The path of a request: admit, read, carry out, answer. What goes wrong on the way is an answer, too."""
+
+import asyncio
+import hashlib
+import logging
+import time
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any, NamedTuple
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+from starlette.background import BackgroundTask
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from duly.api.description.operations import Operation
+from duly.api.protocol.all_problems import gathered, together
+from duly.api.protocol.auth import Admission
+from duly.api.protocol.bodies import LARGE, read_body, read_json
+from duly.api.protocol.etags import if_match_problems, unheeded
+from duly.api.protocol.problems import (
+    BUG,
+    MEDIA_TYPE,
+    RETRY_AFTER,
+    Refused,
+    Uncertain,
+    problem,
+    problem_of,
+    without_message,
+)
+from duly.api.protocol.query_string import read_query
+from duly.api.protocol.request import IDEMPOTENCY_KEY, SLASH, Answer, Ask, Caller
+from duly.api.protocol.tenancy import tenancy
+from duly.api.protocol.tenant_budget import Pace, long_answer
+from duly.decide.checks import name_problems
+from duly.errors import (
+    Conflict,
+    DulyError,
+    Invalid,
+    Misuse,
+    NotWritable,
+    Problem,
+    StoreError,
+    StoreUnavailable,
+    Unsealed,
+)
+from duly.keyed_semaphore import Shares
+from duly.observers.logs import Line
+from duly.wiring import Duly
+
+log = logging.getLogger("duly.http")
+
+REPLAYED = {"Idempotency-Replayed": "true"}
+SWEPT_EVERY = 10.0
+"""Seconds between two looks for answers that need not be remembered any more."""
+
+MOST_SWEPT = 20_000
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Answering:
+    def __init__(self, duly: Duly, admission: Admission) -> None:
+        self.duly, self._admission = duly, admission
+        self.not_writable = False  # a write has failed, and nobody has found yet that it works again
+        self._prepared = False
+        self._preparing = asyncio.Lock()
+        self._swept = 0.0
+        self._turns = Shares(1)
+        self._pace = Pace()
+
+    async def respond(self, operation: Operation, request: Request) -> Response:
+        response = await self._answer(operation, request)
+        if (key := getattr(request.state, "used", None)) is not None:
+            response.background = BackgroundTask(self._admission.note_use, key)
+        return response
+
+    async def _answer(self, operation: Operation, request: Request) -> Response:
+        try:
+            await self.prepare()
+            _check_address(request)
+            caller = await self._admission.admit(request, operation.needs)
+            request.state.caller = caller
+            body = await read_body(request, operation.takes.most if operation.takes else LARGE)
+            asked = await _read(operation, request, body)
+            async with self._pace.turn(caller.tenant) as spent:
+                response = write(await self._carry_out(operation, request, caller, asked), request)
+                spent.seconds += long_answer(response.body)
+                return response
+        except Exception as error:
+            return write(self._problem(error, request), request)
+
+    def _problem(self, error: Exception, request: Request) -> Answer:
+        if isinstance(error, StoreError):
+            self.not_writable |= isinstance(error, NotWritable)
+            log.error(Line("request.failed", {"request": request_id(request), "error": str(error)}))
+            return problem_of(error)
+        if isinstance(error, Misuse):
+            return self._misused(error, request)
+        if isinstance(error, DulyError):
+            return problem_of(error)
+        if isinstance(error, HTTPException):  # of an application's own way of telling who asks
+            return problem(error.status_code, str(error.detail), headers=error.headers)
+        log.error(Line("request.failed", {"request": request_id(request), "error": without_message(error)}))
+        return problem(500, BUG)
+
+    async def _carry_out(self, operation: Operation, request: Request, caller: Caller, asked: "Asked") -> Answer:
+        key, done = asked.key, False
+        try:
+            async with self._turn(caller, key), tenancy(self.duly, caller.tenant, writes=operation.writes) as own:
+                ask = Ask(request, caller, own, asked.said, asked.query)
+                with together(asked.problems, {}):
+                    answer = await (operation.run(ask) if key is None else _once(key, operation, ask, asked.body))
+                done = operation.writes
+        except StoreUnavailable as error:
+            if done and not isinstance(error, NotWritable):  # all but the commit
+                log.error(Line("request.uncertain", {"request": request_id(request), "error": str(error)}))
+                raise Uncertain from error
+            raise
+        if key is not None:
+            await self._sweep()
+        return answer if operation.waits is None else await operation.waits(ask, answer)
+
+    def _turn(self, caller: Caller, key: str | None) -> AbstractAsyncContextManager[None]:
+        """Who asks the same again meanwhile waits here, where that takes no connection."""
+        return nullcontext() if key is None else self._turns.one((caller.tenant, key))
+
+    def _misused(self, error: Misuse, request: Request) -> Answer:
+        """Not by who asks, but where secrets cannot be sealed: the Duly was closed meanwhile, or it is a bug."""
+        if isinstance(error, Unsealed):
+            return problem_of(error)
+        log.error(Line("request.failed", {"request": request_id(request), "error": str(error)}))
+        return problem_of(_not_open()) if self.duly.loop is None else problem(500, BUG)
+
+    async def _sweep(self) -> None:
+        """Whoever adds to what is remembered takes away now and then what is too old: more than comes in so often is
+        more than one server can answer."""
+        if time.monotonic() - self._swept < SWEPT_EVERY:
+            return
+        self._swept = time.monotonic()
+        try:
+            await self.duly.store.forget_requests(MOST_SWEPT)
+        except StoreError as error:
+            log.warning(Line("requests.not_forgotten", {"error": str(error)}))
+
+    async def prepare(self) -> None:
+        """The database for confined transactions, before the first of them."""
+        if self.duly.loop is None:
+            raise _not_open()
+        if self._prepared:
+            return
+        async with self._preparing:
+            if not self._prepared:
+                await self.duly.store.prepare_confinement()
+                self._prepared = True
+
+
+def _not_open() -> Refused:
+    told = "the Duly behind this API is not open: open it where the application starts"
+    return Refused(503, told, headers={"Retry-After": RETRY_AFTER})
+
+
+class Asked(NamedTuple):
+    """What a request says, and what is wrong around it."""
+
+    query: dict[str, str]
+    key: str | None  # the Idempotency-Key
+    body: bytes
+    said: Any
+    problems: list[Problem]
+
+
+async def _read(operation: Operation, request: Request, body: bytes) -> Asked:
+    """Where something is wrong around a body, it is read all the same: what is wrong with that is told as well."""
+    query, problems = read_query(request.query_params.multi_items(), operation.query)
+    problems += if_match_problems(request) if operation.guarded else ()
+    problems += unheeded(request, operation.guarded) if operation.writes else ()
+    key = None
+    with gathered(problems):
+        key = _key(request) if operation.remembered else None
+    if operation.takes is None:
+        return Asked(query, key, body, _refuse(body), problems)
+    try:
+        said = await read_json(request, body, operation.takes.required)
+    except Invalid as error:
+        raise Invalid([*problems, *error.problems]) from None
+    return Asked(query, key, body, said, problems)
+
+
+def write(answer: Answer, request: Request) -> Response:
+    headers = {"Content-Type": "application/json", **answer.headers}
+    body = answer.body
+    if headers["Content-Type"] == MEDIA_TYPE:
+        body = {**body, "request_id": request_id(request)}
+    return Response(_encode(body), answer.status, headers)
+
+
+async def _once(key: str, operation: Operation, ask: Ask, body: bytes) -> Answer:
+    """The same key and the same body: the same answer, and nothing happens again. An answer that says that nothing was
+    done is not kept: whoever mends the reason may ask again."""
+    store = ask.own.store
+    asked = hashlib.sha256(f"{operation.method} {ask.address}\n".encode() + body).hexdigest()
+    known = await store.recall(ask.tenant, key, asked)
+    if known is not None:
+        if known.fingerprint != asked:
+            raise Conflict(f"the Idempotency-Key {key!r:.60} was used for another request: choose a new one")
+        return Answer(msgspec.Raw(known.body), known.status, {**msgspec.json.decode(known.headers), **REPLAYED})
+    answer = await operation.run(ask)
+    await store.remember(ask.tenant, key, answer.status, _encode(answer.headers).decode(), _encode(answer.body))
+    return answer
+
+
+def _check_address(request: Request) -> None:
+    """What is no text names nothing: the server has made one and the same name of all that it could not read."""
+    if not {"\ufffd", SLASH}.isdisjoint(request.scope["path"]):
+        try:
+            readable = SLASH not in unquote_to_bytes(request.scope.get("raw_path") or b"").decode()
+        except UnicodeDecodeError:
+            readable = False
+        if not readable:
+            raise Refused(400, "the address is not text in UTF-8: write each name with its characters percent-encoded")
+
+
+def _key(request: Request) -> str | None:
+    written = request.headers.get(IDEMPOTENCY_KEY)
+    if written is not None and (problems := name_problems("name", written)):
+        raise Invalid([problem._replace(path="Idempotency-Key") for problem in problems])
+    return written
+
+
+def _refuse(body: bytes) -> Any:
+    if body.strip():
+        raise Refused(400, "this takes no body", [Problem("body", "must be empty")])
+    return None
+
+
+def request_id(request: Request) -> str:
+    return str(request.state.request_id)

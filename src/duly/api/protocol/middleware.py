@@ -1,0 +1,120 @@
+"""What every request has around it: an id, headers for safety, a line in the log, and figures."""
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Callable
+from urllib.parse import unquote
+
+import msgspec
+from starlette.datastructures import MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from duly.api.protocol.problems import BUG, MEDIA_TYPE, problem, without_message
+from duly.api.protocol.request import SLASH
+from duly.ids import new_id
+from duly.observers.logs import Line
+
+log = logging.getLogger("duly.http")
+
+SAFETY = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+LEFT = 499
+"""Stands, in figures and in the log, for a request that was given up before it was answered: by who asked, or because
+the server was stopped."""
+
+_ID = re.compile(rb"[\w.:/+=@-]{1,100}")
+_SLASH = re.compile(rb"%2f", re.IGNORECASE)
+
+Told = Callable[[str, str, int, float], None]
+
+
+def _nobody(_method: str, _route: str, _status: int, _seconds: float) -> None:
+    """Nobody counts."""
+
+
+class Surroundings:
+    """Outside all else. *told* hears of each request: its method, route, status and seconds."""
+
+    def __init__(self, app: ASGIApp, told: Told = _nobody) -> None:
+        self._app, self._told = app, told
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        id = _request_id(scope)
+        scope.setdefault("state", {})["request_id"] = id
+        _keep_slashes(scope)
+        status, begun = 500, False
+
+        async def send_on(message: Message) -> None:
+            nonlocal status, begun
+            if message["type"] == "http.response.start":
+                status, begun = message["status"], True
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-Id"] = id
+                for name, value in SAFETY.items():
+                    headers.setdefault(name, value)
+                if scope.get("scheme") == "https":
+                    headers.setdefault("Strict-Transport-Security", "max-age=31536000")
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_on)
+        except asyncio.CancelledError:
+            status = status if begun else LEFT
+            raise
+        except Exception as error:
+            log.error(Line("request.failed", {"request": id, "error": without_message(error)}))
+            if begun:
+                raise  # half an answer cannot be taken back; the server ends the connection
+            await write_problem(id)(scope, receive, send_on)
+        finally:
+            seconds = time.perf_counter() - began
+            route = getattr(scope.get("route"), "path", "-")
+            self._told(scope["method"] if scope.get("route") else "-", route, status, seconds)
+            _log(scope, id, route, status, seconds)
+
+
+def write_problem(id: str) -> Response:
+    body = {**problem(500, BUG).body, "request_id": id}
+    return Response(msgspec.json.encode(body), 500, media_type=MEDIA_TYPE)
+
+
+def _request_id(scope: Scope) -> str:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id" and _ID.fullmatch(value):
+            return str(value.decode())
+    return new_id()
+
+
+def _keep_slashes(scope: Scope) -> None:
+    """A slash inside a name is no end of it, though the server has decoded both alike."""
+    raw = scope.get("raw_path") or b""
+    if _SLASH.search(raw):
+        kept = _SLASH.sub(SLASH.encode(), raw.partition(b"?")[0])
+        scope["path"] = unquote(kept.decode("latin-1").encode("latin-1"))
+
+
+def _log(scope: Scope, id: str, route: str, status: int, seconds: float) -> None:
+    """The route, not the address: names and keys in it may be anybody's. What was only read is told at DEBUG."""
+    level = (
+        logging.ERROR if status >= 500 else logging.DEBUG if status < 400 and scope["method"] == "GET" else logging.INFO
+    )
+    if not log.isEnabledFor(level):
+        return
+    caller = scope["state"].get("caller")
+    who = {} if caller is None else {"tenant": caller.tenant, "by": caller.key or caller.name}
+    facts = {"request": id, "method": scope["method"], "route": route, "status": status, "ms": round(seconds * 1000, 2)}
+    log.log(level, Line("request.answered", {**facts, **who}))

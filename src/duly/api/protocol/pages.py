@@ -1,0 +1,58 @@
+"""Lists, a page at a time."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from duly.api.protocol.query_string import Page, link_to_next
+from duly.api.protocol.request import Answer, Ask
+from duly.errors import Invalid, Problem
+from duly.ports import PAGE_BYTES, CutShort
+from duly.records.history import Entry
+from duly.wire.events import entry_to_json
+
+Item = TypeVar("Item")
+
+
+def asked_page(ask: Ask) -> Page:
+    page = Page(ask.query)
+    if page.problems:
+        raise Invalid(page.problems)
+    return page
+
+
+def page_of(ask: Ask, page: Page, name: str, items: Sequence[Any], after: str | None) -> Answer:
+    """*after* is where the next page begins; None at the end."""
+    cursor = None if after is None else page.cursor(after)
+    headers = {} if cursor is None else {"Link": link_to_next(ask.address, ask.query, cursor)}
+    return Answer({name: items, "next_cursor": cursor}, headers=headers)
+
+
+def page_of_these(
+    ask: Ask, page: Page, name: str, found: Sequence[Item], show: Callable[[Item], Any], place: Callable[[Item], str]
+) -> Answer:
+    """The same, where one more than fits was looked for: then there is a next page, after the last one's *place*."""
+    fits = found[: page.limit]
+    more = len(found) > page.limit or isinstance(found, CutShort)
+    return page_of(ask, page, name, [show(one) for one in fits], place(fits[-1]) if more else None)
+
+
+async def page_of_history(ask: Ask, subject: str, before: Sequence[Entry] = (), page: Page | None = None) -> Answer:
+    """Entries never change and are only added at the end: so a cursor is how many came before. *before* are those that
+    are not in the history itself."""
+    page = page or asked_page(ask)
+    passed = _passed(page)
+    entries: list[Entry] = list(before[passed : passed + page.limit + 1])
+    room = page.limit + 1 - len(entries)
+    found = await ask.own.store.history(subject, skip=max(0, passed - len(before)), limit=room, within=PAGE_BYTES)
+    entries += found
+    shown = [entry_to_json(entry) for entry in entries[: page.limit]]
+    more = len(entries) > page.limit or isinstance(found, CutShort)
+    return page_of(ask, page, "history", shown, str(passed + len(shown)) if more else None)
+
+
+def _passed(page: Page) -> int:
+    if page.after is None:
+        return 0
+    if not page.after.isdecimal() or len(page.after) > 9:
+        raise Invalid([Problem("cursor", "is not one that this list gave")])
+    return int(page.after)

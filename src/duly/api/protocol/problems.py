@@ -1,0 +1,129 @@
+"""What went wrong, as RFC 9457 writes it. All that is wrong with a request is told at once."""
+
+import traceback
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from duly.api.protocol.request import Answer
+from duly.errors import (
+    Conflict,
+    DulyError,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Problem,
+    SchemaMismatch,
+    Stale,
+    StoreError,
+    StoreUnavailable,
+    Unauthenticated,
+    Unsealed,
+)
+
+MEDIA_TYPE = "application/problem+json"
+RENAMED = {"due": "due_at"}
+"""What the verbs call otherwise than JSON does."""
+
+MOST_TOLD, MOST_TOLD_OF_ONE = 100, 10
+"""Problems of a request, and of each thing among many: an answer must not be far larger than what was asked."""
+
+RETRY_AFTER = "1"
+MAY_BE = (
+    "the database was lost while this was being stored: it may have been carried out. Look whether it was, or ask "
+    "again with the same Idempotency-Key."
+)
+BUG = "an error in the server, which has logged it under this request's id"
+
+
+class Refused(DulyError):
+    """A request that does not get as far as a verb."""
+
+    def __init__(
+        self, status: int, detail: str, problems: Sequence[Problem] = (), headers: Mapping[str, str] | None = None
+    ) -> None:
+        self.status, self.problems, self.headers = status, tuple(problems), dict(headers or {})
+        super().__init__(detail)
+
+
+class Uncertain(DulyError):
+    """The database was lost while it stored what was asked: nobody knows whether it has."""
+
+    def __init__(self) -> None:
+        super().__init__(MAY_BE)
+
+
+_STATUSES: tuple[tuple[type[Exception], int], ...] = (
+    (Unauthenticated, 401),
+    (Forbidden, 403),
+    (NotFound, 404),
+    (Stale, 412),
+    (Conflict, 409),
+    (Unsealed, 409),
+    (Uncertain, 503),
+    (StoreUnavailable, 503),
+    (SchemaMismatch, 503),
+    (StoreError, 503),
+)
+
+
+def problem(
+    status: int, detail: str, problems: Sequence[Problem] = (), headers: Mapping[str, str] | None = None
+) -> Answer:
+    body: dict[str, Any] = {
+        "type": "about:blank",
+        "title": _title(status),
+        "status": status,
+        "detail": detail,
+        "errors": errors_of(problems, MOST_TOLD),
+    }
+    return Answer(body, status, {"Content-Type": MEDIA_TYPE, **(headers or {})})
+
+
+def _title(status: int) -> str:
+    """An application's own way of telling who asks may have statuses of its own."""
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Error"
+
+
+def errors_of(problems: Sequence[Problem], most: int = MOST_TOLD_OF_ONE) -> list[dict[str, str]]:
+    return [{"path": RENAMED.get(path, path), "message": message} for path, message in problems[:most]]
+
+
+def problem_of(error: DulyError) -> Answer:
+    """What an error of a verb is to those who ask over HTTP."""
+    if isinstance(error, Refused):
+        return problem(error.status, str(error), error.problems, error.headers)
+    if isinstance(error, Invalid):
+        count = len(error.problems)
+        told = f"{count} problem{'' if count == 1 else 's'}, and nothing was changed"
+        first = f"; the first {MOST_TOLD} are told" if count > MOST_TOLD else ""
+        return problem(422, told + first, error.problems)
+    for kind, status in _STATUSES:
+        if isinstance(error, kind):
+            return problem(status, _told(error, status), headers=_headers(status))
+    return problem(500, BUG)
+
+
+def _told(error: DulyError, status: int) -> str:
+    """Of the database, only those who run it are told."""
+    if isinstance(error, StoreError):
+        return "the database cannot be used just now; nothing was changed. Try again in a moment."
+    return str(error)
+
+
+def _headers(status: int) -> dict[str, str]:
+    if status == 401:
+        return {"WWW-Authenticate": 'Bearer realm="duly"'}
+    return {"Retry-After": RETRY_AFTER} if status == 503 else {}
+
+
+def without_message(error: BaseException) -> str:
+    """Which kind of error, and where: its message might repeat what the request said."""
+    frames = traceback.extract_tb(error.__traceback__)[-6:]
+    where = " < ".join(
+        f"{frame.filename.rpartition('/duly/')[2]}:{frame.lineno} {frame.name}" for frame in frames[::-1]
+    )
+    return f"{type(error).__name__} at {where}"

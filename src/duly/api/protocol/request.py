@@ -1,0 +1,69 @@
+"""What is asked over HTTP, by whom, and what is answered."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from starlette.requests import Request
+
+from duly.api.protocol.tenancy import Tenancy
+from duly.records.api_key import Scope
+
+IDEMPOTENCY_KEY = "idempotency-key"
+SLASH = "\uffff"
+"""Stands for a slash inside a name, which an address writes as %2F: no name can have this character itself."""
+
+_DOTS = re.compile(r"(?<=/)\.{1,2}(?=/|$)")
+"""A name that whoever follows an address would take for a way through folders."""
+
+
+class Caller(NamedTuple):
+    """Who asks: for which tenant, what they may do, and what the history calls them."""
+
+    tenant: str
+    scope: Scope = Scope.READ
+    name: str = "api"
+    key: str | None = None  # the id of the API key
+    all_tenants: bool = False  # may name another tenant in Duly-Tenant, and do there what the scope allows
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request that was admitted and read."""
+
+    request: Request
+    caller: Caller
+    own: Tenancy
+    body: Any = None
+    query: Mapping[str, str] = field(default_factory=dict)
+
+    def named(self, parameter: str) -> str:
+        """A part of the path."""
+        return str(self.request.path_params[parameter]).replace(SLASH, "/")
+
+    @property
+    def address(self) -> str:
+        """Where it was asked, as addresses are written."""
+        written = quote(self.request.scope["path"]).replace(quote(SLASH), "%2F")
+        return _DOTS.sub(lambda dots: dots[0].replace(".", "%2E"), written)
+
+    @property
+    def by(self) -> str:
+        return self.caller.name
+
+    @property
+    def tenant(self) -> str:
+        return self.caller.tenant
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    body: Any = None
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Run = Callable[[Ask], Awaitable[Answer]]
+Afterwards = Callable[[Ask, Answer], Awaitable[Answer]]

@@ -1,0 +1,137 @@
+"""The command line. A folder for each noun; ``main`` finds the command and turns errors into exit codes.
+
+0: done. 1: it failed. 2: wrong use.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from cyclopts import App, CycloptsError, Group, Parameter
+
+from duly import __version__
+from duly.cli import migrate
+from duly.cli.demo import commands as demo
+from duly.cli.doctor import commands as doctor
+from duly.cli.events import at
+from duly.cli.events import commands as events
+from duly.cli.invocation import Invocation
+from duly.cli.keys import commands as keys
+from duly.cli.output import forgive_encoding, tell_error
+from duly.cli.processes import serve, timer_service, worker
+from duly.cli.schedules import commands as schedules
+from duly.cli.targets import commands as targets
+from duly.cli.users import commands as users
+from duly.errors import BadSetting, DulyError, Invalid, Misuse, StoreError
+
+EVERYWHERE = {"--db": "sqlite:///duly.db", "--app": "shop:duly", "--json": ""}
+"""The options that every command has, each with an example."""
+
+DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+
+commands = App(
+    name="duly",
+    help="The durable scheduler: tell Duly what and when. It happens: on time, once, even after a crash.",
+    version=__version__,
+    help_format="plaintext",
+    default_parameter=Parameter(negative=(), show_default=False),
+    result_action="return_value",
+    suppress_keyboard_interrupt=False,
+)
+commands.meta.group_parameters = Group("Everywhere", sort_key=100)
+
+for subject in (serve, worker, timer_service, demo, at, events, schedules, users, targets, keys, migrate, doctor):
+    subject.register(commands)
+
+
+class Dash(str):
+    """A lone hyphen, which is a file and no option. To allow leading hyphens for that file would let it take ``--json``
+    and all other options that stand before it."""
+
+    __slots__ = ()
+
+    def startswith(self, *_: Any) -> bool:
+        return False
+
+
+def _files_apart(words: Sequence[str]) -> list[str]:
+    return [Dash(word) if word == "-" else word for word in words]
+
+
+@commands.meta.default
+def everywhere(
+    *,
+    db: Annotated[
+        str | None,
+        Parameter(help="The database: sqlite:///file.db or postgresql://…; else DULY_DATABASE_URL", metavar="URL"),
+    ] = None,
+    app: Annotated[
+        str | None, Parameter(help="Where the handlers are, such as shop:duly; else DULY_APP", metavar="MODULE:DULY")
+    ] = None,
+    json: Annotated[bool, Parameter(help="Print JSON, errors as well")] = False,
+) -> Invocation:
+    """The options that every command has: its help has them from here."""
+    return Invocation(db=db, app=app, json=json)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code."""
+    words = sys.argv[1:] if words is None else list(words)
+    json = "--json" in words
+    forgive_encoding()
+    try:
+        return _run(words)
+    except CycloptsError as error:
+        tell_error(_usage(error), json=json)
+        return WRONG_USE
+    except DulyError as error:
+        tell_error(error, json=json)
+        return WRONG_USE if isinstance(error, Invalid | BadSetting | Misuse) else FAILED
+    except BrokenPipeError:  # whoever read our output has seen enough; nor shall Python try to flush the rest
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except OSError as error:  # such as a full disk under what our output goes to
+        tell_error(StoreError(f"cannot write the output: {error.strerror or error}"), json=json)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run(words: Sequence[str]) -> int:
+    # Not by the library's own means for options everywhere: they read the arguments of the command twice.
+    given, words = _apart(words)
+    command, bound, hidden = commands.parse_args(_files_apart(words), print_error=False, exit_on_error=False)
+    arguments: dict[str, Any] = {"invocation": everywhere(**given)} if hidden else {}
+    return int(command(*bound.args, **bound.kwargs, **arguments) or DONE)
+
+
+def _apart(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """The options that work everywhere, wherever they stand, and the other words."""
+    given: dict[str, Any] = {}
+    others: list[str] = []
+    left = iter(words)
+    for word in left:
+        name, is_set, value = word.partition("=")
+        if word == "--":
+            others += [word, *left]
+        elif name not in EVERYWHERE:
+            others.append(word)
+        elif name[2:] in given:
+            raise Misuse(f"{name} is given twice: give it once")
+        elif name == "--json":
+            if is_set:
+                raise Misuse("--json is on or off: give it without a value")
+            given["json"] = True
+        elif value := value if is_set else next(left, ""):
+            given[name[2:]] = value
+        else:
+            raise Misuse(f"{name} needs a value, such as {EVERYWHERE[name]}")
+    return given, others
+
+
+def _usage(error: CycloptsError) -> Misuse:
+    command = " ".join(["duly", *(error.command_chain or ())])
+    said = str(error).strip().replace("...", "…").rstrip(".")
+    return Misuse(f"{said}. See `{command} --help`")

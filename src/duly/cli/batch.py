@@ -1,0 +1,48 @@
+"""One act on several things that have names: what one of them refuses does not keep the others from it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from rich.text import Text
+
+from duly.cli.invocation import Invocation
+from duly.cli.output import print_json, screen, tell_error
+from duly.errors import DulyError, Misuse
+from duly.wiring import Duly
+
+
+class Done(NamedTuple):
+    """What was done to one of them, for programs and for people."""
+
+    json: dict[str, Any]
+    said: Text
+
+
+Act = Callable[[Duly, str], Awaitable[Done]]
+
+
+def each(names: tuple[str, ...], act: Act, of_many: str | None, missing: str, invocation: Invocation) -> int:
+    """Do it to each; the exit code. In JSON they are a list under the name *of_many*, or the only one by itself.
+    *missing* is said where nothing is named."""
+    if not names:
+        raise Misuse(missing)
+    return asyncio.run(_each(names, act, of_many, invocation))
+
+
+async def _each(names: tuple[str, ...], act: Act, of_many: str | None, invocation: Invocation) -> int:
+    done: list[Done] = []
+    async with invocation.duly_for_looking() as duly:
+        for name in names:
+            try:
+                done.append(await act(duly, name))
+            except DulyError as error:
+                if len(names) == 1:
+                    raise
+                tell_error(error, json=invocation.json)
+    if invocation.json:
+        print_json(done[0].json if of_many is None else {of_many: [one.json for one in done]})
+    else:
+        for one in done:
+            screen().print(one.said, soft_wrap=True)
+    return 0 if len(done) == len(names) else 1

@@ -1,0 +1,1 @@
+"""``duly doctor``: checks, each with what was found and what to do."""

@@ -1,0 +1,190 @@
+"""The checks that ``duly doctor`` makes, each with what was found and what to do."""
+
+import time
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
+
+import apsw
+
+from duly.cli.doctor.finding import FAIL, OK, WARN, Finding
+from duly.cli.doctor.row_checks import rows
+from duly.cli.doctor.target_checks import engines, targets, webhooks
+from duly.cli.invocation import Invocation, require_file
+from duly.cli.output import brief, counted, utc, without_password
+from duly.cli.processes.capabilities import SENT, handlers_of
+from duly.errors import DulyError, Misuse, NotWritable, StoreUnavailable
+from duly.records.event import Status, lane_of
+from duly.records.specs import Compare, Now, OneOf
+from duly.stores.migrations import migrations, pending
+from duly.stores.sqlite.store import SqliteStore
+from duly.verbs.events import MOST
+from duly.wiring import Duly
+
+FIRST_SOUND_SQLITE = (3, 51, 3)
+TOLERABLE_CLOCK = timedelta(seconds=1)
+
+
+async def examine(invocation: Invocation, *, every: bool = False) -> list[Finding]:
+    """All findings; the later checks are left out where an earlier one makes them impossible. Rows are compared in
+    *every* event, or only in the newest."""
+    try:
+        duly = invocation.duly()
+    except Misuse as error:
+        return [*_libraries(), Finding(FAIL, "app", str(error))]
+    findings = [*_libraries(), *_app(duly)]
+    looked_at = Duly(settings=duly.settings, migrate=False)
+    try:
+        require_file(looked_at)
+        await looked_at.store.connect()
+    except NotWritable as error:
+        return [*findings, Finding(FAIL, "database", str(error))]
+    except StoreUnavailable as error:
+        advice = "check that the database runs, and that --db or DULY_DATABASE_URL names it"
+        return [*findings, Finding(FAIL, "database", str(error), advice)]
+    except DulyError as error:
+        return [*findings, Finding(FAIL, "database", str(error))]
+    try:
+        async for finding in _database(looked_at, {lane_of(type, None) for type in handlers_of(duly)}, every):
+            findings.append(finding)  # one by one: what is known stays known when a later check fails
+    except DulyError as error:
+        findings.append(Finding(FAIL, "database", str(error)))
+    finally:
+        await looked_at.store.close()
+    return findings
+
+
+# -- this host
+
+
+def _libraries() -> Iterator[Finding]:
+    zones = version("tzdata")
+    if int(zones.partition(".")[0]) < datetime.now(UTC).year - 1:
+        yield Finding(WARN, "time zones", f"tzdata {zones} is old", "pip install --upgrade tzdata")
+    else:
+        yield Finding(OK, "time zones", f"tzdata {zones}")
+
+
+def _app(duly: Duly) -> Iterator[Finding]:
+    if handlers := handlers_of(duly):
+        yield Finding(OK, "app", f"{counted(len(handlers), 'handler')}: {', '.join(sorted(handlers))}")
+
+
+# -- the database
+
+
+async def _database(duly: Duly, served: set[str], every: bool) -> AsyncIterator[Finding]:
+    yield Finding(OK, "database", without_password(duly.settings.database_url))
+    for finding in await (_sqlite(duly) if isinstance(duly.store, SqliteStore) else _postgres(duly)):
+        yield finding
+    applied = await duly.store.applied()
+    newest = migrations(duly.store.dialect)[-1].version
+    if missing := pending(duly.store.dialect, applied):
+        found = f"at migration {applied} of {missing[-1].version}"
+        yield Finding(FAIL, "schema", found, "run `duly migrate`")
+        return
+    yield Finding(OK, "schema", f"migration {applied}" + ("" if applied == newest else ", made by a newer Duly"))
+    async for finding in _events(duly, served):
+        yield finding
+    async for finding in targets(duly):
+        yield finding
+    async for finding in rows(duly, every=every):
+        yield finding
+
+
+async def _sqlite(duly: Duly) -> list[Finding]:
+    library_version = apsw.sqlite_lib_version()
+    if tuple(int(part) for part in library_version.split(".")) < FIRST_SOUND_SQLITE:
+        advice = "pip install --upgrade apsw: before 3.51.3, resetting the WAL could corrupt the file"
+        library = Finding(FAIL, "SQLite", library_version, advice)
+    else:
+        library = Finding(OK, "SQLite", library_version)
+    async with duly.transaction() as tx:
+        journal = await tx.fetchval("PRAGMA journal_mode")
+        synchronous = await tx.fetchval("PRAGMA synchronous")
+    found = f"journal_mode {journal}, synchronous {_SYNCHRONOUS.get(synchronous, synchronous)}"
+    if synchronous < 2:
+        durable = Finding(FAIL, "durability", found, "synchronous must be FULL, or a power cut loses what was accepted")
+    elif journal == "wal":
+        durable = Finding(OK, "durability", found)
+    else:
+        durable = Finding(WARN, "durability", found, "put the file on a local disk: this one cannot keep a WAL")
+    return [library, durable, Finding(OK, "clock", "the database uses this host's")]
+
+
+_SYNCHRONOUS = {0: "OFF", 1: "NORMAL", 2: "FULL", 3: "EXTRA"}
+
+
+async def _postgres(duly: Duly) -> list[Finding]:
+    async with duly.transaction() as tx:
+        names = ("server_version", "fsync", "synchronous_commit", "full_page_writes")
+        server, *settings = [await tx.fetchval(f"SHOW {name}") for name in names]
+    off = [name for name, value in zip(names[1:], settings, strict=True) if value == "off"]
+    found = ", ".join(f"{name} {value}" for name, value in zip(names[1:], settings, strict=True))
+    advice = (
+        f"set {' and '.join(off)} to on in postgresql.conf, or a power cut loses what was accepted" if off else None
+    )
+    return [
+        Finding(OK, "PostgreSQL", server),
+        Finding(FAIL if off else OK, "durability", found, advice),
+        await _clock(duly),
+    ]
+
+
+async def _clock(duly: Duly) -> Finding:
+    """The best of a few looks, as each is only as exact as its round trip."""
+    looks = []
+    for _ in range(5):
+        began, monotonic = datetime.now(UTC), time.monotonic()
+        theirs = await duly.store.now()
+        trip = timedelta(seconds=time.monotonic() - monotonic)
+        looks.append((trip, theirs - (began + trip / 2)))
+    trip, apart = min(looks)
+    found = f"this host's is {brief(apart)} {'behind' if apart > timedelta() else 'ahead of'} the database's"
+    if abs(apart) > TOLERABLE_CLOCK + trip:
+        advice = "keep both on network time; events fire by the database's clock, so none is early or lost by this"
+        return Finding(WARN, "clock", found, advice)
+    return Finding(OK, "clock", found)
+
+
+# -- what waits
+
+
+async def _events(duly: Duly, served: set[str]) -> AsyncIterator[Finding]:
+    now, overview = await duly.store.now(), await duly.store.overview()
+    waiting = [row for row in overview if row[1] in (Status.PENDING, Status.PROCESSING)]
+    for finding in webhooks(duly, waiting):
+        yield finding
+    async for finding in engines(duly, waiting):
+        yield finding
+    handled = [row for row in waiting if row[0] not in SENT]
+    for lane, _, count, oldest in handled:
+        if served and lane not in served and oldest <= now:
+            found = f"{lane}: {counted(count, 'event')}, the oldest due {brief(now - oldest)} ago, and no handler here"
+            advice = "run a worker whose app has that handler, or cancel them with `duly events cancel`"
+            yield Finding(WARN, "handlers", found, advice)
+    if served and all(lane in served or oldest > now for lane, _, _, oldest in handled):
+        yield Finding(OK, "handlers", "all that is due has a handler in this app")
+    total = sum(row[2] for row in waiting)
+    if waiting:
+        oldest = min(row[3] for row in waiting)
+        yield Finding(OK, "waiting", f"{counted(total, 'event')}, the oldest due {utc(oldest)} UTC")
+    else:
+        yield Finding(OK, "waiting", "no events")
+    yield await _overdue(duly)
+    dead = sum(row[2] for row in overview if row[1] == Status.FAILED)
+    if dead:
+        advice = "see `duly events list --status failed`; replay or discard them"
+        yield Finding(WARN, "dead letters", counted(dead, "event"), advice)
+    else:
+        yield Finding(OK, "dead letters", "none")
+
+
+async def _overdue(duly: Duly) -> Finding:
+    late_after = duly.settings.late_after
+    unfinished = OneOf("status", (Status.PENDING, Status.PROCESSING)) & Compare("due", "<", Now(-late_after))
+    overdue = len(await duly.events.find(unfinished, limit=MOST))
+    if not overdue:
+        return Finding(OK, "overdue", f"none by more than {brief(late_after)}")
+    found = f"{counted(overdue, 'event')}{' or more' if overdue == MOST else ''} by more than {brief(late_after)}"
+    return Finding(WARN, "overdue", found, "is a worker running? see `duly events list --stuck --late-by 5m`")

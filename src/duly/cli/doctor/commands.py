@@ -1,0 +1,55 @@
+"""``duly doctor``: looks for what would keep events from firing on time, and says what to do about it."""
+
+import asyncio
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+from rich.table import Table
+from rich.text import Text
+
+from duly.cli.doctor.checks import examine
+from duly.cli.doctor.finding import FAIL, Finding
+from duly.cli.invocation import Hidden
+from duly.cli.output import print_json, readable, screen
+
+MARKS = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "bold red")}
+
+
+def register(commands: App) -> None:
+    commands.command(doctor)
+
+
+def doctor(
+    *,
+    all: Annotated[bool, Parameter(help="Compare the rows of every event, not only of the newest 10,000")] = False,
+    invocation: Hidden,
+) -> int:
+    """Check the database, its durability, the clocks, what waits in it, where that goes, and whether rows contradict
+    each other.
+
+    With --app, also whether its handlers serve all that is due. Exits with 1 when a check fails.
+    """
+    findings = asyncio.run(examine(invocation, every=all))
+    failed = any(finding.level == FAIL for finding in findings)
+    if invocation.json:
+        print_json({"ok": not failed, "checks": [_to_json(finding) for finding in findings]})
+    else:
+        screen().print(_table(findings))
+    return 1 if failed else 0
+
+
+def _to_json(finding: Finding) -> dict[str, Any]:
+    return finding._asdict()
+
+
+def _table(findings: list[Finding]) -> Table:
+    drawn = Table.grid(padding=(0, 2, 0, 0))
+    drawn.add_column(no_wrap=True, width=4)
+    drawn.add_column(no_wrap=True)
+    drawn.add_column(overflow="fold")
+    for finding in findings:
+        said = Text(readable(finding.found))
+        if finding.advice:
+            said.append(f"\n→ {readable(finding.advice)}", "bold")
+        drawn.add_row(Text(*MARKS[finding.level]), finding.subject, said)
+    return drawn

@@ -1,0 +1,41 @@
+"""The check of ``duly doctor`` whether rows contradict each other."""
+
+from collections.abc import AsyncIterator
+
+from duly.cli.doctor.finding import FAIL, OK, Finding
+from duly.cli.output import counted
+from duly.ports import NEWEST_EXAMINED, Examined
+from duly.wiring import Duly
+
+MOST_TOLD = 10
+
+ADVICE = {
+    "holds_have_reasons": (
+        "run a worker: within its poll interval it releases what is held for no reason. What waits for a target that "
+        "is not parked is released by `duly targets disable NAME`, then `enable NAME`"
+    ),
+    "schedules_go_on": "`duly schedules pause NAME`, then `resume NAME`: that plans its next event anew",
+    "users_go_on": "call `duly.users.refresh()` in the app: that plans what is missing",
+    "parked_are_tried": "`duly targets enable NAME`",
+}
+BY_HAND = (
+    "Duly writes no such row: if somebody wrote to the tables by hand, undo that; else report it, with what "
+    "`duly events show` tells of the event"
+)
+
+
+async def rows(duly: Duly, *, every: bool) -> AsyncIterator[Finding]:
+    """Of the newest events, or of *every* one."""
+    examined = await duly.store.invariants(None if every else NEWEST_EXAMINED)
+    for one in examined.violations[:MOST_TOLD]:
+        yield Finding(FAIL, "rows", str(one), ADVICE.get(one.invariant, BY_HAND))
+    if more := len(examined.violations[MOST_TOLD:]):
+        yield Finding(FAIL, "rows", f"and {more:,} more that contradict each other")
+    if not examined.violations:
+        yield Finding(OK, "rows", f"{_which(examined)} agree with each other, with their schedules and their history")
+
+
+def _which(examined: Examined) -> str:
+    if examined.all:
+        return counted(examined.events, "event")
+    return f"the newest {counted(examined.events, 'event')} (--all reads every one)"

@@ -1,0 +1,125 @@
+"""The checks of ``duly doctor`` about what is sent elsewhere."""
+
+import shlex
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from datetime import datetime
+from importlib.metadata import version
+
+from duly.channels.brokers.channel import Brokered, Down
+from duly.channels.brokers.registry import ENGINES, make_channel
+from duly.cli.doctor.finding import FAIL, OK, WARN, Finding
+from duly.cli.output import brief, counted
+from duly.cli.processes.capabilities import INSTALL, REQUESTS, open_brokers
+from duly.cli.targets.pages import all_parked, all_targets
+from duly.cli.targets.views import named, state, why
+from duly.config import without_login
+from duly.decide.targets.targets import WEBHOOK
+from duly.errors import Misuse
+from duly.records.target import Known, Target
+from duly.target_secrets import Seal
+from duly.wiring import Duly
+
+MOST_TOLD = 10
+
+Waiting = tuple[str, str, int, datetime]
+"""A lane, a status, how many events, and when the oldest is due."""
+
+
+def webhooks(duly: Duly, waiting: Sequence[Waiting]) -> Iterator[Finding]:
+    """Whether this host could send them."""
+    many = _counted(waiting, REQUESTS)
+    if WEBHOOK not in duly.routes():
+        if any(many.values()):
+            found = f"{counted(sum(many.values()), 'event')} to be sent, and aiohttp is not installed here"
+            yield Finding(WARN, "webhooks", found, f"{INSTALL} where workers run")
+        return
+    if many[WEBHOOK] and not duly.settings.secret_key:
+        found = f"{counted(many[WEBHOOK], 'webhook')} to be sent, and DULY_SECRET_KEY is not set: they cannot be signed"
+        yield Finding(WARN, "webhooks", found, "set DULY_SECRET_KEY where workers run")
+    else:
+        yield Finding(OK, "webhooks", f"aiohttp {version('aiohttp')}")
+
+
+async def engines(duly: Duly, waiting: Sequence[Waiting]) -> AsyncIterator[Finding]:
+    """Whether the brokers and task queues can be reached from here, and whether they have to be."""
+    many = _counted(waiting, ENGINES)
+    absent = {channel.name: channel for channel in duly.absent()}
+    for name, engine in ENGINES.items():
+        url = getattr(duly.settings, f"{name}_url")
+        if name not in absent:
+            yield await _reached(name, url)
+        elif many[name] or url is not None:
+            held = f"{counted(many[name], 'event')} to be sent, and " if many[name] else ""
+            yield Finding(
+                WARN, engine.title, f"{held}{absent[name].lack} here", f"{absent[name].advice} where workers run"
+            )
+    if (told := open_brokers(duly)) is not None:
+        yield Finding(OK, "over HTTP", told)
+
+
+async def _reached(name: str, url: str) -> Finding:
+    channel = make_channel(name, url)
+    assert isinstance(channel, Brokered)
+    place = without_login(url).replace("***@", "").partition("?")[0]
+    try:
+        await channel.prepare()
+    except Down as error:
+        advice = "start it, or repair the URL; until then, what is due for it waits"
+        return Finding(FAIL, ENGINES[name].title, f"{place}: {error}", advice)
+    finally:
+        await channel.close()
+    return Finding(OK, ENGINES[name].title, place)
+
+
+def _counted(waiting: Sequence[Waiting], lanes: Iterable[str]) -> dict[str, int]:
+    return {lane: sum(row[2] for row in waiting if row[0] == lane) for lane in lanes}
+
+
+async def targets(duly: Duly) -> AsyncIterator[Finding]:
+    async for finding in _seals(duly):
+        yield finding
+    parked = await all_parked(duly, None)
+    waiting = await duly.store.held_for([(known.tenant, known.destination) for known in parked]) if parked else {}
+    now = await duly.store.now()
+    for known in parked[:MOST_TOLD]:
+        yield _parked(known, waiting.get((known.tenant, known.destination), 0), now)
+    if len(parked) > MOST_TOLD:
+        yield Finding(WARN, "targets", f"and {len(parked) - MOST_TOLD:,} more", "see `duly targets parked`")
+    if not parked:
+        yield Finding(OK, "targets", "none is parked")
+
+
+async def _seals(duly: Duly) -> AsyncIterator[Finding]:
+    """Targets whose secrets this Duly cannot read: nothing could be sent to them from here."""
+    sealed = [target for target in await all_targets(duly, None) if target.sealed is not None]
+    if sealed and not duly.settings.secret_key:
+        found = f"{counted(len(sealed), 'target')} with sealed secrets, and DULY_SECRET_KEY is not set"
+        yield Finding(FAIL, "secrets", found, "set the DULY_SECRET_KEY with which they were put")
+        return
+    closed = list(dict.fromkeys(filter(None, (_closed(target, duly) for target in sealed))))
+    for error in closed[:MOST_TOLD]:
+        found, _, advice = error.partition(": ")
+        yield Finding(FAIL, "secrets", found, advice)
+    if len(closed) > MOST_TOLD:
+        yield Finding(FAIL, "secrets", f"and {counted(len(closed) - MOST_TOLD, 'more target')} that cannot be opened")
+    if sealed and not closed:
+        yield Finding(OK, "secrets", f"DULY_SECRET_KEY opens {counted(len(sealed), 'target')}")
+
+
+def _closed(target: Target, duly: Duly) -> str | None:
+    try:
+        Seal(duly.settings.secret_key).open(target.sealed or "", target.tenant, target.name)
+    except Misuse as error:
+        return str(error)
+    return None
+
+
+def _parked(known: Known, many: int, now: datetime) -> Finding:
+    tenant = "" if known.tenant == "default" else f"{known.tenant} · "
+    since = "" if known.since is None else f" for {brief(now - known.since)}"
+    reason = f": {why(known)}" if why(known) else ""
+    waiting = f"; {counted(many, 'event')} waiting" if many else ""
+    found = f"{tenant}{named(known)} is {state(known)}{since}{reason}{waiting}"
+    whose = "" if known.tenant == "default" else f" --tenant {shlex.quote(known.tenant)}"
+    act = "enable" if known.probe_at is None else "probe"
+    return Finding(WARN, "targets", found, f"repair it, then `duly targets {act} {shlex.quote(named(known))}{whose}`")

@@ -1,0 +1,1 @@
+"""``duly events`` and ``duly at``."""

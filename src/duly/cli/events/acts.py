@@ -1,0 +1,83 @@
+"""``duly events cancel`` and ``reschedule``, and what is done to events one by one."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from duly.cli.events.views import acted
+from duly.cli.instants import resolve
+from duly.cli.invocation import Hidden, Invocation, person
+from duly.cli.output import print_json, screen, tell_error
+from duly.errors import DulyError, Misuse
+from duly.records.event import Event
+from duly.wire.events import events_to_json
+from duly.wiring import Duly
+
+Act = Callable[[str], Awaitable[Event]]
+Tenant = Annotated[str | None, Parameter(help="Only this tenant's")]
+Reason = Annotated[str | None, Parameter(help="Why, for the history")]
+
+
+def register(app: App) -> None:
+    app.command(cancel)
+    app.command(reschedule)
+
+
+def cancel(*ids: str, tenant: Tenant = None, reason: Reason = None, invocation: Hidden) -> int:
+    """Cancel events that wait: they will not fire. A schedule goes on with its next."""
+    by = person()
+    return each(
+        ids,
+        "cancelled",
+        lambda duly: lambda id: duly.events.cancel(id, tenant=tenant, by=by, reason=reason),
+        invocation,
+    )
+
+
+def reschedule(
+    id: str,
+    /,
+    *when: Annotated[str, Parameter(help="2026-12-01T09:00:00Z, +30s, in 5m, or now")],
+    tenant: Tenant = None,
+    invocation: Hidden,
+) -> int:
+    """Move an event that has not started."""
+
+    def move(duly: Duly) -> Act:
+        async def to_then(id: str) -> Event:
+            due = await resolve(duly, " ".join(when))
+            return await duly.events.reschedule(id, due, tenant=tenant, by=person())
+
+        return to_then
+
+    return each((id,), "rescheduled", move, invocation)
+
+
+def each(ids: tuple[str, ...], word: str, act_of: Callable[[Duly], Act], invocation: Invocation) -> int:
+    """Do it to each; what one refuses does not keep the others from it. The exit code."""
+    if not ids:
+        raise Misuse("name the events by their ids; `duly events list` shows them")
+    return asyncio.run(_do_each(ids, word, act_of, invocation))
+
+
+async def _do_each(ids: tuple[str, ...], word: str, act_of: Callable[[Duly], Act], invocation: Invocation) -> int:
+    done: list[Event] = []
+    async with invocation.duly_for_looking() as duly:
+        act, now = act_of(duly), await duly.store.now()
+        for id in ids:
+            try:
+                await act(id)
+                done.append(await duly.events.get(id))
+            except DulyError as error:
+                if len(ids) == 1:
+                    raise
+                tell_error(error, json=invocation.json)
+        schedules = await duly.events.schedules_of(done) if invocation.json else {}
+    if invocation.json:
+        print_json({"events": events_to_json(done, schedules)})
+    else:
+        for event in done:
+            screen().print(acted(event, word, now), soft_wrap=True)
+    return 0 if len(done) == len(ids) else 1

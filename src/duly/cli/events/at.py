@@ -1,0 +1,97 @@
+"""``duly at``: one event, at an instant or after a delay."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Annotated
+
+from cyclopts import App, Parameter
+from rich.text import Text
+
+from duly.cli.instants import EXAMPLES, parse_when
+from duly.cli.invocation import Hidden, Invocation
+from duly.cli.output import STYLES, away, note, print_json, readable, screen, utc
+from duly.cli.payloads import read_payload
+from duly.cli.processes.capabilities import handlers_of
+from duly.cli.targets.options import HERE, Whither
+from duly.errors import Misuse
+from duly.ports import Added
+from duly.records.event import Event
+from duly.wire.events import event_to_json
+
+
+def register(commands: App) -> None:
+    commands.command(at)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class What:
+    """What is to happen."""
+
+    type: Annotated[str, Parameter(help="The event type, which chooses the handler")]
+    payload: Annotated[str, Parameter(help="What it carries, as JSON", metavar="JSON", allow_leading_hyphen=True)] = (
+        "null"
+    )
+    key: Annotated[str | None, Parameter(help="A name of its own: a second call with it moves the first")] = None
+    tenant: Annotated[str, Parameter(help="Whose event it is")] = "default"
+    correlation_id: Annotated[str | None, Parameter(help="Carried along, for tracing")] = None
+
+
+def at(
+    *when: Annotated[str, Parameter(help="2026-12-01T09:00:00Z, +30s, in 5m, or now", allow_leading_hyphen=False)],
+    what: What,
+    whither: Whither = HERE,
+    invocation: Hidden,
+) -> None:
+    """Schedule one event.
+
+    It is safe on disk when the command returns. A Python handler gets it, unless it is sent somewhere.
+    """
+    if not when:
+        raise Misuse(f"say when: {EXAMPLES}")
+    asyncio.run(_at(" ".join(when), what, whither, invocation))
+
+
+async def _at(written: str, what: What, whither: Whither, invocation: Invocation) -> None:
+    due, payload = parse_when(written), read_payload(what.payload)
+    duly = invocation.duly()
+    async with duly:
+        added = await duly.put(
+            due,
+            what.type,
+            payload,
+            key=what.key,
+            tenant=what.tenant,
+            target=await whither.spec(duly, what.tenant),
+            correlation_id=what.correlation_id,
+        )
+        now = await duly.store.now()
+    handlers = handlers_of(duly)
+    if handlers and added.event.target_json is None and what.type not in handlers:
+        note(f"note: the app has no handler for {what.type!r}; the event waits for a worker that has one")
+    if invocation.json:
+        print_json(event_to_json(added.event) | {"change": added.change})
+    else:
+        _show(added, away(added.event.due - now))
+
+
+def _show(added: Added, how_far: str) -> None:
+    event: Event = added.event
+    line = Text.assemble(
+        (event.id, "bold"),
+        "  ",
+        readable(event.type),
+        "  due ",
+        (f"{utc(event.due)} UTC", STYLES[event.status]),
+        f", {how_far}",
+        f"  to {readable(event.destination)}" if event.destination else "",
+    )
+    if added.change != "created":
+        line.append(f"  ({_CHANGES[added.change]})")
+    screen().print(line, soft_wrap=True)
+
+
+_CHANGES = {
+    "moved": "its key had an event already, which was moved",
+    "unchanged": "its key has this event already: nothing changed",
+}

@@ -1,0 +1,73 @@
+"""``duly events``: look at events, and cancel, move, replay or discard them."""
+
+import asyncio
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from duly.cli.events import acts, dead_letters
+from duly.cli.events.acts import Tenant
+from duly.cli.events.filters import ALL, Filter
+from duly.cli.events.views import one_event, table
+from duly.cli.invocation import Hidden, Invocation
+from duly.cli.output import note, print_json, screen
+from duly.cli.pages import check_after, how_many
+from duly.wire.events import entry_to_json, event_to_json, events_to_json
+
+events = App(name="events", help="Look at events, and cancel, move, replay or discard them.")
+
+
+def register(commands: App) -> None:
+    for verbs in (acts, dead_letters):
+        verbs.register(events)
+    commands.command(events)
+
+
+@events.command(name="list")
+def list_(
+    *,
+    which: Filter = ALL,
+    limit: Annotated[int, how_many(20)] = 20,
+    after: Annotated[str | None, Parameter(help="The next page: the last id of this one", metavar="ID")] = None,
+    invocation: Hidden,
+) -> None:
+    """List events, the newest first."""
+    check_after(after, "an event's")
+    asyncio.run(_list(which, limit, after, invocation))
+
+
+async def _list(which: Filter, limit: int, after: str | None, invocation: Invocation) -> None:
+    async with invocation.duly_for_looking() as duly:
+        spec = await which.spec(duly)
+        found = await duly.events.find(spec, tenant=which.tenant, limit=limit, after=after)
+        more = len(found) == limit and await duly.events.find(spec, tenant=which.tenant, limit=1, after=found[-1].id)
+        now = await duly.store.now()
+        schedules = await duly.events.schedules_of(found) if invocation.json else {}
+    if invocation.json:
+        print_json({"events": events_to_json(found, schedules), "next": found[-1].id if more else None})
+        return
+    if not found:
+        note("no such events")
+        return
+    console = screen()
+    console.print(table(found, now, console.width))
+    if more:
+        note(f"there are more: add --after {found[-1].id}")
+
+
+@events.command
+def show(id: str, /, *, tenant: Tenant = None, invocation: Hidden) -> None:
+    """Show an event and its whole history."""
+    asyncio.run(_show(id, tenant, invocation))
+
+
+async def _show(id: str, tenant: str | None, invocation: Invocation) -> None:
+    async with invocation.duly_for_looking() as duly:
+        event = await duly.events.get(id, tenant=tenant)
+        history = await duly.events.history(id, tenant=tenant)
+        schedule = (await duly.events.schedules_of([event])).get(event.id)
+        now = await duly.store.now()
+    if invocation.json:
+        print_json(event_to_json(event, schedule) | {"history": [entry_to_json(entry) for entry in history]})
+    else:
+        screen().print(one_event(event, schedule, history, now))

@@ -1,0 +1,210 @@
+"""``duly events replay`` and ``discard``: dead letters, by their ids, or all that the filters find."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Annotated, NamedTuple
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+from rich.console import Console
+
+from duly.cli.events.acts import Reason, each
+from duly.cli.events.dead_letter_views import Plan, Report, Stopped, kinds
+from duly.cli.events.filters import ANY, Which
+from duly.cli.invocation import Hidden, Invocation, person
+from duly.cli.output import counted, note, print_json, screen, tell_error
+from duly.cli.progress import stopped_by_signals
+from duly.decide.targets.rates import read_rate
+from duly.errors import DulyError, Misuse, StoreError
+from duly.instants import write_instant
+from duly.ports import DeadLetters
+from duly.records.results import Discarded, Replayed
+from duly.records.specs import Spec
+from duly.wire.events import dead_letters_to_json
+from duly.wiring import Duly
+
+DONE, FAILED, INTERRUPTED = 0, 1, 130
+
+Deed = Callable[[Duly, Spec, Report], Awaitable[Replayed | Discarded]]
+
+
+def register(app: App) -> None:
+    app.command(replay)
+    app.command(discard)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Many:
+    """Not by their ids."""
+
+    all: Annotated[bool, Parameter(help="Instead of ids: all dead letters, or those that the filters find")] = False
+    limit: Annotated[
+        int | None, Parameter(help="With --all: so many at most, the oldest", metavar="N", validator=Number(gte=1))
+    ] = None
+    dry_run: Annotated[bool, Parameter(help="With --all: only tell how many they are, and of which kinds")] = False
+    yes: Annotated[bool, Parameter(help="With --all: do not ask")] = False
+
+
+ONE_BY_ONE = Many()
+
+
+def replay(
+    *ids: str,
+    many: Many = ONE_BY_ONE,
+    rate: Annotated[
+        str | None,
+        Parameter(
+            help="With --all: how many at a time come back, such as 50/s, 600/m or 1000/h", allow_leading_hyphen=True
+        ),
+    ] = None,
+    which: Which = ANY,
+    invocation: Hidden,
+) -> int:
+    """Run dead letters (FAILED) again, under the same id, with all their attempts anew.
+
+    With a rate, one after the other becomes ready. That is stored at once, so the command need not stay for it.
+
+    duly events replay --all --error 503 --rate 50/s
+    """
+    by = person()
+    if _one_by_one(ids, many, which, rate):
+        return each(
+            ids, "replayed", lambda duly: lambda id: duly.events.replay(id, tenant=which.tenant, by=by), invocation
+        )
+
+    async def deed(duly: Duly, spec: Spec, report: Report) -> Replayed:
+        return await duly.events.replay_all(
+            spec, tenant=which.tenant, rate=rate, limit=many.limit, by=by, progress=report.progress
+        )
+
+    gap = None if rate is None else read_rate(rate)
+    found = asyncio.run(_look(which, invocation))
+    return _all(found, Plan("replay", "replayed", found.there, many.limit, gap), many, deed, invocation)
+
+
+def discard(
+    *ids: str,
+    many: Many = ONE_BY_ONE,
+    reason: Reason = None,
+    which: Which = ANY,
+    invocation: Hidden,
+) -> int:
+    """Put dead letters (FAILED) away for good.
+
+    duly events discard --all --type newsletter --failed-to -30d --reason 'too late'
+    """
+    by = person()
+    if _one_by_one(ids, many, which):
+        return each(
+            ids,
+            "discarded",
+            lambda duly: lambda id: duly.events.discard(id, tenant=which.tenant, by=by, reason=reason),
+            invocation,
+        )
+
+    async def deed(duly: Duly, spec: Spec, report: Report) -> Discarded:
+        return await duly.events.discard_all(
+            spec, tenant=which.tenant, limit=many.limit, by=by, reason=reason, progress=report.progress
+        )
+
+    found = asyncio.run(_look(which, invocation))
+    return _all(found, Plan("discard", "discarded", found.there, many.limit, None), many, deed, invocation)
+
+
+def _one_by_one(ids: tuple[str, ...], many: Many, which: Which, rate: str | None = None) -> bool:
+    if many.all and ids:
+        raise Misuse("name dead letters by their ids, or say --all: not both")
+    if not many.all and not ids:
+        raise Misuse("name the dead letters by their ids, or say --all; `duly events list --dead` shows them")
+    if not many.all and (many, rate, replace(which, tenant=None)) != (ONE_BY_ONE, None, ANY):
+        raise Misuse("filters, --rate, --limit, --dry-run and --yes go with --all, and not with ids")
+    return not many.all
+
+
+# -- all of them
+
+
+class Found(NamedTuple):
+    spec: Spec
+    there: DeadLetters
+    now: datetime
+
+
+async def _look(which: Which, invocation: Invocation) -> Found:
+    async with invocation.duly_for_looking() as duly:
+        spec = await which.spec(duly)
+        return Found(spec, await duly.events.dead_letters(spec, tenant=which.tenant), await duly.store.now())
+
+
+def _all(found: Found, plan: Plan, many: Many, deed: Deed, invocation: Invocation) -> int:
+    if many.dry_run:
+        _rehearse(plan, found.now, invocation)
+        return DONE
+    if not plan.events and not invocation.json:
+        note("no such dead letters")
+        return DONE
+    if plan.events and not many.yes and not _agreed(plan, invocation):
+        note(f"nothing was {plan.participle}")
+        return FAILED
+    with Report(plan, json=invocation.json) as report:
+        failure = _run(deed, found.spec, report, invocation)
+    report.summary()
+    if failure is not None:
+        tell_error(failure, json=invocation.json)
+    if (failure or report.interrupted) and not invocation.json:
+        told = f"{report.done.events:,} of {plan.events:,} are {plan.participle}; run it again for the others"
+        note(f"interrupted: {told}" if report.interrupted else told)
+    if report.interrupted:
+        return INTERRUPTED
+    return FAILED if failure or report.done.left_alone else DONE
+
+
+def _rehearse(plan: Plan, now: datetime, invocation: Invocation) -> None:
+    if invocation.json:
+        last = None if not plan.events else write_instant(now + plan.lasts)
+        would = {"dry_run": True, f"would_{plan.verb}": plan.events}
+        print_json(
+            would | ({"last_ready_at": last} if plan.verb == "replay" else {}) | dead_letters_to_json(plan.there)
+        )
+        return
+    if plan.events:
+        console = screen()
+        console.print(kinds(plan.there, console.width))
+    screen().print(f"would {plan.verb} {plan} (a dry run: nothing was changed)", style="bold")
+
+
+def _agreed(plan: Plan, invocation: Invocation) -> bool:
+    """Whether somebody at the terminal wants it, having seen what it is."""
+    if invocation.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        many = counted(plan.events, "dead letter")
+        raise Misuse(f"this would {plan.verb} {many}: add --yes to do it, or --dry-run to see which")
+    console = Console(stderr=True, markup=False, highlight=False, emoji=False)
+    console.print(kinds(plan.there, console.width))
+    console.print(f"{plan.verb} {plan}? [y/N] ", end="", style="bold")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _run(deed: Deed, spec: Spec, report: Report, invocation: Invocation) -> DulyError | None:
+    """Why it ended before the end, if it did."""
+    try:
+        return asyncio.run(_do(deed, spec, report, invocation))
+    except KeyboardInterrupt:  # a second time: the first is a signal to stop
+        report.interrupted = True
+        return None
+
+
+async def _do(deed: Deed, spec: Spec, report: Report, invocation: Invocation) -> DulyError | None:
+    with stopped_by_signals(report.stop):
+        async with invocation.duly_for_looking() as duly:
+            try:
+                await deed(duly, spec, report)
+                report.now = await duly.store.now()
+            except Stopped:
+                report.interrupted = True
+            except StoreError as error:
+                return error
+    return None

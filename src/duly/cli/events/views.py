@@ -1,0 +1,288 @@
+"""Events as people see them: a table, and one event with its timeline."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from duly.cli.output import STYLES, away, brief, counted, readable, utc, utc_millis, whole_error
+from duly.decide.error_text import first_line
+from duly.records.event import Event, Status
+from duly.records.history import Entry
+
+ONE_LINE_EACH = 150
+"""From this width on, an event's columns fit on one line."""
+
+WIDE_ENOUGH_FOR_NOTES = 110
+
+WIDE_ENOUGH_FOR_TIMES = 69
+"""From this width on, an id, a status and a time fit on one line."""
+
+
+def table(events: Sequence[Event], now: datetime, width: int) -> Table:
+    """Readable at 80 columns, where each event takes two lines, and better at 150 and more."""
+    return _wide(events, now, width) if width >= ONE_LINE_EACH else _narrow(events, now, width)
+
+
+def _wide(events: Sequence[Event], now: datetime, width: int) -> Table:
+    columns: dict[str, Sequence[str | Text]] = {
+        "ID": [event.id for event in events],
+        "STATUS": [Text(event.status.value, STYLES[event.status]) for event in events],
+        "DUE (UTC)": [utc(event.due) for event in events],
+        "": [timing(event, now) for event in events],
+        "TRIED": [f"{event.attempts}×" if event.attempts else "" for event in events],
+        "TYPE": [readable(event.type) for event in events],
+        "TENANT": [readable(event.tenant if event.tenant != "default" else "") for event in events],
+        "KEY": [readable(event.key or "") for event in events],
+        "TO": [readable(event.destination or "") for event in events],
+        "USER": [event.user_id or "" for event in events],
+        "LAST ERROR": [readable(first_line(event.last_error or "")) for event in events],
+    }
+    return in_columns(columns, ("", "TYPE", "TENANT", "KEY", "TO", "USER", "LAST ERROR"), width)
+
+
+def in_columns(columns: Mapping[str, Sequence[str | Text]], shrinking: Sequence[str], width: int) -> Table:
+    """One line each. A column that says nothing is left out, and of the others some give way where there is no room."""
+    columns = {title: cells for title, cells in columns.items() if any(cells)}
+    widths = {title: max(len(cell) for cell in (title, *cells)) for title, cells in columns.items()}
+    room = width - sum(widths[title] for title in widths if title not in shrinking) - 2 * len(widths)
+    widths |= fair({title: widths[title] for title in widths if title in shrinking}, room)
+    drawn = empty_table()
+    for title in columns:
+        drawn.add_column(title, no_wrap=True, width=widths[title], overflow="ellipsis")
+    for row in zip(*columns.values(), strict=True):
+        drawn.add_row(*row)
+    return drawn
+
+
+def fair(wanted: dict[str, int], room: int) -> dict[str, int]:
+    """What is short gets all that it wants; what is long shares the rest."""
+    given: dict[str, int] = {}
+    for title in sorted(wanted, key=wanted.__getitem__):
+        given[title] = max(1, min(wanted[title], room // (len(wanted) - len(given))))
+        room -= given[title]
+    return given
+
+
+def _narrow(events: Sequence[Event], now: datetime, width: int) -> Table:
+    drawn = empty_table()
+    drawn.add_column("ID", no_wrap=True, min_width=36, max_width=max(36, width - 35), overflow="ellipsis")
+    drawn.add_column("STATUS", no_wrap=True, min_width=10)
+    drawn.add_column("DUE (UTC)", no_wrap=True, min_width=19)
+    for event in events:
+        drawn.add_row(event.id, Text(event.status, STYLES[event.status]), utc(event.due))
+        tenant = "" if event.tenant == "default" else f"{event.tenant} · "
+        key = f" · {event.key}" if event.key else ""
+        tried = f"tried {event.attempts}×" if event.attempts else ""
+        to = f" → {event.destination}" if event.destination else ""
+        when = "held" if event.held and event.status is Status.PENDING else timing(event, now)
+        drawn.add_row(Text(readable(f"{tenant}{event.type}{key}{to}"), "dim"), tried, when)
+        if event.user_id is not None:
+            drawn.add_row(Text(f"user {event.user_id}", "dim"))
+        if when == "held":
+            drawn.add_row(beneath(event.held or "", "dim"))
+        if event.last_error and event.status is not Status.COMPLETED:
+            drawn.add_row(Text(readable(first_line(event.last_error)), "red"))
+    return drawn
+
+
+def empty_table() -> Table:
+    return Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+
+
+def timing(event: Event, now: datetime) -> str:
+    """Where an event is in time, in a word or three."""
+    if event.status is Status.COMPLETED:
+        return "" if event.lateness is None else f"{brief(event.lateness)} late"
+    if event.status is Status.PROCESSING:
+        if event.ready is not None and event.ready < now:
+            return "interrupted"
+        return "" if event.claimed is None else f"running {brief(now - event.claimed)}"
+    if event.status is Status.PENDING:
+        if event.held:
+            return f"held: {readable(event.held)}"
+        if event.ready is not None and event.ready > now and (event.attempts or event.due <= now):
+            return f"{'retry' if event.attempts else 'ready'} in {brief(event.ready - now)}"
+        return away(event.due - now) if event.due > now else f"due {away(event.due - now)}"
+    return ""
+
+
+# -- beside whatever they belong to
+
+
+def latest(events: Sequence[Event], now: datetime, width: int, *, types: bool = False) -> Table:
+    """Some events of one schedule, or of one user, who has several *types* of them."""
+    drawn = empty_table()
+    drawn.show_header = False
+    wide, tight = width >= WIDE_ENOUGH_FOR_NOTES, width < WIDE_ENOUGH_FOR_TIMES
+    drawn.add_column(min_width=36, max_width=None if wide else max(36, width - 35), overflow="fold")
+    for _ in range(0 if tight else 2):
+        drawn.add_column(no_wrap=True)
+    for event in events:
+        error = first_line(event.last_error or "") if event.status is not Status.COMPLETED else ""
+        many = f"stands for {event.stands_for:,}" if event.stands_for > 1 else ""
+        type = readable(event.type) if types else ""
+        told = " · ".join(part for part in (type, timing(event, now), many, _beside(event), error) if part)
+        row: list[RenderableType] = [Text(event.status, STYLES[event.status]), utc(event.due)]
+        drawn.add_row(event.id, *([] if tight else row), *([told] if wide else []))
+        if tight:
+            drawn.add_row(beneath(f"{event.status} {utc(event.due)}", STYLES[event.status]))
+        if told and not wide:
+            drawn.add_row(beneath(told, "dim"))
+    return drawn
+
+
+def beneath(text: str, style: str) -> Padding:
+    return Padding(Text(readable(text), style), (0, 0, 0, 2))
+
+
+def _beside(event: Event) -> str:
+    """How an event came about that is none of its schedule's in turn."""
+    return {"trigger": "triggered", "backfill": "backfilled"}.get((event.occurrence or "").partition(":")[0], "")
+
+
+def fields(facts: Iterable[tuple[str, str | Text]]) -> Table:
+    """What is known of one thing: names, and beside them what they say."""
+    drawn = Table.grid(padding=(0, 2, 0, 0))
+    drawn.add_column(style="dim", no_wrap=True)
+    drawn.add_column(overflow="fold")
+    for name, value in facts:
+        drawn.add_row(name, readable(value) if isinstance(value, str) else value)
+    return drawn
+
+
+def acts(history: Sequence[Entry]) -> Table:
+    """What people did to a schedule, a user or a target."""
+    drawn = Table.grid(padding=(0, 2, 0, 0))
+    drawn.add_column(no_wrap=True)
+    drawn.add_column(overflow="fold")
+    for entry in history:
+        said = Text(entry.act)
+        if entry.worker:
+            said.append(f" by {readable(entry.worker)}", "dim")
+        if entry.detail:
+            said.append(f": {readable(entry.detail)}")
+        drawn.add_row(utc_millis(entry.at), said)
+    return drawn
+
+
+# -- one
+
+
+def acted(event: Event, word: str, now: datetime) -> Text:
+    """What became of an event that somebody changed."""
+    when = f", due {utc(event.due)} UTC, {away(event.due - now)}" if event.status is Status.PENDING else ""
+    return Text.assemble(f"{word} ", (event.id, "bold"), f"  {readable(event.type)}  ",
+                         (event.status.value, STYLES[event.status]), when)  # fmt: skip
+
+
+def one_event(event: Event, schedule: str | None, history: Sequence[Entry], now: datetime) -> RenderableType:
+    heading = Text.assemble((event.id, "bold"), "  ", (event.status.value, STYLES[event.status]))
+    return Group(heading, "", fields(_facts(event, schedule, now)), "", _timeline(event, history, now))
+
+
+def _facts(event: Event, schedule: str | None, now: datetime) -> Iterator[tuple[str, str | Text]]:
+    yield "type", event.type
+    yield "tenant", event.tenant
+    if event.key is not None:
+        yield "key", event.key
+    if event.correlation_id is not None:
+        yield "correlation id", event.correlation_id
+    if schedule is not None:
+        yield "schedule", schedule
+    if event.user_id is not None:
+        yield "user", event.user_id
+    if event.series is not None:
+        yield "series", f"{event.series}, occurrence {event.occurrence}" + (", its next event" if event.head else "")
+    if event.stands_for > 1:
+        yield "stands for", counted(event.stands_for, "occurrence")
+    yield "lane", event.lane
+    if event.target_json is not None:
+        yield "target", event.target_json
+    if event.destination is not None:
+        yield "destination", event.destination
+    yield "payload", event.payload_json
+    yield "created", f"{utc_millis(event.created)} UTC"
+    yield "due", f"{utc_millis(event.due)} UTC, {away(event.due - now)}"
+    if event.timezone not in (None, "UTC") and event.local is not None:
+        yield "local", f"{event.local:%a %Y-%m-%d %H:%M:%S} in {event.timezone}"
+    if event.scheduled not in (None, event.due):
+        yield "by its rule", f"{utc_millis(event.scheduled)} UTC"
+    if event.executed is not None and event.lateness is not None:
+        yield "executed", f"{utc_millis(event.executed)} UTC, {brief(event.lateness)} late"
+    yield "attempts", f"{event.attempts} of at most {event.retry.max_attempts}"
+    if event.interruptions:
+        yield "interruptions", str(event.interruptions)
+    yield "version", str(event.version)
+    if event.held:
+        yield "held", event.held
+    if event.worker is not None:
+        yield "last worker", event.worker
+    if event.last_error is not None:
+        yield "last error", whole_error(event.last_error)
+
+
+class Moment(NamedTuple):
+    """One line of the timeline."""
+
+    at: datetime
+    what: str
+    style: str = ""
+    who: str | None = None  # and how long it took
+    detail: str | None = None
+
+
+ACTS = {
+    "delivered": "green",
+    "failed": "red",
+    "rejected": "red",
+    "interrupted": "yellow",
+    "given back": "yellow",
+    "cancelled": "dim",
+    "discarded": "dim",
+    "skipped": "dim",
+}
+
+
+def _timeline(event: Event, history: Sequence[Entry], now: datetime) -> Table:
+    moments = [Moment(event.created, "created"), Moment(event.due, "due", "bold")]
+    moments += [_moment(entry) for entry in history]
+    moments += _still_to_come(event, now)
+    moments.sort(key=lambda moment: moment.at)
+    drawn = Table.grid(padding=(0, 2, 0, 0))
+    drawn.add_column(no_wrap=True)
+    drawn.add_column(overflow="fold")
+    for moment in moments:
+        dim = "dim" if moment.at > now else ""
+        said = Text(moment.what, moment.style or dim)
+        if moment.who:
+            said.append(readable(moment.who), "dim")
+        if moment.detail:
+            said.append("\n").append_text(whole_error(moment.detail))
+        drawn.add_row(Text(utc_millis(moment.at), dim), said)
+    return drawn
+
+
+def _moment(entry: Entry) -> Moment:
+    style = ACTS.get(entry.act, "")
+    took = "" if entry.claimed is None else f" after {brief(entry.at - entry.claimed)}"
+    if entry.act == "interrupted":  # written by whoever finds it; the worker named is the one that vanished
+        return Moment(entry.at, entry.act, style, f" in {entry.worker}, noticed{took}", entry.detail)
+    what = entry.act if entry.attempt is None else f"attempt {entry.attempt} {entry.act}"
+    return Moment(entry.at, what, style, f"{took} by {entry.worker}" if entry.worker else took, entry.detail)
+
+
+def _still_to_come(event: Event, now: datetime) -> Iterator[Moment]:
+    """What is known of the present and the future."""
+    if event.status is Status.PROCESSING and event.claimed is not None and event.ready is not None:
+        yield Moment(event.claimed, f"attempt {event.attempt} started", "yellow", f" by {event.worker}")
+        if event.ready > now:
+            yield Moment(event.ready, "its lease ends, unless renewed")
+        else:
+            yield Moment(event.ready, "its lease ended: the next worker delivers it again", "yellow")
+    elif event.status is Status.PENDING and event.ready is not None and event.ready != event.due:
+        yield Moment(event.ready, f"attempt {event.attempt} may start")

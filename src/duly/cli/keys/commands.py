@@ -1,0 +1,138 @@
+"""``duly keys``: who may call the HTTP API."""
+
+import asyncio
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from duly.cli.batch import Done, each
+from duly.cli.instants import parse_when
+from duly.cli.invocation import Hidden, Invocation, person
+from duly.cli.keys.views import done_to, table
+from duly.cli.output import note, print_json, screen
+from duly.cli.pages import check_after, how_many
+from duly.cli.users.names import is_id
+from duly.decide.checks import check_id
+from duly.errors import NotFound
+from duly.records.api_key import ApiKey
+from duly.wire.keys import key_to_json
+from duly.wiring import Duly
+
+keys = App(name="keys", help="Make, list and revoke the keys with which the HTTP API is called.")
+
+USE = 'curl -H "Authorization: Bearer {hint}…" http://127.0.0.1:8080/v1/schedules'
+
+
+def register(commands: App) -> None:
+    commands.command(keys)
+
+
+@keys.command(sort_key=1)
+def create(
+    name: Annotated[str, Parameter(help="Whose it is or what it is for; need not be unique", metavar="NAME")],
+    /,
+    *,
+    tenant: Annotated[str, Parameter(help="Whose requests they are; else default")] = "default",
+    scope: Annotated[
+        str, Parameter(help="What they may do in that tenant: read, write or admin; else read", metavar="SCOPE")
+    ] = "read",
+    all_tenants: Annotated[
+        bool, Parameter(help="Requests may name another tenant, and do there what the scope allows", negative="")
+    ] = False,
+    expires: Annotated[
+        str | None,
+        Parameter(
+            help="How long it is good for, such as 90d, or until when; else until it is revoked",
+            metavar="WHEN",
+            allow_leading_hyphen=True,
+        ),
+    ] = None,
+    rate: Annotated[
+        str | None,
+        Parameter(
+            help="How many requests, such as 100/s; else as many as the server usually allows",
+            metavar="RATE",
+            allow_leading_hyphen=True,
+        ),
+    ] = None,
+    invocation: Hidden,
+) -> None:
+    """Make a key, which is shown this once.
+
+    duly keys create crm --tenant acme --scope write --expires 90d
+    """
+    when = None if expires is None else parse_when(expires, "expires")
+    wanted = {"tenant": tenant, "scope": scope, "expires": when, "rate": rate, "all_tenants": all_tenants}
+    asyncio.run(_create(name, wanted, invocation))
+
+
+async def _create(name: str, wanted: dict[str, Any], invocation: Invocation) -> None:
+    async with invocation.duly() as duly:
+        made = await duly.keys.create(name, **wanted, by=person())
+    if invocation.json:
+        print_json(key_to_json(made.key, made.key.created) | {"key": made.secret})
+        return
+    console = screen()
+    console.print(done_to(made.key, "created"), soft_wrap=True)
+    console.print(made.secret, soft_wrap=True)
+    note("keep it now: it is stored nowhere, and not shown again")
+    note(f"use it as in: {USE.format(hint=made.key.hint)}")
+
+
+@keys.command(name="list", sort_key=2)
+def list_(
+    *,
+    tenant: Annotated[str | None, Parameter(help="Only this tenant's")] = None,
+    limit: Annotated[int, how_many(100)] = 100,
+    after: Annotated[str | None, Parameter(help="The next page: the last id of this one", metavar="ID")] = None,
+    invocation: Hidden,
+) -> None:
+    """List keys, the newest first, with what they allow and when they were used. Never the keys themselves."""
+    check_after(after, "a key's")
+    asyncio.run(_list(tenant, limit, after, invocation))
+
+
+async def _list(tenant: str | None, limit: int, after: str | None, invocation: Invocation) -> None:
+    async with invocation.duly_for_looking() as duly:
+        found = await duly.keys.list(tenant=tenant, limit=limit, after=after)
+        more = len(found) == limit and await duly.keys.list(tenant=tenant, limit=1, after=found[-1].id)
+        now = await duly.store.now()
+    if invocation.json:
+        print_json({"keys": [key_to_json(key, now) for key in found], "next": found[-1].id if more else None})
+        return
+    if not found:
+        note("no keys" if after is None else "no more keys")
+        return
+    console = screen()
+    console.print(table(found, now, console.width))
+    if more:
+        note(f"there are more: add --after {found[-1].id}")
+
+
+@keys.command(sort_key=3)
+def revoke(
+    *keys: Annotated[str, Parameter(help="Their ids or names", metavar="ID|NAME")],
+    tenant: Annotated[str | None, Parameter(help="Only if they are this tenant's")] = None,
+    invocation: Hidden,
+) -> int:
+    """Revoke keys, by id or by name: requests with them are refused from now on."""
+
+    async def act(duly: Duly, name: str) -> Done:
+        found = await _find(duly, name, tenant)
+        key = await duly.keys.revoke(found.id, tenant=tenant, by=person())
+        return Done(key_to_json(key, await duly.store.now()), done_to(key, "revoked"))
+
+    return each(keys, act, "keys", "name the keys, by id or by name; `duly keys list` shows them", invocation)
+
+
+async def _find(duly: Duly, name: str, tenant: str | None) -> ApiKey:
+    """What is no UUID is a name. What is one may be a name all the same."""
+    if not is_id(name):
+        return await duly.keys.named(name, tenant=tenant)
+    try:
+        return await duly.keys.get(check_id(name, "a key's"), tenant=tenant)
+    except NotFound as missing:
+        try:
+            return await duly.keys.named(name, tenant=tenant)
+        except NotFound:
+            raise missing from None

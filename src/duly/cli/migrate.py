@@ -1,0 +1,129 @@
+"""``duly migrate``: bring the tables up to date, tell whether they are, or print the SQL for somebody else to run."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Annotated
+
+from cyclopts import App, Parameter
+from rich.text import Text
+
+from duly.cli.invocation import Hidden, Invocation, require_file
+from duly.cli.output import note, print_json, screen, without_password
+from duly.errors import Misuse, NotFound, StoreError
+from duly.stores.migrations import Migration, migrations, pending
+from duly.wiring import Duly
+
+
+def register(commands: App) -> None:
+    commands.command(migrate)
+
+
+def migrate(
+    *,
+    sql: Annotated[bool, Parameter(help="Print the SQL instead, for psql or sqlite3")] = False,
+    status: Annotated[bool, Parameter(help="Only tell what is applied and what is pending")] = False,
+    invocation: Hidden,
+) -> int:
+    """Bring the database's tables up to date.
+
+    Workers do this by themselves when they start.
+    """
+    if sql and status:
+        raise Misuse("--sql and --status are two different questions: ask one")
+    duly = Duly(settings=invocation.duly().settings)
+    if sql:
+        return asyncio.run(_print_sql(duly, invocation))
+    return asyncio.run(_print_status(duly, invocation) if status else _apply(duly, invocation))
+
+
+async def _apply(duly: Duly, invocation: Invocation) -> int:
+    async with _connected(duly):
+        before = await duly.store.applied()
+        applied = await duly.store.migrate()
+        version = await duly.store.applied()
+    if invocation.json:
+        print_json({"applied": applied, "version": version})
+        return 0
+    for name in applied:
+        screen().print(f"applied {name}")
+    for migration in pending(duly.store.dialect, before) if before else ():
+        if migration.note:
+            note(f"note: {migration.note}")
+    if not applied:
+        screen().print(f"nothing to apply: the database is at migration {version}")
+    return 0
+
+
+async def _print_status(duly: Duly, invocation: Invocation) -> int:
+    require_file(duly)
+    async with _connected(duly):
+        version = await duly.store.applied()
+    known = migrations(duly.store.dialect)
+    missing = pending(duly.store.dialect, version)
+    if invocation.json:
+        listed = [{"name": _name(migration), "applied": migration not in missing} for migration in known]
+        print_json({"version": version, "current": not missing, "migrations": listed})
+        return 0
+    console = screen()
+    for migration in known:
+        state = ("pending", "yellow") if migration in missing else ("applied", "green")
+        console.print(Text.assemble(state, f"  {_name(migration)}"))
+    if version > known[-1].version:
+        console.print(f"the database is at migration {version}: a newer Duly made it; this one can work with it")
+    if missing:
+        note("run `duly migrate` to apply what is pending, or `duly migrate --sql` to see it")
+    return 0
+
+
+async def _print_sql(duly: Duly, invocation: Invocation) -> int:
+    try:
+        require_file(duly)
+        async with _connected(duly):
+            version = await duly.store.applied()
+    except (StoreError, NotFound) as error:
+        note(f"note: SQL for an empty database, as this one cannot be asked: {error}")
+        version = 0
+    missing = pending(duly.store.dialect, version)
+    if invocation.json:
+        print_json({"from": version, "sql": script(duly.store.dialect, missing)})
+    elif missing:
+        sys.stdout.write(script(duly.store.dialect, missing))
+    else:
+        note(f"nothing to apply: {without_password(duly.settings.database_url)} is at migration {version}")
+    return 0
+
+
+def script(dialect: str, missing: Sequence[Migration]) -> str:
+    """One transaction that does what ``duly migrate`` would; empty when nothing is missing."""
+    if not missing:
+        return ""
+    if dialect == "sqlite":
+        from duly.stores.sqlite.store import MIGRATIONS_TABLE
+
+        begin, now = ["BEGIN IMMEDIATE;"], "CAST(strftime('%s', 'now') AS integer) * 1000000"
+        record = "INSERT INTO migrations (version, name, applied) VALUES ({version}, '{name}', {now});"
+    else:
+        from duly.stores.postgres.store import MIGRATION_LOCK, MIGRATIONS_TABLE
+
+        begin, now = ["BEGIN;", f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK});"], "now()"
+        record = "INSERT INTO duly.migrations (version, name, applied) VALUES ({version}, '{name}', {now});"
+    parts = ["-- The tables of Duly, by `duly migrate --sql`.", *begin, MIGRATIONS_TABLE.strip()]
+    for migration in missing:
+        recorded = record.format(version=migration.version, name=migration.name, now=now)
+        parts += ["", f"-- {_name(migration)}", migration.sql.strip(), recorded]
+    return "\n".join([*parts, "COMMIT;", ""])
+
+
+@asynccontextmanager
+async def _connected(duly: Duly) -> AsyncIterator[None]:
+    await duly.store.connect()
+    try:
+        yield
+    finally:
+        await duly.store.close()
+
+
+def _name(migration: Migration) -> str:
+    return f"{migration.version:04}_{migration.name}"

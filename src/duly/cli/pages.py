@@ -1,0 +1,35 @@
+"""Lists by pages: how many at once, and where the next page begins."""
+
+from urllib.parse import quote, unquote
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from duly.cli.users.names import DEFAULT_TENANT
+from duly.decide.checks import MOST_LISTED, check_id
+
+
+def how_many(usual: int) -> Parameter:
+    return Parameter(
+        help=f"How many, {usual} unless told, {MOST_LISTED} at most", validator=Number(gte=1, lte=MOST_LISTED)
+    )
+
+
+def check_after(after: str | None, whose: str) -> None:
+    if after is not None:
+        check_id(after, whose, "after")
+
+
+def written_cursor(tenant: str, name: str, asked: str | None) -> str:
+    """Where a page of named things ends: a name, and before it its tenant, where the *asked* one does not tell."""
+    if asked is not None or (tenant == DEFAULT_TENANT and "/" not in name):
+        return name
+    return f"{quote(tenant, safe='')}/{name}"
+
+
+def read_cursor(after: str, asked: str | None) -> tuple[str, str]:
+    """The tenant and the name."""
+    if asked is not None:
+        return asked, after
+    tenant, slash, name = after.partition("/")
+    return (unquote(tenant), name) if slash else (DEFAULT_TENANT, after)

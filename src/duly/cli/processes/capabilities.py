@@ -1,0 +1,41 @@
+"""What a process here can run: the app's handlers, and what it sends elsewhere."""
+
+from duly.channels.brokers.registry import ENGINES
+from duly.cli.output import counted
+from duly.decide.targets.broker_allow import SETTING
+from duly.decide.targets.targets import HTTP, WEBHOOK
+from duly.records.event import HANDLER
+from duly.wiring import Duly
+
+INSTALL = "pip install 'duly[webhooks]'"
+"""What it takes to send webhooks and HTTP requests."""
+
+REQUESTS = {WEBHOOK: "webhooks", HTTP: "HTTP requests"}
+SENT = {**REQUESTS, **{name: engine.title for name, engine in ENGINES.items()}}
+"""What each channel is called."""
+
+
+def handlers_of(duly: Duly) -> list[str]:
+    """The event types that have handlers here."""
+    prefix = f"{HANDLER}:"
+    return [lane.removeprefix(prefix) for lane in duly.routes() if lane.startswith(prefix)]
+
+
+def open_brokers(duly: Duly) -> str | None:
+    """What tenants may name of brokers over HTTP; None where there is nothing to say of them."""
+    allow = duly.settings.broker_allow
+    if allow:
+        return f"open to tenants by {SETTING}: {allow}"
+    known = any(getattr(duly.settings, f"{name}_url") for name in ENGINES)
+    return f"brokers are closed; {SETTING} opens addresses to tenants" if known else None
+
+
+def served(duly: Duly) -> str:
+    """In words, such as ``4 handlers, webhooks, HTTP requests and NATS``."""
+    handlers = handlers_of(duly)
+    channels = [lane for lane in duly.routes() if not lane.startswith(f"{HANDLER}:")]
+    order = list(SENT)
+    words = [counted(len(handlers), "handler")] if handlers else []
+    words += [SENT[channel] for channel in order if channel in channels]
+    words += sorted(channel for channel in channels if channel not in SENT)
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)

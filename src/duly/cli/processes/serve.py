@@ -1,0 +1,162 @@
+"""``duly serve``: the API and a worker in one process."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from cyclopts import App, Parameter
+
+from duly.cli.invocation import Hidden
+from duly.cli.output import note
+from duly.cli.processes.capabilities import open_brokers
+from duly.cli.processes.run_to_end import run_to_its_end
+from duly.cli.processes.worker import AS_IT_IS, Manner, in_this_manner, tell_what_is_served
+from duly.config import Settings, read_settings
+from duly.decide.targets.addresses import is_loopback
+from duly.engine.store_backoff import Outage
+from duly.errors import BadSetting, Misuse, StoreUnavailable
+from duly.wiring import Duly
+
+if TYPE_CHECKING:
+    import uvicorn
+
+INSTALL = "pip install 'duly[server]'"
+
+
+def register(commands: App) -> None:
+    commands.command(serve)
+
+
+def serve(
+    *,
+    host: Annotated[str | None, Parameter(help="Where to listen; else DULY_HOST, or 127.0.0.1")] = None,
+    port: Annotated[int | None, Parameter(help="0 for any that is free; else DULY_PORT, or 8080")] = None,
+    worker: Annotated[bool, Parameter(help="Whether events run here as well", negative="--no-worker")] = True,
+    manner: Manner = AS_IT_IS,
+    invocation: Hidden,
+) -> None:
+    """Serve the HTTP API, and run what is due, in one process.
+
+    SIGTERM and Ctrl-C let it finish what is under way.
+    """
+    if not all(find_spec(package) for package in ("fastapi", "uvicorn", "httptools")):
+        raise Misuse(f"serving HTTP takes more than is installed here: {INSTALL}")
+    duly = in_this_manner(invocation.duly_that_serves() if worker else invocation.duly_with_event_types(), manner)
+    duly.settings = _listening(duly, host, port)
+    if worker:
+        tell_what_is_served(duly)
+    run_to_its_end(_serve(duly, worker=worker))
+
+
+def _listening(duly: Duly, host: str | None, port: int | None) -> Settings:
+    given: dict[str, Any] = {"host": host, "port": port}
+    try:
+        read = read_settings(**given)
+    except BadSetting as error:
+        option = error.name.removeprefix("DULY_").lower()
+        if given.get(option) is None:
+            raise
+        raise Misuse(f"--{option} {error.value} cannot be used: expected {error.allowed}") from None
+    chosen = {name: getattr(read, name) for name, value in given.items() if value is not None}
+    return msgspec.structs.replace(duly.settings, **chosen)
+
+
+async def _serve(duly: Duly, *, worker: bool) -> None:
+    from duly.api.app import create_api
+    from duly.api.server.server import address_of, http_server, listen
+
+    local = is_loopback(duly.settings.host)
+    if not local:
+        await _require_keys(duly)
+    listening = listen(duly.settings.host, duly.settings.port)
+    settings = duly.settings
+    server = http_server(
+        create_api(duly, keyless=local),
+        settings.shutdown_grace,
+        most=settings.max_connections,
+        trusted=settings.trusted_proxies,
+    )
+    with _stopped_by_signals(duly, server):
+        note(f"Duly serves {address_of(listening)}; what it offers: {address_of(listening)}/docs")
+        if (told := open_brokers(duly)) is not None:
+            note(f"Over HTTP: {told}")
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        serving.add_done_callback(lambda _: duly.stop())
+        try:
+            if await _opened(duly, serving):
+                if local:
+                    await _warn_without_keys(duly)
+                await _until_stopped(duly, server, serving, worker=worker)
+        finally:
+            server.should_exit = True
+            await serving
+
+
+async def _opened(duly: Duly, serving: "asyncio.Task[None]") -> bool:
+    """Wait for the database while requests are told that it cannot be used; False when the server ends before."""
+    outage, told = Outage(duly.signals), False
+    while True:
+        try:
+            await duly.__aenter__()
+        except StoreUnavailable as error:
+            if not told:
+                note(f"The database cannot be used just now, and is waited for: {error}")
+            told = True
+            if (await asyncio.wait({serving}, timeout=outage.failed(error)))[0]:
+                return False
+        else:
+            return True
+
+
+async def _until_stopped(duly: Duly, server: "uvicorn.Server", serving: "asyncio.Task[None]", *, worker: bool) -> None:
+    """The Duly stays open until the last request is answered, however long before that the worker has ended."""
+    try:
+        if worker and not server.should_exit:
+            await duly.run(signals=False)
+    finally:
+        server.should_exit = server.should_exit or worker
+        await serving
+        await duly.__aexit__()
+
+
+async def _require_keys(duly: Duly) -> None:
+    """Whoever can reach the port could do everything. Where the database cannot be asked, nobody is let in without a
+    key all the same."""
+    with contextlib.suppress(StoreUnavailable):
+        async with duly:
+            if not await duly.keys.made_any():
+                raise Misuse(
+                    f"DULY_HOST={duly.settings.host} can be reached from other machines, and there is no API key yet: "
+                    "make one with `duly keys create NAME --scope write`, or listen on 127.0.0.1"
+                )
+
+
+async def _warn_without_keys(duly: Duly) -> None:
+    with contextlib.suppress(StoreUnavailable):
+        if not await duly.keys.made_any():
+            note(
+                "warning: there is no API key, so every program on this machine is served as the tenant default, and "
+                "so is whoever comes through a proxy or tunnel that does not tell of itself: make a key with "
+                "`duly keys create NAME` before anything of that kind runs here"
+            )
+
+
+@contextlib.contextmanager
+def _stopped_by_signals(duly: Duly, server: "uvicorn.Server") -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        server.should_exit = True
+        duly.stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)

@@ -1,0 +1,35 @@
+"""``duly timer-service``: timers over a broker."""
+
+import logging
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from duly.cli.invocation import Hidden
+from duly.cli.processes.file_limit import raise_file_limit
+from duly.cli.processes.run_to_end import run_to_its_end
+from duly.config import read_settings
+from duly.observers.logs import configure_logging
+from duly.timer_service.service import TimerService, read_timer_settings
+
+
+def register(commands: App) -> None:
+    commands.command(timer_service)
+
+
+def timer_service(
+    *,
+    verbose: Annotated[bool, Parameter(name=["--verbose", "-v"], help="Log every completion as well")] = False,
+    invocation: Hidden,
+) -> None:
+    """Take ScheduleTimer commands from a broker, and publish DueTimeReached when each is due.
+
+    TIMER_BROKER_URL, TIMER_DB_PATH, TIMER_POLLING_INTERVAL (milliseconds) and TIMER_BATCH_SIZE configure it; --db names
+    a database instead of a file. Any number of them may share a PostgreSQL and a broker. SIGTERM and Ctrl-C let it
+    finish what is under way.
+    """
+    invocation.check_db()
+    settings = read_timer_settings(invocation.db)
+    configure_logging(read_settings().log_format, logging.DEBUG if verbose else logging.INFO)
+    raise_file_limit()
+    run_to_its_end(TimerService(settings).run())

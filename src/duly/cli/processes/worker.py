@@ -1,0 +1,156 @@
+"""``duly worker`` and ``tick``: what runs events."""
+
+import asyncio
+import logging
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+
+from duly.cli.invocation import Hidden, Invocation
+from duly.cli.output import brief, note, print_json, screen
+from duly.cli.processes.capabilities import handlers_of, served
+from duly.cli.processes.file_limit import raise_file_limit
+from duly.cli.processes.run_to_end import run_to_its_end
+from duly.cli.processes.supervisor import Processes, drain_without_parent
+from duly.config import read_settings
+from duly.errors import BadSetting, Misuse
+from duly.observers.logs import configure_logging
+from duly.signals import GivenBack, HeldBack, Interrupted, PassEnded
+from duly.stores.sqlite.store import SqliteStore
+from duly.wiring import Duly
+
+
+def register(commands: App) -> None:
+    commands.command(worker)
+    commands.command(tick)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Manner:
+    """How to work."""
+
+    concurrency: Annotated[
+        int | None, Parameter(help="How many events run at once in a process; else DULY_CONCURRENCY, or 100")
+    ] = None
+    verbose: Annotated[bool, Parameter(name=["--verbose", "-v"], help="Log every completion as well")] = False
+
+
+AS_IT_IS = Manner()
+
+
+def worker(
+    *,
+    processes: Annotated[int, Parameter(help="How many processes; 1 unless told", validator=Number(gte=1))] = 1,
+    manner: Manner = AS_IT_IS,
+    parent: Annotated[int | None, Parameter(show=False)] = None,
+    invocation: Hidden,
+) -> None:
+    """Run the app's events until stopped, and send what goes elsewhere. Without an app, only that.
+
+    Any number of workers may share a database. SIGTERM and Ctrl-C let it finish what is under way.
+    """
+    duly = ready_to_work(invocation, manner)
+    if parent is None:
+        tell_what_is_served(duly)
+    if processes > 1:
+        _refuse_memory(duly)
+        patience = duly.settings.shutdown_grace.total_seconds() + 10
+        asyncio.run(Processes(_same_again(invocation, manner), processes, patience).run())
+        return
+    if parent is not None:
+        drain_without_parent(parent)
+    run_to_its_end(duly.run())
+
+
+def tick(
+    *,
+    within: Annotated[
+        str | None, Parameter(help="Start nothing more after this span, such as 50s; what runs may end", metavar="SPAN")
+    ] = None,
+    manner: Manner = AS_IT_IS,
+    invocation: Hidden,
+) -> None:
+    """Run what is due now, then exit.
+
+    What becomes due meanwhile is left for the next one. SIGTERM and Ctrl-C let it finish what is under way.
+    """
+    duly = ready_to_work(invocation, manner)
+    beside: Counter[type] = Counter()
+    duly.observe(lambda signal: beside.update([type(signal)]), GivenBack, HeldBack, Interrupted)
+    done = asyncio.run(duly.tick(within=within, signals=True))
+    became = {
+        "completed": done.processed,
+        "to_be_retried": done.retried,
+        "failed": done.failed,
+        "given_back": beside[GivenBack],
+        "held": beside[HeldBack],
+        "found_interrupted": beside[Interrupted],
+    }
+    if invocation.json:
+        print_json({**became, **_figures(done)})
+    elif any(became.values()):
+        screen().print(_in_words({**became, "late": done.late}, done))
+    else:
+        screen().print(f"nothing is due for {served(duly)}")
+
+
+def _figures(done: PassEnded) -> dict[str, Any]:
+    return {
+        "late": done.late,
+        "average_lateness_seconds": done.average_lateness.total_seconds(),
+        "recovery": done.recovery,
+        "duration_seconds": done.duration.total_seconds(),
+    }
+
+
+def _in_words(counts: Mapping[str, int], done: PassEnded) -> str:
+    words = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count)
+    tried = done.processed + done.retried + done.failed > 0
+    late = f"on average {brief(done.average_lateness)} late, " if tried else ""
+    return f"{words}; {late}in {brief(done.duration)}"
+
+
+def ready_to_work(invocation: Invocation, manner: Manner) -> Duly:
+    return in_this_manner(invocation.duly_that_serves(), manner)
+
+
+def in_this_manner(duly: Duly, manner: Manner) -> Duly:
+    if manner.concurrency is not None:
+        duly.settings = msgspec.structs.replace(duly.settings, concurrency=_checked(manner.concurrency))
+    configure_logging(duly.settings.log_format, logging.DEBUG if manner.verbose else logging.INFO)
+    raise_file_limit()
+    return duly
+
+
+def tell_what_is_served(duly: Duly) -> None:
+    """Where that may surprise: no handler is among it."""
+    if not handlers_of(duly) and duly.settings.log_format == "text":
+        note(f"This serves {served(duly)}. For handlers, name the module that has them, such as --app shop:duly.")
+
+
+def _checked(concurrency: int) -> int:
+    try:
+        return read_settings(concurrency=concurrency).concurrency
+    except BadSetting as error:
+        raise Misuse(f"--concurrency {concurrency} cannot be used: expected {error.allowed}") from None
+
+
+def _same_again(invocation: Invocation, manner: Manner) -> list[str]:
+    """The command of one process of many."""
+    command = [sys.executable, "-m", "duly", "worker"]
+    for option, value in (("--app", invocation.app), ("--db", invocation.db), ("--concurrency", manner.concurrency)):
+        if value is not None:
+            command += [option, str(value)]
+    return [*command, "--verbose"] if manner.verbose else command
+
+
+def _refuse_memory(duly: Duly) -> None:
+    if isinstance(duly.store, SqliteStore) and duly.store.path == ":memory:":
+        raise Misuse("--processes cannot share a database in memory: name a file or PostgreSQL with --db")

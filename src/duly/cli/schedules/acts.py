@@ -1,0 +1,176 @@
+"""``duly schedules pause``, ``resume``, ``trigger``, ``reschedule``, ``skip``, ``backfill`` and ``delete``."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+from cyclopts import App, Parameter
+from rich.text import Text
+
+from duly.cli.batch import Act, Done, each
+from duly.cli.instants import EXAMPLES, resolve_in
+from duly.cli.invocation import Hidden, Invocation, person
+from duly.cli.output import STYLES, counted, readable
+from duly.cli.payloads import read_payload
+from duly.cli.schedules.views import acted, resumed
+from duly.engine.series.holds import SKIP
+from duly.errors import Invalid, Misuse, Problem
+from duly.records.event import Status
+from duly.verbs.schedules import UNCHANGED
+from duly.wire.events import event_to_json
+from duly.wire.schedules import backfilled_to_json, resumed_to_json, schedule_to_json
+from duly.wiring import Duly
+
+Tenant = Annotated[str, Parameter(help="Whose schedule it is; else default")]
+Reason = Annotated[str | None, Parameter(help="Why, for the history")]
+
+
+def register(app: App) -> None:
+    verbs: tuple[Callable[..., int], ...] = (pause, resume, trigger, skip, reschedule, backfill, delete)
+    for place, verb in enumerate(verbs, start=10):
+        app.command(verb, sort_key=place)
+
+
+def pause(*names: str, tenant: Tenant = "default", reason: Reason = None, invocation: Hidden) -> int:
+    """Hold schedules: nothing of them starts any more; what is under way ends."""
+
+    async def act(duly: Duly, name: str) -> Done:
+        before = await duly.schedules.get(name, tenant=tenant)
+        paused = await duly.schedules.pause(name, tenant=tenant, by=person(), reason=reason)
+        what = "is paused: nothing of it starts until it is resumed" if before.enabled else "was paused already"
+        return Done(schedule_to_json(paused), acted(paused, what, await duly.store.now()))
+
+    return _each(names, act, "schedules", invocation)
+
+
+def resume(
+    *names: str,
+    passed: Annotated[
+        str,
+        Parameter(help="What the pause has passed over: skip it (unless told), or fire by the misfire policy",
+                  metavar="SKIP|FIRE"),
+    ] = SKIP,
+    tenant: Tenant = "default",
+    invocation: Hidden,
+) -> int:  # fmt: skip
+    """Let paused schedules go on."""
+
+    async def act(duly: Duly, name: str) -> Done:
+        before = await duly.schedules.get(name, tenant=tenant)
+        result = await duly.schedules.resume(name, passed=passed.lower(), tenant=tenant, by=person())
+        now = await duly.store.now()
+        said = acted(result.schedule, "was not paused", now) if before.enabled else resumed(result, now)
+        return Done(resumed_to_json(result), said)
+
+    return _each(names, act, "schedules", invocation)
+
+
+def trigger(
+    *names: str,
+    payload: Annotated[
+        str | None, Parameter(help="Another payload, this once, as JSON", metavar="JSON", allow_leading_hyphen=True)
+    ] = None,
+    correlation_id: Annotated[str | None, Parameter(help="Carried along, for tracing")] = None,
+    tenant: Tenant = "default",
+    invocation: Hidden,
+) -> int:
+    """Fire schedules now, also paused ones. Their next events stay where they are."""
+    given = UNCHANGED if payload is None else read_payload(payload)
+
+    async def act(duly: Duly, name: str) -> Done:
+        event = await duly.schedules.trigger(
+            name, payload=given, tenant=tenant, by=person(), correlation_id=correlation_id
+        )
+        waits = f", {event.held}" if event.held else ""
+        fate = {Status.PENDING: f"it fires now{waits}", Status.SKIPPED: "a shadow: recorded, and not delivered"}
+        said = Text.assemble("triggered ", (readable(name), "bold"), ": event ", (event.id, "bold"), "  ",
+                             (event.status.value, STYLES[event.status]),
+                             f", {fate[event.status]}" if event.status in fate else "")  # fmt: skip
+        return Done(event_to_json(event, name), said)
+
+    return _each(names, act, "events", invocation)
+
+
+def skip(*names: str, tenant: Tenant = "default", reason: Reason = None, invocation: Hidden) -> int:
+    """Leave out the next event of schedules, that one alone."""
+
+    async def act(duly: Duly, name: str) -> Done:
+        skipped = await duly.schedules.skip(name, tenant=tenant, by=person(), reason=reason)
+        return Done(schedule_to_json(skipped), acted(skipped, "leaves one out", await duly.store.now()))
+
+    return _each(names, act, "schedules", invocation)
+
+
+def reschedule(
+    name: str,
+    /,
+    *when: Annotated[str, Parameter(help="2026-12-01T09:00:00Z, or local in its zone, or +30s, in 5m, now")],
+    tenant: Tenant = "default",
+    invocation: Hidden,
+) -> int:
+    """Move the next event of a schedule, that one alone: the rule goes on after it."""
+    if not when:
+        raise Misuse(f"say when: {EXAMPLES}")
+
+    async def act(duly: Duly, name: str) -> Done:
+        zone = (await duly.schedules.get(name, tenant=tenant)).timezone
+        due = await resolve_in(duly, " ".join(when), zone)
+        moved = await duly.schedules.reschedule(name, due, tenant=tenant, by=person())
+        return Done(schedule_to_json(moved), acted(moved, "was moved, this once", await duly.store.now()))
+
+    return _each((name,), act, "schedules", invocation)
+
+
+def backfill(
+    name: str,
+    /,
+    *,
+    from_: Annotated[str, Parameter(name="--from", help="The first instant, or a local time or day of its zone, or -7d",
+                                    metavar="WHEN", allow_leading_hyphen=True)],
+    to: Annotated[str, Parameter(help="The end, which is not filled itself", metavar="WHEN",
+                                 allow_leading_hyphen=True)],
+    limit: Annotated[int, Parameter(help="Refuse to make more than so many; 100 unless told")] = 100,
+    label: Annotated[
+        str | None, Parameter(help="A name for it: what one with the same label has filled is not filled again")
+    ] = None,
+    tenant: Tenant = "default",
+    invocation: Hidden,
+) -> int:  # fmt: skip
+    """Fire now what a schedule would have fired in the past, oldest first.
+
+    duly schedules backfill weekly-report --from 2026-01-01 --to 2026-02-01
+    """
+
+    async def act(duly: Duly, name: str) -> Done:
+        zone = (await duly.schedules.get(name, tenant=tenant)).timezone
+        start, end = await resolve_in(duly, from_, zone, "from"), await resolve_in(duly, to, zone, "to")
+        try:
+            result = await duly.schedules.backfill(
+                name, start, end, limit=limit, label=label, tenant=tenant, by=person()
+            )
+        except Invalid as error:
+            raise Invalid([Problem(_OPTIONS.get(path, path), message) for path, message in error.problems]) from None
+        existing = f"; {result.existing:,} existed already" if result.existing else ""
+        said = Text.assemble("backfilled ", (readable(name), "bold"), ": ", f"{counted(len(result.ids), 'event')} made",
+                             f"{existing}  label ", (readable(result.label), "bold"))  # fmt: skip
+        return Done(backfilled_to_json(result), said)
+
+    return _each((name,), act, None, invocation)
+
+
+_OPTIONS = {"start": "from", "end": "to"}
+
+
+def delete(*names: str, tenant: Tenant = "default", invocation: Hidden) -> int:
+    """Delete schedules. What is under way ends; what waits is cancelled. Nothing is asked."""
+
+    async def act(duly: Duly, name: str) -> Done:
+        cancelled = await duly.schedules.delete(name, tenant=tenant, by=person())
+        waited = f"{counted(cancelled, 'waiting event')} {'was' if cancelled == 1 else 'were'} cancelled"
+        said = Text.assemble("deleted ", (readable(name), "bold"), f": {waited}")
+        return Done({"name": name, "tenant": tenant, "cancelled": cancelled}, said)
+
+    return _each(names, act, "deleted", invocation)
+
+
+def _each(names: tuple[str, ...], act: Act, of_many: str | None, invocation: Invocation) -> int:
+    return each(names, act, of_many, "name the schedules; `duly schedules list` shows them", invocation)

@@ -1,0 +1,222 @@
+"""``duly schedules``: look at schedules, and at what is ahead of them."""
+
+import asyncio
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from duly.cli.events.views import empty_table
+from duly.cli.instants import resolve_in
+from duly.cli.invocation import Hidden, Invocation, person
+from duly.cli.output import counted, note, print_json, screen
+from duly.cli.pages import how_many, read_cursor, written_cursor
+from duly.cli.schedules import acts, import_crontab, put
+from duly.cli.schedules.options import NO_BOUNDS, NO_RULE, Bounds, RuleOptions
+from duly.cli.schedules.views import Surroundings, one_schedule, preview_table, replanned_table, table
+from duly.decide.error_text import describe
+from duly.decide.preview import Preview
+from duly.errors import Misuse
+from duly.records.schedule import Schedule
+from duly.records.specs import OfSeries
+from duly.rules.recurrence import DEFAULT_ZONE
+from duly.rules.templates import TEMPLATES
+from duly.wire.events import entry_to_json, event_to_json
+from duly.wire.schedules import preview_to_json, read_schedule, replanned_to_json, schedule_to_json
+from duly.wiring import Duly
+
+schedules = App(name="schedules", help="Look at schedules, put them, and pause, trigger, move or delete them.")
+
+SHOWN_AHEAD = 5
+SHOWN_EVENTS = 5
+
+Tenant = Annotated[str, Parameter(help="Whose schedule it is; else default")]
+
+
+def register(commands: App) -> None:
+    for verbs in (put, acts, import_crontab):
+        verbs.register(schedules)
+    commands.command(schedules)
+
+
+@schedules.command(name="list", sort_key=1)
+def list_(
+    *,
+    tenant: Annotated[str | None, Parameter(help="Only this tenant's")] = None,
+    limit: Annotated[int, how_many(100)] = 100,
+    after: Annotated[str | None, Parameter(help="The next page: the last name of this one", metavar="NAME")] = None,
+    invocation: Hidden,
+) -> None:
+    """List schedules: their rules, when they fire next, and whether they do.
+
+    With --app, also which of them its code has declared and does not any more.
+    """
+    asyncio.run(_list(tenant, limit, after, invocation))
+
+
+async def _list(tenant: str | None, limit: int, after: str | None, invocation: Invocation) -> None:
+    async with invocation.duly_for_looking() as duly:
+        last = None if after is None else _cursor(after, tenant)
+        found = await duly.schedules.list(tenant=tenant, limit=limit, after=last)
+        more = len(found) == limit and await duly.schedules.list(tenant=tenant, limit=1, after=found[-1])
+        now = await duly.store.now()
+    undeclared = await _undeclared(invocation)
+    following = written_cursor(found[-1].tenant, found[-1].name, tenant) if more else None
+    if invocation.json:
+        print_json({"schedules": [_to_json(one, undeclared) for one in found], "next": following})
+        return
+    if not found:
+        note("no schedules" if after is None else "no more schedules")
+        return
+    console = screen()
+    console.print(table(found, undeclared or (), now, console.width))
+    if more:
+        note(f"there are more: add --after {following}")
+
+
+def _to_json(schedule: Schedule, undeclared: set[str] | None) -> dict[str, Any]:
+    """Whether the code declares it is told only where there is code to ask."""
+    told = {} if undeclared is None else {"undeclared": schedule.id in undeclared}
+    return schedule_to_json(schedule) | told
+
+
+async def _undeclared(invocation: Invocation) -> set[str] | None:
+    """The ids of those that the app's code does not declare any more; None without an app."""
+    app = invocation.app_for_looking()
+    if app is None:
+        return None
+    async with app:
+        return {schedule.id for schedule in await app.orphans()}
+
+
+def _cursor(after: str, tenant: str | None) -> Schedule:
+    tenant, name = read_cursor(after, tenant)
+    return Schedule(id="", tenant=tenant, name=name, type="", rule_json="")
+
+
+@schedules.command(sort_key=2)
+def show(name: str, /, *, tenant: Tenant = "default", invocation: Hidden) -> None:
+    """Show a schedule: what it says, what is ahead of it, its latest events and its history."""
+    asyncio.run(_show(name, tenant, invocation))
+
+
+async def _show(name: str, tenant: str, invocation: Invocation) -> None:
+    async with invocation.duly_for_looking() as duly:
+        schedule = await duly.schedules.get(name, tenant=tenant)
+        events = await duly.events.find(OfSeries(schedule.series), limit=SHOWN_EVENTS)
+        history = await duly.schedules.history(name, tenant=tenant)
+        now = await duly.store.now()
+        ahead = await _ahead(duly, schedule)
+    undeclared = await _undeclared(invocation)
+    if invocation.json:
+        around = {
+            "occurrences": [] if isinstance(ahead, str) else [preview_to_json(one) for one in ahead],
+            "events": [event_to_json(event, name) for event in events],
+            "history": [entry_to_json(entry) for entry in history],
+        }
+        print_json(_to_json(schedule, undeclared) | around)
+        return
+    orphan = undeclared is not None and schedule.id in undeclared
+    console = screen()
+    console.print(one_schedule(schedule, Surroundings(ahead, events, history, orphan), now, console.width))
+
+
+async def _ahead(duly: Duly, schedule: Schedule) -> list[Preview] | str:
+    """What will fire: the next event, wherever somebody has moved it, and what the rule says from there on."""
+    try:
+        return await duly.schedules.preview(schedule.name, tenant=schedule.tenant, count=SHOWN_AHEAD)
+    except Exception as error:  # whatever somebody wrote to the table by hand: the rest can still be shown
+        return describe(error)
+
+
+@schedules.command(sort_key=3)
+def preview(
+    name: str | None = None,
+    /,
+    *,
+    when: RuleOptions = NO_RULE,
+    bounds: Bounds = NO_BOUNDS,
+    count: Annotated[int, how_many(10)] = 10,
+    after: Annotated[
+        str | None,
+        Parameter(help="From then on; a local time is one of its zone", metavar="WHEN", allow_leading_hyphen=True),
+    ] = None,
+    tenant: Tenant = "default",
+    invocation: Hidden,
+) -> None:
+    """Show when a schedule fires next, or when a rule would, with what is odd about it.
+
+    duly schedules preview --cron '30 2 * * *' --timezone Europe/Brussels --after 2027-03-26
+    """
+    asyncio.run(_preview(name, (when, bounds), count, after, tenant, invocation))
+
+
+async def _preview(
+    name: str | None,
+    what: tuple[RuleOptions, Bounds],
+    count: int,
+    after: str | None,
+    tenant: str,
+    invocation: Invocation,
+) -> None:
+    if name is not None and what != (NO_RULE, NO_BOUNDS):
+        raise Misuse(f"preview either the schedule {name!r}, which has its own rule and zone, or another rule")
+    async with Duly("sqlite://") if name is None else invocation.duly_for_looking() as duly:
+        asked: str | dict[str, Any]
+        policies: dict[str, Any]
+        if name is not None:
+            zone, asked, policies = (await duly.schedules.get(name, tenant=tenant)).timezone, name, {}
+        else:
+            zone, asked, policies = await _asked(duly, *what)
+        start = None if after is None else await resolve_in(duly, after, zone, "after")
+        found = await duly.schedules.preview(asked, count=count, after=start, timezone=zone, tenant=tenant, **policies)
+        now = await duly.store.now()
+    if invocation.json:
+        print_json({"occurrences": [preview_to_json(one) for one in found]})
+    elif found:
+        console = screen()
+        console.print(preview_table(found, zone, now, console.width))
+    else:
+        note("it never fires from then on")
+
+
+async def _asked(duly: Duly, when: RuleOptions, bounds: Bounds) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """The zone, the rule and the policies that were given, if they are any."""
+    zone, rule, policies = when.timezone or DEFAULT_ZONE, await when.rule(duly), await bounds.policies(duly)
+    read_schedule({"name": "preview", "type": "preview", "rule": rule, "timezone": zone, **policies})
+    return zone, rule, policies
+
+
+@schedules.command(sort_key=20)
+def replan(
+    *,
+    dry_run: Annotated[bool, Parameter(help="Only tell what would move")] = False,
+    invocation: Hidden,
+) -> None:
+    """Move what has not started to where newer zone data puts it; workers do so when they start."""
+    asyncio.run(_replan(dry_run, invocation))
+
+
+async def _replan(dry_run: bool, invocation: Invocation) -> None:
+    async with invocation.duly_for_looking() as duly:
+        moved = await duly.schedules.replan(dry_run=dry_run, by=person())
+    if invocation.json:
+        print_json({"moved": [replanned_to_json(one) for one in moved], "dry_run": dry_run})
+    elif not moved:
+        screen().print("nothing moves")
+    else:
+        screen().print(replanned_table(moved))
+        screen().print(f"{counted(len(moved), 'event')} {'would move' if dry_run else 'moved'}")
+
+
+@schedules.command(sort_key=21)
+def templates(*, invocation: Hidden) -> None:
+    """List the rules that have names, for --template."""
+    if invocation.json:
+        print_json({"templates": [{"name": name, **one._asdict()} for name, one in TEMPLATES.items()]})
+        return
+    drawn = empty_table()
+    for title in ("NAME", "CRON", "MEANING"):
+        drawn.add_column(title, no_wrap=title != "MEANING")
+    for name, one in TEMPLATES.items():
+        drawn.add_row(name, one.cron, one.meaning)
+    screen().print(drawn)

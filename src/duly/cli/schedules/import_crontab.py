@@ -1,0 +1,209 @@
+"""``duly schedules import``: a crontab becomes schedules."""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, NamedTuple
+
+from cyclopts import App, Parameter
+from rich.table import Table
+from rich.text import Text
+
+from duly.cli.events.views import empty_table
+from duly.cli.invocation import Hidden, Invocation, person
+from duly.cli.output import counted, note, print_json, readable, screen, utc
+from duly.cli.payloads import read_text
+from duly.cli.schedules.crontab import BadLine, Job, name_jobs, read_crontab
+from duly.cli.schedules.put import change, existing
+from duly.cli.schedules.views import ONE_LINE_EACH, rule_in_words, when_next
+from duly.errors import Conflict, Invalid, NotFound
+from duly.records.schedule import Schedule
+from duly.rules.notation import zone_problems
+from duly.rules.recurrence import DEFAULT_ZONE
+from duly.wire.schedules import read_schedule, schedule_to_json
+from duly.wiring import Duly
+
+
+def register(app: App) -> None:
+    app.command(import_, name="import", sort_key=5)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class As:
+    """What becomes of the lines."""
+
+    type: Annotated[str, Parameter(help="Their event type, which chooses the handler; else command")] = "command"
+    prefix: Annotated[str, Parameter(help="What their names begin with")] = ""
+    timezone: Annotated[
+        str, Parameter(help="Whose clocks they go by where the file does not say; else UTC", metavar="ZONE")
+    ] = DEFAULT_ZONE
+    mode: Annotated[
+        str | None, Parameter(help="live, or shadow: record what would have fired, and deliver nothing", metavar="MODE")
+    ] = None
+    tenant: Annotated[str, Parameter(help="Whose schedules they are")] = "default"
+    paused: Annotated[bool, Parameter(help="They do not fire until they are resumed")] = False
+
+    def written(self, name: str, job: Job) -> dict[str, Any]:
+        return {
+            "name": name,
+            "type": self.type,
+            "rule": {"cron": job.cron},
+            "timezone": job.timezone or self.timezone,
+            "payload": job.payload,
+            "mode": self.mode,
+            "tenant": self.tenant,
+            "enabled": False if self.paused else None,
+        }
+
+
+AS_COMMANDS = As()
+
+
+LEAST_OF_A_COMMAND = 20
+"""Columns; with less room than that, commands are not shown."""
+
+
+class Imported(NamedTuple):
+    job: Job
+    schedule: Schedule
+    change: str
+
+
+class _Undo(Exception):
+    """Ends a rehearsal."""
+
+
+def import_(
+    file: Annotated[str, Parameter(help="A crontab; - is standard input")],
+    /,
+    *,
+    become: As = AS_COMMANDS,
+    system: Annotated[bool, Parameter(help="Each line names a user before its command, as in /etc/crontab")] = False,
+    dry_run: Annotated[bool, Parameter(help="Only tell what would be done")] = False,
+    invocation: Hidden,
+) -> int:
+    """Import a crontab: each line becomes a schedule.
+
+    Lines that cannot be used are told with their reasons, and the others are kept. The payload of each has its
+    command, stdin, user and environment. Importing the same file again changes nothing.
+
+    crontab -l | duly schedules import - --timezone Europe/Brussels --dry-run
+    """
+    if problems := zone_problems(become.timezone):
+        raise Invalid(problems)
+    jobs, bad = read_crontab(read_text(file), system=system)
+    return asyncio.run(_import(jobs, bad, become, dry_run, invocation))
+
+
+async def _import(jobs: list[Job], bad: list[BadLine], become: As, dry_run: bool, invocation: Invocation) -> int:
+    async with _duly(invocation, dry_run) as duly:
+        done, refused = await _put_all(duly, jobs, become, dry_run)
+        now = await duly.store.now()
+    bad = sorted([*bad, *refused])
+    if invocation.json:
+        print_json({"schedules": [_to_json(one) for one in done], "bad": [one._asdict() for one in bad],
+                    "dry_run": dry_run})  # fmt: skip
+        return 1 if bad else 0
+    if done:
+        screen().print(_table(done, now, screen().width))
+    screen().print(_summary(done, dry_run), style="bold")
+    for line in (*_told(bad), *_remarks(done, become)):
+        note(line)
+    return 1 if bad else 0
+
+
+def _duly(invocation: Invocation, dry_run: bool) -> Duly:
+    """A rehearsal makes no database: where there is none, it takes place in memory."""
+    if not dry_run:
+        return invocation.duly()
+    try:
+        return invocation.duly_for_looking()
+    except NotFound:
+        return Duly("sqlite://")
+
+
+async def _put_all(duly: Duly, jobs: list[Job], become: As, dry_run: bool) -> tuple[list[Imported], list[BadLine]]:
+    names = [f"{become.prefix}{name}" for name in name_jobs(jobs)]
+    before = {name: await existing(duly, name, become.tenant) for name in names}
+    done: list[Imported] = []
+    refused: list[BadLine] = []
+    with contextlib.suppress(_Undo):
+        async with duly.transaction() as tx:
+            for name, job in zip(names, jobs, strict=True):
+                try:
+                    _refuse_others(before[name], become.type)
+                    written = read_schedule(become.written(name, job))
+                    after = await duly.schedules.put(**written, by=person(), transaction=tx)
+                except (Invalid, Conflict) as error:
+                    refused.append(BadLine(job.line, f"{job.cron} {job.command}", str(error)))
+                else:
+                    done.append(Imported(job, after, change(before[name], after)))
+            if dry_run:
+                raise _Undo
+    return done, refused
+
+
+def _refuse_others(schedule: Schedule | None, type: str) -> None:
+    """A schedule that came from elsewhere is not overwritten because a command happens to have its name."""
+    if schedule is not None and (schedule.type != type or schedule.origin is not None):
+        raise Conflict(f"a schedule {schedule.name!r} that is not from a crontab exists already: give a --prefix")
+
+
+def _table(done: Sequence[Imported], now: datetime, width: int) -> Table:
+    columns = {
+        "LINE": [str(one.job.line) for one in done],
+        "": [one.change for one in done],
+        "NAME": [readable(one.schedule.name) for one in done],
+        "RULE": [readable(_rule(one.schedule)) for one in done],
+        "NEXT (UTC)": ["–" if one.schedule.next_at is None else utc(one.schedule.next_at) for one in done],
+    }
+    wide = width >= ONE_LINE_EACH
+    if wide:
+        columns |= {" ": [when_next(one.schedule, now) or "paused" for one in done]}
+    taken = sum(max(len(cell) for cell in (title, *cells)) + 2 for title, cells in columns.items())
+    if wide and width - taken >= LEAST_OF_A_COMMAND:
+        columns |= {"COMMAND": [readable(one.job.command) for one in done]}
+    drawn = empty_table()
+    for title in columns:
+        if title == "COMMAND":
+            drawn.add_column(title, no_wrap=True, overflow="ellipsis", max_width=width - taken)
+        else:
+            drawn.add_column(title, no_wrap=title not in ("NAME", "RULE"), overflow="fold")
+    for row in zip(*columns.values(), strict=True):
+        drawn.add_row(*(Text(cell, "green" if cell in ("created", "changed") else "") for cell in row))
+    return drawn
+
+
+def _rule(schedule: Schedule) -> str:
+    zone = "" if schedule.timezone == DEFAULT_ZONE else f" in {schedule.timezone}"
+    return f"{rule_in_words(schedule.rule)}{zone}"
+
+
+def _summary(done: Sequence[Imported], dry_run: bool) -> str:
+    if not done:
+        return "nothing to import"
+    many = Counter(one.change for one in done)
+    told = ", ".join(f"{many[word]:,} {word}" for word in ("created", "changed", "unchanged") if many[word])
+    return f"{told}{' (a dry run: nothing was done)' if dry_run else ''}"
+
+
+def _told(bad: Sequence[BadLine]) -> Iterator[str]:
+    for one in bad:
+        yield f"line {one.line}, {one.text[:60]!r}: {one.reason}"
+    if bad:
+        yield f"{counted(len(bad), 'line')} could not be imported"
+
+
+def _remarks(done: Sequence[Imported], become: As) -> Iterator[str]:
+    if any(one.job.timezone is None for one in done) and become.timezone == DEFAULT_ZONE:
+        yield "where the file names no zone, its times are read as UTC: --timezone says otherwise"
+    if any(one.job.user is None and one.job.command.split()[0] == "root" for one in done):
+        yield "some commands begin with root: is this a system crontab? Then add --system"
+
+
+def _to_json(one: Imported) -> dict[str, Any]:
+    return {"line": one.job.line, "change": one.change, **schedule_to_json(one.schedule)}

@@ -1,0 +1,150 @@
+"""What can be said about a schedule on the command line, and what that is as JSON."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from duly.cli.instants import resolve_in, without_delay
+from duly.errors import Misuse
+from duly.rules.recurrence import DEFAULT_ZONE
+from duly.wiring import Duly
+
+KINDS = {"cron": "cron", "every": "every", "rrule": "rrule", "yearly": "yearly", "once": "at", "template": "template"}
+"""The options that are rules, and what their rules are called in JSON."""
+
+A_RULE = "--cron '0 9 * * MON', --every 15m, --rrule, --yearly 12-24, --once WHEN or --template NAME"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class RuleOptions:
+    """When it fires: one rule, and the zone whose clocks it goes by."""
+
+    cron: Annotated[
+        str | None,
+        Parameter(help="Five fields, or six with seconds first, or such as @daily", metavar="EXPR"),
+    ] = None
+    every: Annotated[str | None, Parameter(help="Again and again, such as 15m", metavar="SPAN")] = None
+    rrule: Annotated[str | None, Parameter(help="RFC 5545, such as 'FREQ=MONTHLY;BYDAY=-1FR'", metavar="TEXT")] = None
+    yearly: Annotated[str | None, Parameter(help="A date in every year, such as 02-29", metavar="MM-DD")] = None
+    once: Annotated[
+        str | None, Parameter(help="An instant, a local time of the --timezone, or such as +2h", metavar="WHEN")
+    ] = None
+    template: Annotated[
+        str | None, Parameter(help="A rule by its name; `duly schedules templates` lists them", metavar="NAME")
+    ] = None
+    at: Annotated[str | None, Parameter(help="With --yearly: at which time; else 09:00", metavar="HH:MM")] = None
+    leap: Annotated[
+        str | None, Parameter(help="With --yearly 02-29: feb28, mar1 or skip in other years", metavar="HOW")
+    ] = None
+    anchor: Annotated[str | None, Parameter(help="With --every or --rrule: from when on it counts", metavar="WHEN")] = (
+        None
+    )
+    timezone: Annotated[
+        str | None, Parameter(help="Whose clocks it goes by, such as Europe/Brussels; else UTC", metavar="ZONE")
+    ] = None
+
+    @property
+    def kinds(self) -> list[str]:
+        """The rules that were given: one, if all is well."""
+        return [kind for kind in KINDS if getattr(self, kind) is not None]
+
+    async def rule(self, duly: Duly) -> dict[str, Any]:
+        if len(self.kinds) != 1:
+            given = " and ".join(f"--{kind}" for kind in self.kinds)
+            raise Misuse(f"{given} are two rules: give one" if given else f"say when: {A_RULE}")
+        [kind] = self.kinds
+        self._refuse_details_of_others(kind)
+        written: dict[str, Any] = {KINDS[kind]: getattr(self, kind)}
+        if self.once is not None:
+            written["at"] = await without_delay(duly, self.once, "once")
+        if kind == "yearly":
+            written |= {name: value for name, value in (("at", self.at), ("leap", self.leap)) if value is not None}
+        if self.anchor is not None and kind == "every":  # an instant, whereas an RRULE begins at a local time
+            written["start"] = await resolve_in(duly, self.anchor, self.timezone or DEFAULT_ZONE, "anchor")
+        elif self.anchor is not None:
+            written["start"] = await without_delay(duly, self.anchor, "anchor")
+        return written
+
+    def _refuse_details_of_others(self, kind: str) -> None:
+        for name, kinds in (("at", ("yearly",)), ("leap", ("yearly",)), ("anchor", ("every", "rrule"))):
+            if getattr(self, name) is not None and kind not in kinds:
+                raise Misuse(f"--{name} goes with {' or '.join(f'--{one}' for one in kinds)}, not with --{kind}")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """What decides, beside the rule, when it fires."""
+
+    start: Annotated[str | None, Parameter(help="Not before: an instant, or local", metavar="WHEN")] = None
+    end: Annotated[str | None, Parameter(help="Not after", metavar="WHEN")] = None
+    exclude: Annotated[
+        list[str] | None,
+        Parameter(help="Days of rest, such as SAT, 12-25 or holidays:BE; may be repeated", metavar="DAYS"),
+    ] = None
+    gap: Annotated[
+        str | None,
+        Parameter(help="Where clocks leave its time out: after the gap, shift by it, or skip", metavar="HOW"),
+    ] = None
+    dst_overlap: Annotated[
+        str | None, Parameter(help="Where clocks show its time twice: first, second or both", metavar="WHICH")
+    ] = None
+
+    async def policies(self, duly: Duly) -> dict[str, Any]:
+        dst = _given(gap=self.gap, overlap=self.dst_overlap)
+        return _given(
+            start=None if self.start is None else await without_delay(duly, self.start, "start"),
+            end=None if self.end is None else await without_delay(duly, self.end, "end"),
+            exclude=self.exclude or None,
+            dst=dst or None,
+        )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Manner:
+    """How it fires."""
+
+    misfire: Annotated[
+        str | None, Parameter(help="What was missed: fire the latest (unless told), all, or skip it", metavar="POLICY")
+    ] = None
+    tolerance: Annotated[
+        str | None, Parameter(help="With --misfire skip: what counts as missed; else 30s", metavar="SPAN")
+    ] = None
+    limit: Annotated[int | None, Parameter(help="With --misfire all: how many at most; else 100", metavar="N")] = None
+    overlap: Annotated[
+        str | None, Parameter(help="While one is under way: allow the next (unless told), skip or queue it",
+                              metavar="POLICY")
+    ] = None  # fmt: skip
+    max_concurrent: Annotated[int | None, Parameter(help="How many at once", metavar="N")] = None
+    depends_on: Annotated[
+        str | None, Parameter(help="Fire only if this schedule has succeeded --within a span", metavar="NAME")
+    ] = None
+    within: Annotated[str | None, Parameter(help="With --depends-on: such as 1h", metavar="SPAN")] = None
+    jitter: Annotated[str | None, Parameter(help="Fire up to so much later, each by its own", metavar="SPAN")] = None
+    mode: Annotated[
+        str | None, Parameter(help="live, or shadow: record what would have fired, and deliver nothing", metavar="MODE")
+    ] = None
+
+    def policies(self) -> dict[str, Any]:
+        if (self.depends_on is None) != (self.within is None):
+            raise Misuse("--depends-on and --within go together, as in --depends-on load --within 1h")
+        misfire = _given(policy=self.misfire, tolerance=self.tolerance, limit=self.limit)
+        depends_on = _given(schedule=self.depends_on, within=self.within)
+        return _given(
+            misfire=misfire or None,
+            overlap=self.overlap,
+            max_concurrent=self.max_concurrent,
+            depends_on=depends_on or None,
+            jitter=self.jitter,
+            mode=self.mode,
+        )
+
+
+NO_RULE, NO_BOUNDS, AS_USUAL = RuleOptions(), Bounds(), Manner()
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}

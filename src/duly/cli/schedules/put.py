@@ -1,0 +1,191 @@
+"""``duly schedules put``: create or replace a schedule, from options or from a file."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from cyclopts import App, Parameter
+
+from duly.cli.invocation import Hidden, Invocation, person
+from duly.cli.output import print_json, screen, tell_error
+from duly.cli.payloads import read_payload, read_text
+from duly.cli.schedules.options import AS_USUAL, NO_BOUNDS, NO_RULE, Bounds, Manner, RuleOptions
+from duly.cli.schedules.views import put_line
+from duly.cli.targets.options import HERE, Whither
+from duly.cli.users.names import DEFAULT_TENANT
+from duly.errors import DulyError, Invalid, Misuse, NotFound, Problem
+from duly.records.schedule import Schedule
+from duly.wire.schedules import read_schedule, schedule_to_json
+from duly.wiring import Duly
+
+
+def register(app: App) -> None:
+    app.command(put, sort_key=4)
+
+
+class Put(NamedTuple):
+    """A schedule that was put, and what that did: created, changed or unchanged."""
+
+    schedule: Schedule
+    change: str
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class What:
+    """What it fires, and for whom."""
+
+    type: Annotated[str | None, Parameter(help="The event type, which chooses the handler")] = None
+    payload: Annotated[
+        str | None, Parameter(help="What it carries, as JSON", metavar="JSON", allow_leading_hyphen=True)
+    ] = None
+    paused: Annotated[bool, Parameter(help="It does not fire until it is resumed")] = False
+    enabled: Annotated[bool, Parameter(help="It fires, also if it was paused before")] = False
+
+    def fields(self) -> dict[str, Any]:
+        if self.paused and self.enabled:
+            raise Misuse("--paused and --enabled contradict each other: give one, or neither to leave it as it is")
+        switched = {"enabled": self.enabled} if self.paused or self.enabled else {}
+        payload = {} if self.payload is None else {"payload": read_payload(self.payload)}
+        return {"type": self.type, **payload, **switched}
+
+
+NOTHING = What()
+
+Options = tuple[What, RuleOptions, Whither, Bounds, Manner]
+
+
+def put(
+    name: str | None = None,
+    /,
+    *,
+    what: What = NOTHING,
+    when: RuleOptions = NO_RULE,
+    whither: Whither = HERE,
+    bounds: Bounds = NO_BOUNDS,
+    manner: Manner = AS_USUAL,
+    tenant: Annotated[str | None, Parameter(help="Whose schedule it is; else default")] = None,
+    file: Annotated[
+        str | None,
+        Parameter(
+            help="Read it from JSON instead: an object, a list, or what `list --json` prints; - is standard input",
+            allow_leading_hyphen=True,
+        ),
+    ] = None,
+    invocation: Hidden,
+) -> int:
+    """Create a schedule, or replace the one with this name.
+
+    duly schedules put weekly-report --type report.weekly --cron '0 9 * * MON' --timezone Europe/Brussels
+    """
+    options = (what, when, whither, bounds, manner)
+    if file is None:
+        return asyncio.run(_put(name, options, tenant, invocation))
+    if options != (NOTHING, NO_RULE, HERE, NO_BOUNDS, AS_USUAL):
+        raise Misuse("--file has all of the schedule: beside it, only NAME and --tenant can be given")
+    return asyncio.run(_put_file(name, file, tenant, invocation))
+
+
+async def _put(name: str | None, options: Options, tenant: str | None, invocation: Invocation) -> int:
+    what, when, whither, bounds, manner = options
+    if name is None:
+        raise Misuse("name the schedule, or give --file")
+    if what.type is None:
+        raise Misuse("say what it fires: --type, as in --type report.weekly")
+    written = {"name": name, **what.fields(), **manner.policies()}
+    async with invocation.duly() as duly:
+        written |= {"rule": await when.rule(duly), "timezone": when.timezone, **await bounds.policies(duly)}
+        written["target"] = await whither.spec(duly, tenant or DEFAULT_TENANT)
+        done = await put_one(duly, read_schedule(written, tenant=tenant))
+        now = await duly.store.now()
+    if invocation.json:
+        print_json(_to_json(done))
+    else:
+        screen().print(put_line(done.schedule, done.change, now), soft_wrap=True)
+    return 0
+
+
+async def put_one(duly: Duly, arguments: dict[str, Any]) -> Put:
+    """Put it, and find out what that did."""
+    before = await existing(duly, arguments["name"], arguments.get("tenant", "default"))
+    after = await duly.schedules.put(**arguments, by=person())
+    return Put(after, change(before, after))
+
+
+async def existing(duly: Duly, name: str, tenant: str) -> Schedule | None:
+    try:
+        return await duly.schedules.get(name, tenant=tenant)
+    except NotFound:
+        return None
+
+
+def change(before: Schedule | None, after: Schedule) -> str:
+    if before is None:
+        return "created"
+    moving: dict[str, Any] = dict.fromkeys(("next_at", "last_at", "held", "halted", "passed_over"))
+    same = msgspec.structs.replace(before, **moving) == msgspec.structs.replace(after, **moving)
+    return "unchanged" if same else "changed"
+
+
+async def _put_file(name: str | None, file: str, tenant: str | None, invocation: Invocation) -> int:
+    found, alone = _schedules_in(read_text(file))
+    if name is not None and not alone:
+        raise Misuse(f"{name!r} cannot be the name of each schedule in a list: leave NAME out")
+    done: list[Put] = []
+    async with invocation.duly() as duly:
+        for written in _in_order(found):
+            try:
+                done.append(await put_one(duly, read_schedule(written, name=name, tenant=tenant)))
+            except DulyError as error:
+                if alone:
+                    raise
+                tell_error(_of(written, error), json=invocation.json)
+        now = await duly.store.now()
+    if invocation.json:
+        print_json(_to_json(done[0]) if alone else {"schedules": [_to_json(one) for one in done]})
+    else:
+        for one in done:
+            screen().print(put_line(one.schedule, one.change, now), soft_wrap=True)
+    return 0 if len(done) == len(found) else 1
+
+
+def _schedules_in(text: str) -> tuple[list[Any], bool]:
+    """The schedules in a file, and whether it is about a single one."""
+    try:
+        written = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Invalid([Problem("file", f"is not JSON: {error}")]) from None
+    if isinstance(written, dict) and isinstance(written.get("schedules"), list):
+        written = written["schedules"]
+    return (written, False) if isinstance(written, list) else ([written], True)
+
+
+def _in_order(found: Sequence[Any]) -> list[Any]:
+    """What depends on another comes after it; whatever cannot be ordered is refused when it is put."""
+    waiting, ordered = list(found), []
+    while waiting:
+        names = {one.get("name") for one in waiting if isinstance(one, dict) and isinstance(one.get("name"), str)}
+        ready = [one for one in waiting if _needs(one) not in names] or waiting
+        ordered += ready
+        waiting = [one for one in waiting if not any(one is each for each in ready)]
+    return ordered
+
+
+def _needs(written: Any) -> str | None:
+    depends_on = written.get("depends_on") if isinstance(written, dict) else None
+    name = depends_on.get("schedule") if isinstance(depends_on, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _of(written: Any, error: DulyError) -> DulyError:
+    """The error, with the name of the schedule that it is about."""
+    name = written.get("name") if isinstance(written, dict) else None
+    if isinstance(error, Invalid):
+        return Invalid([Problem(f"{name}: {path}" if name else path, message) for path, message in error.problems])
+    return error
+
+
+def _to_json(done: Put) -> dict[str, Any]:
+    return schedule_to_json(done.schedule) | {"change": done.change}

@@ -1,0 +1,321 @@
+"""Schedules as people see them: a table, one schedule with what is ahead of it and behind, and what is to come."""
+
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from duly.cli.events.views import WIDE_ENOUGH_FOR_NOTES, acts, beneath, empty_table, fields, in_columns, latest
+from duly.cli.output import away, counted, readable, utc, warned
+from duly.decide.preview import Preview
+from duly.engine.series.heads import ENDED, ERROR
+from duly.records.event import Event
+from duly.records.history import Entry
+from duly.records.results import Replanned, Resumed
+from duly.records.schedule import Schedule
+from duly.rules.policies import DEFAULT, SHADOW
+from duly.wire.schedules import schedule_to_json
+
+ONE_LINE_EACH = 130
+"""From this width on, a schedule's columns fit on one line."""
+
+STATES = {
+    "on": "green",
+    "waits": "cyan",
+    "shadow": "magenta",
+    "paused": "yellow",
+    "ended": "dim",
+    "error": "bold red",
+}
+SOON = timedelta(seconds=1)
+UNDECLARED = "not in the code"
+
+
+# -- in words
+
+
+def state(schedule: Schedule) -> str:
+    halted = schedule.halted or ""
+    if halted.startswith(ERROR):
+        return "error"
+    if not schedule.enabled:
+        return "paused"
+    if halted == ENDED:
+        return "ended"
+    if schedule.held:
+        return "waits"
+    return "shadow" if _mode(schedule) == SHADOW else "on"
+
+
+def _mode(schedule: Schedule) -> str | None:
+    try:
+        return schedule.policies.mode
+    except Exception:  # whatever somebody wrote there by hand
+        return None
+
+
+def reason(schedule: Schedule) -> str:
+    """Why it is in that state, where the word does not tell."""
+    halted = schedule.halted or ""
+    if halted.startswith(ERROR):
+        return halted.removeprefix(ERROR)
+    return schedule.held or "" if state(schedule) == "waits" else ""
+
+
+KINDS = ("cron", "every", "rrule", "yearly", "at")
+"""The fields that make a rule what it is; a yearly one has a time as well, so it comes before the time alone."""
+
+
+def rule_in_words(rule: Any) -> str:
+    """A rule in short, such as ``cron 0 9 * * MON``."""
+    kind = next((kind for kind in KINDS if kind in rule), None) if isinstance(rule, dict) else None
+    if kind is None:
+        return str(rule)
+    if kind == "yearly":
+        leap = {"feb28": ", else 02-28", "mar1": ", else 03-01", "skip": ", in leap years"}
+        return f"yearly {rule['yearly']} {rule.get('at', '')}{leap.get(rule.get('leap', ''), '')}"
+    return f"{'once' if kind == 'at' else kind} {rule[kind]}"
+
+
+def _rule(schedule: Schedule) -> str:
+    try:
+        return rule_in_words(schedule.rule)
+    except msgspec.DecodeError:
+        return schedule.rule_json
+
+
+def when_next(schedule: Schedule, now: datetime) -> str:
+    """How far the next one is; nothing for one that is not on its way."""
+    if schedule.next_at is None or not schedule.enabled:
+        return ""
+    return away(schedule.next_at - now) if schedule.next_at > now else f"due {away(schedule.next_at - now)}"
+
+
+def what_is_next(schedule: Schedule, now: datetime) -> str:
+    if not schedule.enabled:
+        return "paused"
+    if schedule.next_at is None:
+        return "it has ended: there is no next" if schedule.halted == ENDED else schedule.halted or "no next event"
+    return f"next {utc(schedule.next_at)} UTC, {when_next(schedule, now)}"
+
+
+# -- many
+
+
+def table(schedules: Sequence[Schedule], undeclared: Collection[str], now: datetime, width: int) -> Table:
+    """Readable at 80 columns, where each schedule takes two lines, and better at 130 and more. *undeclared* has the
+    ids of those that no code declares any more."""
+    draw = _wide if width >= ONE_LINE_EACH else _narrow
+    return draw(schedules, undeclared, now, width)
+
+
+def _states(schedules: Sequence[Schedule], undeclared: Collection[str]) -> list[Text]:
+    written = []
+    for schedule in schedules:
+        word = state(schedule)
+        text = Text(word, STATES[word])
+        if schedule.id in undeclared:
+            text.append(f", {UNDECLARED}", "yellow")
+        written.append(text)
+    return written
+
+
+def _wide(schedules: Sequence[Schedule], undeclared: Collection[str], now: datetime, width: int) -> Table:
+    columns: dict[str, Sequence[str | Text]] = {
+        "NAME": [readable(one.name) for one in schedules],
+        "STATE": _states(schedules, undeclared),
+        "RULE": [readable(_rule(one)) for one in schedules],
+        "ZONE": [readable(one.timezone) for one in schedules],
+        "NEXT (UTC)": ["–" if one.next_at is None else utc(one.next_at) for one in schedules],
+        "": [when_next(one, now) for one in schedules],
+        "LAST": ["–" if one.last_at is None else away(one.last_at - now) for one in schedules],
+        "TENANT": [readable(one.tenant if one.tenant != "default" else "") for one in schedules],
+        "WHY": [readable(reason(one)) for one in schedules],
+    }
+    return in_columns(columns, ("NAME", "RULE", "ZONE", "TENANT", "WHY"), width)
+
+
+def _narrow(schedules: Sequence[Schedule], undeclared: Collection[str], now: datetime, width: int) -> Table:
+    words = _states(schedules, undeclared)
+    lasts = [_last(one, now) for one in schedules]
+    most = max(len("STATE"), *map(len, words), *map(len, lasts))
+    drawn = empty_table()
+    drawn.add_column("NAME", width=max(20, width - 19 - most - 6), overflow="fold")
+    drawn.add_column("NEXT (UTC)", no_wrap=True, width=19)
+    drawn.add_column("STATE", no_wrap=True, width=most)
+    for one, word, last in zip(schedules, words, lasts, strict=True):
+        tenant = "" if one.tenant == "default" else f"{one.tenant} · "
+        drawn.add_row(readable(f"{tenant}{one.name}"), "–" if one.next_at is None else utc(one.next_at), word)
+        zone = f" · {one.timezone}" if one.timezone != "UTC" else ""
+        drawn.add_row(beneath(f"{_rule(one)}{zone}", "dim"), when_next(one, now), last)
+        if why := reason(one):
+            drawn.add_row(beneath(why, "red" if state(one) == "error" else ""))
+    return drawn
+
+
+def _last(schedule: Schedule, now: datetime) -> Text:
+    return Text("" if schedule.last_at is None else f"last {away(schedule.last_at - now)}", "dim")
+
+
+# -- one
+
+
+class Surroundings(NamedTuple):
+    """What is around a schedule: ahead of it, behind it, and what people did to it."""
+
+    ahead: Sequence[Preview] | str  # or why nobody can tell
+    events: Sequence[Event]
+    history: Sequence[Entry]
+    undeclared: bool = False
+
+
+def one_schedule(schedule: Schedule, around: Surroundings, now: datetime, width: int) -> RenderableType:
+    word = state(schedule)
+    heading = Text.assemble((readable(schedule.name), "bold"), "  ", (word, STATES[word]))
+    if around.undeclared:
+        heading.append(f", {UNDECLARED} any more", "yellow")
+    parts: list[RenderableType] = [heading, "", fields(_facts(schedule, now))]
+    parts += ["", Text("ahead of it", "bold"), _ahead(schedule, around.ahead, now, width)]
+    if around.events:
+        parts += ["", Text("its latest events", "bold"), latest(around.events, now, width)]
+    parts += ["", Text("history", "bold"), acts(around.history)]
+    return Group(*parts)
+
+
+def _facts(schedule: Schedule, now: datetime) -> Iterator[tuple[str, str]]:
+    if why := reason(schedule):
+        yield "why", why
+    yield "rule", _whole_rule(schedule)
+    yield "timezone", schedule.timezone
+    yield "type", schedule.type
+    yield "tenant", schedule.tenant
+    yield "payload", schedule.payload_json
+    if schedule.target_json is not None:
+        yield "target", schedule.target_json
+    if schedule.next_at is not None:
+        yield "next", f"{utc(schedule.next_at)} UTC, {when_next(schedule, now) or 'held while paused'}"
+    if schedule.last_at is not None:
+        yield "last", f"{utc(schedule.last_at)} UTC, {away(schedule.last_at - now)}"
+    yield from _policies(schedule)
+    if schedule.origin is not None:
+        yield "declared by", schedule.origin
+    if schedule.created is not None:
+        yield "created", f"{utc(schedule.created)} UTC"
+    if schedule.updated is not None and schedule.created is not None and schedule.updated - schedule.created > SOON:
+        yield "changed", f"{utc(schedule.updated)} UTC"
+
+
+def _whole_rule(schedule: Schedule) -> str:
+    try:
+        start = schedule.rule.get("start")
+    except (msgspec.DecodeError, AttributeError):
+        return schedule.rule_json
+    counted_from = f", counted from {start}" if start else ""
+    return f"{_rule(schedule)}{counted_from}"
+
+
+def _policies(schedule: Schedule) -> Iterator[tuple[str, str]]:
+    """What is not as usual, and what happens when clocks are changed."""
+    written, usual = schedule_to_json(schedule), DEFAULT.to_json()
+    for name, plain in usual.items():
+        value = written[name]
+        if name == "dst":
+            if isinstance(value, dict) and value.get("gap") and schedule.timezone != "UTC":
+                yield "clock changes", f"in a gap: {GAPS.get(value['gap'])}; shown twice: {TWICE.get(value['overlap'])}"
+        elif value != plain:
+            yield name.replace("_", " "), _policy(value)
+    if schedule.retry_json is not None:
+        yield "retry", _policy(written["retry"])
+
+
+GAPS = {"after": "right after it", "shift": "as much later as it is long", "skip": "not at all"}
+TWICE = {"first": "the first time", "second": "the second time", "both": "both times"}
+
+
+def _policy(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {one}" for name, one in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _ahead(schedule: Schedule, ahead: Sequence[Preview] | str, now: datetime, width: int) -> RenderableType:
+    if isinstance(ahead, str):
+        return Text(readable(ahead), "red")
+    if not ahead:
+        return Text("nothing any more", "dim")
+    return preview_table(ahead, schedule.timezone, now, width)
+
+
+def preview_table(ahead: Sequence[Preview], timezone: str, now: datetime, width: int) -> Table:
+    """With notes, a narrow screen has no room to tell how far each one is."""
+    local, noted = timezone != "UTC", any(one.note for one in ahead)
+    how_far = not noted or width >= WIDE_ENOUGH_FOR_NOTES
+    drawn = empty_table()
+    drawn.add_column("UTC", no_wrap=True)
+    if local:
+        drawn.add_column(readable(timezone), no_wrap=True)
+    if how_far:
+        drawn.add_column("", no_wrap=True)
+    drawn.add_column("NOTE" if noted else "", overflow="fold")
+    for one in ahead:
+        day = one.local.strftime("%a")
+        cells = [utc(one.due), f"{day} {one.local:%Y-%m-%d %H:%M:%S}"] if local else [f"{day} {utc(one.due)}"]
+        cells += [away(one.due - now)] if how_far else []
+        drawn.add_row(*cells, Text(readable(one.note or ""), "yellow"))
+    return drawn
+
+
+# -- what was done
+
+
+def put_line(schedule: Schedule, change: str, now: datetime) -> Text:
+    rule = readable(f"{_rule(schedule)} in {schedule.timezone}")
+    following = (what_is_next(schedule, now), STATES[state(schedule)])
+    name = (readable(schedule.name), "bold")
+    return Text.assemble(
+        f"{change} ", name, f"  {rule}  ", following, _passed_over(schedule, now), warned(schedule.warnings)
+    )
+
+
+def acted(schedule: Schedule, what: str, now: datetime) -> Text:
+    word = state(schedule)
+    ending = "" if word == "paused" else f"; {what_is_next(schedule, now)}"
+    return Text.assemble((readable(schedule.name), "bold"), f" {readable(what)}{ending}", _passed_over(schedule, now))
+
+
+def _passed_over(schedule: Schedule, now: datetime) -> str:
+    """What the act has passed over, and how one of them is fired."""
+    if (over := schedule.passed_over) is None:
+        return ""
+    first = ", ".join(utc(at) for at in over.first)
+    more = " …" if over.count > len(over.first) else ""
+    passed = f"passed over: {counted(over.count, 'occurrence')}, {first}{more} (UTC)"
+    when = ", once its time has come" if over.first[0] > now else ""
+    return f"\n  {passed}\n  to fire the first one{when}: {readable(over.fire_with)}"
+
+
+def resumed(result: Resumed, now: datetime) -> Text:
+    """What becomes of what the pause has passed over."""
+    if not result.passed:
+        passed = "goes on: its pause has passed over nothing"
+    else:
+        one = result.passed == 1
+        fate = "fires by its misfire policy" if one else "fire by its misfire policy"
+        left_out = "was left out" if one else "were left out"
+        passed = f"goes on: {counted(result.passed, 'occurrence')} that its pause has passed over "
+        passed += fate if result.fires else left_out
+    return acted(result.schedule, passed, now)
+
+
+def replanned_table(moved: Sequence[Replanned]) -> Table:
+    drawn = empty_table()
+    for title in ("SCHEDULE", "ZONE", "OLD (UTC)", "", "NEW (UTC)"):
+        drawn.add_column(title, no_wrap=title.endswith("(UTC)"), overflow="fold")
+    for one in moved:
+        tenant = "" if one.tenant == "default" else f"{one.tenant} · "
+        drawn.add_row(readable(f"{tenant}{one.schedule}"), readable(one.timezone), utc(one.old), "→", utc(one.new))
+    return drawn

@@ -1,0 +1,153 @@
+"""``duly targets enable``, ``disable``, ``probe``, ``limit``, ``reseal`` and ``delete``."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Annotated
+
+from cyclopts import App, Parameter
+from rich.text import Text
+
+from duly.cli.batch import Act, Done, each
+from duly.cli.invocation import Hidden, Invocation, person
+from duly.cli.output import counted, note, print_json, readable, screen
+from duly.cli.targets.views import all_limits, done_to, named
+from duly.errors import Misuse
+from duly.target_secrets import ANEW
+from duly.wire.targets import destination_to_json, target_to_json
+from duly.wiring import Duly
+
+Tenant = Annotated[str, Parameter(help="Whose it is; else default")]
+
+
+def register(app: App) -> None:
+    verbs: tuple[Callable[..., int | None], ...] = (enable, disable, probe, limit, reseal, delete)
+    for place, verb in enumerate(verbs, start=20):
+        app.command(verb, sort_key=place)
+
+
+def enable(*targets: str, tenant: Tenant = "default", invocation: Hidden) -> int:
+    """Send to parked or disabled targets again, by name, URL or origin. What waits for them is released."""
+
+    async def act(duly: Duly, name: str) -> Done:
+        released = await duly.targets.enable(name, tenant=tenant, by=person())
+        waited = f": {counted(released, 'event')} that waited for it can start" if released else ""
+        return await _done(duly, name, tenant, f"is enabled{waited}", released=released)
+
+    return _each(targets, act, invocation)
+
+
+def disable(
+    *targets: str,
+    reason: Annotated[str | None, Parameter(help="Why, for the history and for what waits")] = None,
+    tenant: Tenant = "default",
+    invocation: Hidden,
+) -> int:
+    """Send nothing to targets, by name, URL or origin, until they are enabled. Their events wait, and spend no attempt.
+
+    duly targets disable crm --reason 'it moves tonight'
+    """
+
+    async def act(duly: Duly, name: str) -> Done:
+        await duly.targets.disable(name, tenant=tenant, reason=reason, by=person())
+        return await _done(duly, name, tenant, "is disabled: its events wait until it is enabled")
+
+    return _each(targets, act, invocation)
+
+
+def probe(*targets: str, tenant: Tenant = "default", invocation: Hidden) -> int:
+    """Let a worker try parked targets, by name, URL or origin, at once instead of when their time has come."""
+
+    async def act(duly: Duly, name: str) -> Done:
+        await duly.targets.probe(name, tenant=tenant, by=person())
+        return await _done(duly, name, tenant, "is to be tried by the next worker that looks")
+
+    return _each(targets, act, invocation)
+
+
+def _each(targets: tuple[str, ...], act: Act, invocation: Invocation) -> int:
+    missing = "name the targets, by name or by URL; `duly targets list` and `destinations` show them"
+    return each(targets, act, "destinations", missing, invocation)
+
+
+async def _done(duly: Duly, destination: str, tenant: str, what: str, **told: int) -> Done:
+    known = await duly.targets.known(destination, tenant=tenant)
+    said = Text.assemble((readable(named(known)), "bold"), f" {readable(what)}")
+    return Done(destination_to_json(known) | told, said)
+
+
+def limit(
+    target: Annotated[
+        str | None, Parameter(help="Its name, or an origin; else all of the tenant's", metavar="NAME|URL")
+    ] = None,
+    /,
+    *,
+    concurrency: Annotated[int | None, Parameter(help="How many at once, from each worker", metavar="N")] = None,
+    rate: Annotated[
+        str | None,
+        Parameter(help="From all workers together, such as 50/s or 600/m", metavar="RATE", allow_leading_hyphen=True),
+    ] = None,
+    none: Annotated[bool, Parameter(help="Take its limits away")] = False,
+    tenant: Tenant = "default",
+    invocation: Hidden,
+) -> None:
+    """Limit how much a target is given. What is not given here is not limited any more.
+
+    duly targets limit crm --concurrency 5 --rate 50/s
+    """
+    if none and (concurrency is not None or rate is not None):
+        raise Misuse("--none takes all limits away: give it alone")
+    if not none and concurrency is None and rate is None:
+        raise Misuse("say how much, as in --concurrency 5 or --rate 50/s, or --none for no limits")
+    asyncio.run(_limit(target, concurrency, rate, tenant, invocation))
+
+
+async def _limit(
+    target: str | None, concurrency: int | None, rate: str | None, tenant: str, invocation: Invocation
+) -> None:
+    async with invocation.duly_for_looking() as duly:
+        known = await duly.targets.limit(target, concurrency=concurrency, rate=rate, tenant=tenant, by=person())
+    if invocation.json:
+        print_json(destination_to_json(known))
+        return
+    whose = f"{named(known)} of {tenant}" if target is None else named(known)
+    given = all_limits(known)
+    said = f" may have {given}" if given else " is not limited"
+    screen().print(Text.assemble((readable(whose), "bold"), said), soft_wrap=True)
+
+
+def reseal(*, tenant: Annotated[str | None, Parameter(help="Only this tenant's")] = None, invocation: Hidden) -> int:
+    """Seal the secrets of targets with the first key of DULY_SECRET_KEY, so that the others can be taken out.
+
+    DULY_SECRET_KEY=NEW,OLD duly targets reseal
+    """
+    return asyncio.run(_reseal(tenant, invocation))
+
+
+async def _reseal(tenant: str | None, invocation: Invocation) -> int:
+    async with invocation.duly_for_looking() as duly:
+        done = await duly.targets.reseal(tenant=tenant, by=person())
+    if invocation.json:
+        closed = [{"tenant": whose, "name": name} for whose, name in done.closed]
+        print_json({"resealed": done.resealed, "unchanged": done.unchanged, "closed": closed})
+    else:
+        said = f"sealed {counted(done.resealed, 'target')} anew; {done.unchanged:,} had the first key already"
+        screen().print(said, soft_wrap=True)
+        for whose, name in done.closed:
+            of = "" if whose == "default" else f" of {whose}"
+            note(readable(f"target {name}{of} cannot be opened by any key in DULY_SECRET_KEY: add its key, or {ANEW}"))
+    return 1 if done.closed else 0
+
+
+def delete(
+    *names: str,
+    force: Annotated[bool, Parameter(help="Also those for which events wait: these become dead letters")] = False,
+    tenant: Tenant = "default",
+    invocation: Hidden,
+) -> int:
+    """Delete targets. One for which events wait is not deleted, unless by --force."""
+
+    async def act(duly: Duly, name: str) -> Done:
+        target = await duly.targets.delete(name, force=force, tenant=tenant, by=person())
+        return Done(target_to_json(target), done_to(target, "deleted"))
+
+    return each(names, act, "targets", "name the targets; `duly targets list` shows them", invocation)

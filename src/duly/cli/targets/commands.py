@@ -1,0 +1,149 @@
+"""``duly targets``: where events go, what destinations may have, and what is parked."""
+
+import asyncio
+import shlex
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from duly.cli.invocation import Hidden, Invocation
+from duly.cli.output import note, print_json, screen
+from duly.cli.pages import how_many, read_cursor, written_cursor
+from duly.cli.targets import acts, put
+from duly.cli.targets.pages import BEGINNING, all_parked
+from duly.cli.targets.views import Row, Waiting, one_destination, one_target, row_of, table
+from duly.records.target import Known
+from duly.wire.events import entry_to_json
+from duly.wire.targets import destination_to_json, target_to_json
+from duly.wiring import Duly
+
+targets = App(name="targets", help="Put targets under names, limit them, and look after those that are parked.")
+
+Listed = Annotated[str | None, Parameter(help="Only this tenant's")]
+Page = Annotated[str | None, Parameter(help="The next page: the last name of this one", metavar="NAME")]
+
+
+def register(commands: App) -> None:
+    for verbs in (put, acts):
+        verbs.register(targets)
+    commands.command(targets)
+
+
+@targets.command(name="list", sort_key=1)
+def list_(
+    *, tenant: Listed = None, limit: Annotated[int, how_many(100)] = 100, after: Page = None, invocation: Hidden
+) -> None:
+    """List the targets that have names, and whether events reach them."""
+    asyncio.run(_list(tenant, limit, after, invocation))
+
+
+async def _list(tenant: str | None, limit: int, after: str | None, invocation: Invocation) -> None:
+    last = BEGINNING if after is None else read_cursor(after, tenant)
+    async with invocation.duly_for_looking() as duly:
+        found = await duly.targets.list(tenant=tenant, limit=limit, after=last)
+        ends = (found[-1].tenant, found[-1].name) if found else BEGINNING
+        more = len(found) == limit and await duly.targets.list(tenant=tenant, limit=1, after=ends)
+        if not invocation.json:
+            await _draw(duly, [row_of(target) for target in found], "targets", after)
+    following = written_cursor(*ends, tenant) if more else None
+    if invocation.json:
+        print_json({"targets": [target_to_json(target) for target in found], "next": following})
+    elif following is not None:
+        note(f"there are more: add --after {shlex.quote(following)}")
+
+
+async def _draw(duly: Duly, rows: Sequence[Row], what: str, after: str | None = None) -> None:
+    if not rows:
+        note(f"no {what}" if after is None else f"no more {what}")
+        return
+    waiting, now = await _waiting(duly, [row.known for row in rows]), await duly.store.now()
+    console = screen()
+    console.print(table(rows, waiting, now, console.width))
+
+
+async def _waiting(duly: Duly, destinations: Sequence[Known]) -> Waiting:
+    """How many events wait for each of those that are parked."""
+    parked = [(known.tenant, known.destination) for known in destinations if known.parked is not None]
+    return await duly.store.held_for(parked) if parked else {}
+
+
+@targets.command(sort_key=2)
+def show(
+    target: Annotated[str, Parameter(help="Its name; or the URL or origin of a destination", metavar="NAME|URL")],
+    /,
+    *,
+    tenant: Annotated[str, Parameter(help="Whose it is; else default")] = "default",
+    invocation: Hidden,
+) -> None:
+    """Show a target: where it goes, its limits, why it is parked and what waits for it. Never its secrets."""
+    asyncio.run((_show_destination if "://" in target else _show)(target, tenant, invocation))
+
+
+async def _show(name: str, tenant: str, invocation: Invocation) -> None:
+    async with invocation.duly_for_looking() as duly:
+        target = await duly.targets.get(name, tenant=tenant)
+        waiting = await duly.targets.waiting(name, tenant=tenant)
+        history = await duly.targets.history(name, tenant=tenant)
+        now = await duly.store.now()
+    if invocation.json:
+        around = {"waiting": waiting, "history": [entry_to_json(entry) for entry in history]}
+        print_json(target_to_json(target) | around)
+    else:
+        screen().print(one_target(target, waiting, history, now))
+
+
+async def _show_destination(url: str, tenant: str, invocation: Invocation) -> None:
+    async with invocation.duly_for_looking() as duly:
+        known, waiting = await duly.targets.known(url, tenant=tenant), await duly.targets.waiting(url, tenant=tenant)
+        now = await duly.store.now()
+    if invocation.json:
+        print_json(destination_to_json(known) | {"waiting": waiting})
+    else:
+        screen().print(one_destination(known, waiting, now))
+
+
+@targets.command(sort_key=3)
+def destinations(
+    *, tenant: Listed = None, limit: Annotated[int, how_many(100)] = 100, after: Page = None, invocation: Hidden
+) -> None:
+    """List all destinations that have limits and all that are parked, also those that are no target's."""
+    asyncio.run(_destinations(tenant, limit, after, invocation))
+
+
+async def _destinations(tenant: str | None, limit: int, after: str | None, invocation: Invocation) -> None:
+    last = BEGINNING if after is None else read_cursor(after, tenant)
+    async with invocation.duly_for_looking() as duly:
+        found = await duly.targets.destinations(tenant=tenant, limit=limit, after=last)
+        ends = (found[-1].tenant, found[-1].destination) if found else BEGINNING
+        more = len(found) == limit and await duly.targets.destinations(tenant=tenant, limit=1, after=ends)
+        following = written_cursor(*ends, tenant) if more else None
+        if invocation.json:
+            print_json({"destinations": await _to_json(duly, found), "next": following})
+            return
+        await _draw(duly, [Row(known) for known in found], "limits, and nothing is parked", after)
+    if following is not None:
+        note(f"there are more: add --after {shlex.quote(following)}")
+
+
+@targets.command(sort_key=4)
+def parked(*, tenant: Listed = None, invocation: Hidden) -> None:
+    """List the destinations to which nothing is sent, why, and what waits for them."""
+    asyncio.run(_parked(tenant, invocation))
+
+
+async def _parked(tenant: str | None, invocation: Invocation) -> None:
+    async with invocation.duly_for_looking() as duly:
+        found = await all_parked(duly, tenant)
+        if invocation.json:
+            print_json({"destinations": await _to_json(duly, found)})
+        else:
+            await _draw(duly, [Row(known) for known in found], "destination is parked")
+
+
+async def _to_json(duly: Duly, destinations: Sequence[Known]) -> list[dict[str, Any]]:
+    waiting = await _waiting(duly, destinations)
+    return [
+        destination_to_json(known) | {"waiting": waiting.get((known.tenant, known.destination), 0)}
+        for known in destinations
+    ]

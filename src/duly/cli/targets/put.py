@@ -1,0 +1,189 @@
+"""``duly targets put``, ``rotate`` and ``secret``: those that know secrets."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from duly.cli.invocation import Hidden, Invocation, person
+from duly.cli.output import note, print_json, screen
+from duly.cli.payloads import read_text
+from duly.cli.targets.views import done_to
+from duly.decide.targets.targets import WEBHOOK, origin_of
+from duly.errors import Invalid, Misuse, NotFound, Problem
+from duly.records.target import Target
+from duly.wire.targets import target_to_json
+from duly.wiring import Duly
+
+Tenant = Annotated[str, Parameter(help="Whose target it is; else default")]
+SecretFile = Annotated[
+    str | None,
+    Parameter(help="A file with the secret, whsec_…, instead of a new one; - is standard input", metavar="FILE"),
+]
+
+
+def register(app: App) -> None:
+    app.command(put, sort_key=10)
+    app.command(rotate, sort_key=11)
+    app.command(secret, sort_key=12)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Manner:
+    """How it is sent."""
+
+    channel: Annotated[
+        str, Parameter(help="webhook (unless told), which is signed; or http, for any request", metavar="WHICH")
+    ] = WEBHOOK
+    method: Annotated[str | None, Parameter(help="With --channel http: such as PUT; else POST")] = None
+    format: Annotated[
+        str | None, Parameter(help="Of a webhook: standard (unless told) or cloudevents", metavar="WHICH")
+    ] = None
+    timeout: Annotated[
+        str | None,
+        Parameter(help="How long to wait for an answer; else 30s", metavar="SPAN", allow_leading_hyphen=True),
+    ] = None
+    header: Annotated[
+        list[str] | None, Parameter(help="Such as 'X-Team: billing'; may be repeated", metavar="'NAME: VALUE'")
+    ] = None
+    header_file: Annotated[
+        str | None,
+        Parameter(help="A file with one 'Name: value' on each line, for what your shell should not remember; - is "
+                  "standard input", metavar="FILE"),
+    ] = None  # fmt: skip
+    no_headers: Annotated[bool, Parameter(help="Take away the headers that it has")] = False
+
+    def options(self) -> dict[str, Any]:
+        return {
+            "channel": self.channel,
+            "method": self.method,
+            "format": self.format,
+            "timeout": self.timeout,
+            "headers": self._headers(),
+        }
+
+    def _headers(self) -> dict[str, str] | None:
+        """None: it keeps those that it has."""
+        if self.no_headers:
+            if self.header or self.header_file is not None:
+                raise Misuse("--no-headers takes all headers away: leave the other headers out")
+            return {}
+        lines = [] if self.header_file is None else read_text(self.header_file).splitlines()
+        given = [*(self.header or ()), *(line for line in lines if line.strip())]
+        return _read_headers(given) if given or self.header_file is not None else None
+
+
+AS_USUAL = Manner()
+
+
+def _read_headers(lines: Sequence[str]) -> dict[str, str]:
+    """What cannot be read is not repeated in the error: it may be a secret."""
+    headers: dict[str, str] = {}
+    for number, line in enumerate(lines, start=1):
+        name, colon, value = line.partition(":")
+        if not colon:
+            raise Invalid([Problem("headers", f"number {number} is not 'Name: value'")])
+        if any(name.strip().lower() == other.lower() for other in headers):
+            raise Invalid([Problem("headers", f"{name.strip()!r:.50} is given twice")])
+        headers[name.strip()] = value.strip()
+    return headers
+
+
+def put(
+    name: str,
+    url: Annotated[str, Parameter(help="Where it goes, such as https://hooks.example/in")],
+    /,
+    *,
+    manner: Manner = AS_USUAL,
+    secret_file: SecretFile = None,
+    tenant: Tenant = "default",
+    invocation: Hidden,
+) -> None:
+    """Store a target under a name, or replace it. A new webhook gets a secret, which is shown this once.
+
+    What is not given is as usual, but for the secret and the headers: those stay as they are.
+
+    duly targets put crm https://hooks.example/in
+    """
+    asyncio.run(_put(name, url, manner.options(), secret_file, tenant, invocation))
+
+
+async def _put(
+    name: str, url: str, options: dict[str, Any], secret_file: str | None, tenant: str, invocation: Invocation
+) -> None:
+    given = _read_secret(secret_file)
+    async with invocation.duly() as duly:
+        change = "changed" if await _exists(duly, name, tenant) else "created"
+        target = await duly.targets.put(name, url, secret=given, tenant=tenant, by=person(), **options)
+    _tell(target, change, None if given else target.secret, invocation)
+
+
+async def _exists(duly: Duly, name: str, tenant: str) -> bool:
+    try:
+        await duly.targets.get(name, tenant=tenant)
+    except NotFound:
+        return False
+    return True
+
+
+def rotate(
+    name: str,
+    /,
+    *,
+    keep: Annotated[
+        str,
+        Parameter(
+            help="How long the old secret signs as well; 1d unless told", metavar="SPAN", allow_leading_hyphen=True
+        ),
+    ] = "1d",
+    secret_file: SecretFile = None,
+    tenant: Tenant = "default",
+    invocation: Hidden,
+) -> None:
+    """Give a webhook's target a new secret, which is shown this once. The old one signs beside it for a while."""
+    asyncio.run(_rotate(name, keep, secret_file, tenant, invocation))
+
+
+async def _rotate(name: str, keep: str, secret_file: str | None, tenant: str, invocation: Invocation) -> None:
+    given = _read_secret(secret_file)
+    async with invocation.duly_for_looking() as duly:
+        target = await duly.targets.rotate(name, secret=given, keep=keep, tenant=tenant, by=person())
+    _tell(target, "rotated", None if given else target.secret, invocation)
+    if not invocation.json:
+        note(f"the old secret signs as well for {keep}")
+
+
+def _read_secret(file: str | None) -> str | None:
+    return None if file is None else read_text(file).strip()
+
+
+def _tell(target: Target, change: str, secret: str | None, invocation: Invocation) -> None:
+    if invocation.json:
+        print_json(target_to_json(target) | {"change": change} | ({} if secret is None else {"secret": secret}))
+        return
+    console = screen()
+    console.print(done_to(target, change), soft_wrap=True)
+    if secret is not None:
+        console.print(f"secret {secret}", soft_wrap=True)
+        note("its receiver checks signatures with this secret, which is not shown again")
+
+
+def secret(
+    url: Annotated[str, Parameter(help="Where webhooks go that name no target", metavar="URL")],
+    /,
+    *,
+    tenant: Annotated[str, Parameter(help="Whose webhooks; else default")] = "default",
+    invocation: Hidden,
+) -> None:
+    """Print the secret that signs webhooks to a URL which is no target's. All of an origin have the same.
+
+    It follows from DULY_SECRET_KEY, the tenant and the origin, and can be shown again.
+    """
+    found = invocation.duly().targets.signing_secret(url, tenant=tenant)
+    if invocation.json:
+        print_json({"origin": origin_of(url), "tenant": tenant, "secret": found})
+    else:
+        screen().print(found, soft_wrap=True)

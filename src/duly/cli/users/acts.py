@@ -1,0 +1,233 @@
+"""``duly users add``, ``update`` and ``delete``."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from duly.cli.invocation import Hidden, Invocation, person, require_file
+from duly.cli.output import counted, note, print_json, screen
+from duly.cli.payloads import read_payload
+from duly.cli.users.names import DEFAULT_TENANT, find_user
+from duly.cli.users.views import done_to, planned
+from duly.decide.users import OPTIONAL, changes_of
+from duly.errors import Invalid, Misuse, Problem
+from duly.records.event import Status
+from duly.records.specs import InStatus, OfUser
+from duly.records.user import User
+from duly.verbs.events import MOST
+from duly.wire.events import event_to_json
+from duly.wire.users import user_to_json
+from duly.wiring import Duly
+
+Name = Annotated[str, Parameter(help="Its id or its key", metavar="ID")]
+Tenant = Annotated[str | None, Parameter(help="Only this tenant's; a key is looked for in default unless told")]
+
+JSON_OPTIONS = ("target", "attributes")
+
+
+def register(app: App) -> None:
+    app.command(add, sort_key=2)
+    app.command(update, sort_key=4)
+    app.command(delete, sort_key=5)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Fields:
+    """What can be said of a user."""
+
+    first_name: Annotated[str | None, Parameter(metavar="NAME")] = None
+    last_name: Annotated[str | None, Parameter(metavar="NAME")] = None
+    date_of_birth: Annotated[str | None, Parameter(help="Such as 1990-03-15", metavar="DATE")] = None
+    timezone: Annotated[str | None, Parameter(help="Such as Europe/Brussels", metavar="ZONE")] = None
+    key: Annotated[str | None, Parameter(help="What your own system calls the user; one within its tenant")] = None
+    anniversary: Annotated[str | None, Parameter(help="Such as 2015-06-20", metavar="DATE")] = None
+    delivery_time: Annotated[
+        str | None, Parameter(help="On the user's own clocks, such as 08:30; else DULY_DELIVERY_TIME", metavar="TIME")
+    ] = None
+    leap: Annotated[
+        str | None, Parameter(help="When 29 February is kept in other years: feb28, mar1 or skip", metavar="HOW")
+    ] = None
+    target: Annotated[str | None, Parameter(help="Where it goes, as JSON; else to Python handlers", metavar="JSON")] = (
+        None
+    )
+    attributes: Annotated[
+        str | None,
+        Parameter(
+            help="What else event types need to know, as a JSON object: what it names is changed, null takes one away",
+            metavar="JSON",
+        ),
+    ] = None
+
+    def given(self) -> dict[str, Any]:
+        """What is no JSON stays the text that it is: whoever checks the user refuses it, with all else that is
+        wrong; see ``explained``."""
+        fields: dict[str, Any] = {name: value for name, value in asdict(self).items() if value is not None}
+        for name in JSON_OPTIONS:
+            if name in fields:
+                with contextlib.suppress(Invalid):
+                    fields[name] = read_payload(fields[name], name)
+        return fields
+
+    @contextlib.contextmanager
+    def explained(self) -> Iterator[None]:
+        """What is refused because it is no JSON is told so."""
+        try:
+            yield
+        except Invalid as error:
+            raise Invalid([self._why(problem) for problem in error.problems]) from None
+
+    def _why(self, problem: Problem) -> Problem:
+        if problem.path in JSON_OPTIONS and (written := getattr(self, problem.path)) is not None:
+            try:
+                read_payload(written, problem.path)
+            except Invalid as error:
+                return error.problems[0]
+        return problem
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class AllFields(Fields):
+    """What is to be said of a new user. Required by whoever checks it: so all that is missing is told at once."""
+
+    first_name: Annotated[str | None, Parameter(help="Required", metavar="NAME")] = None
+    last_name: Annotated[str | None, Parameter(help="Required", metavar="NAME")] = None
+    date_of_birth: Annotated[str | None, Parameter(help="Required, such as 1990-03-15", metavar="DATE")] = None
+    timezone: Annotated[str | None, Parameter(help="Required, such as Europe/Brussels", metavar="ZONE")] = None
+    attributes: Annotated[
+        str | None, Parameter(help="What else event types need to know, as a JSON object", metavar="JSON")
+    ] = None
+
+
+NOTHING = Fields()
+NOBODY = AllFields()
+
+
+# -- add
+
+
+def add(
+    *,
+    fields: AllFields = NOBODY,
+    tenant: Annotated[str, Parameter(help="Whose user it is; else default")] = DEFAULT_TENANT,
+    invocation: Hidden,
+) -> None:
+    """Add a user: the events are planned when this returns. --app names the app with event types of your own.
+
+    duly users add --first-name Ada --last-name Lovelace --date-of-birth 1815-12-10 --timezone Europe/London
+    """
+    with fields.explained():
+        asyncio.run(_add(fields.given(), tenant, invocation))
+
+
+async def _add(fields: dict[str, Any], tenant: str, invocation: Invocation) -> None:
+    async with invocation.duly_with_event_types() as duly:
+        user = await duly.users.add(tenant=tenant, by=person(), **fields)
+        await _tell(duly, user, "added", "", invocation)
+
+
+async def _tell(duly: Duly, user: User, change: str, what: str, invocation: Invocation) -> None:
+    """What was done, and what is planned now."""
+    ahead = await duly.users.ahead(user.id)
+    strangers = sorted({head.type for head in ahead} - set(duly.event_types.names()))
+    if invocation.json:
+        told = {"change": change, "ahead": [event_to_json(event) for event in ahead], "unregistered": strangers}
+        print_json(user_to_json(user) | told)
+        return
+    console = screen()
+    console.print(done_to(user, change, what), soft_wrap=True)
+    console.print(planned(user, ahead, await duly.store.now(), console.width))
+    if strangers and change == "changed":
+        _tell_of(strangers)
+
+
+# -- update
+
+
+def update(
+    user: Name,
+    /,
+    *,
+    fields: Fields = NOTHING,
+    clear: Annotated[
+        list[str] | None,
+        Parameter(help=f"Take away what is optional: {', '.join(OPTIONAL)}; may be repeated", metavar="FIELD"),
+    ] = None,
+    tenant: Tenant = None,
+    invocation: Hidden,
+) -> None:
+    """Change what is given of a user, and leave the rest. What has not started follows.
+
+    duly users update ada --timezone America/New_York --clear anniversary
+    """
+    with fields.explained():
+        asyncio.run(_update(user, _changes(fields.given(), clear or []), tenant, invocation))
+
+
+def _changes(given: dict[str, Any], cleared: Sequence[str]) -> dict[str, Any]:
+    away = [field.replace("-", "_") for field in cleared]
+    for field in away:
+        if field not in OPTIONAL:
+            raise Misuse(f"--clear {field!r:.50} cannot be done: what can be taken away is {', '.join(OPTIONAL)}")
+        if field in given:
+            raise Misuse(f"--clear {field} and --{field.replace('_', '-')} contradict each other: give one of them")
+    if not given and not away:
+        raise Misuse("say what to change, such as --timezone Europe/Brussels or --clear anniversary")
+    return given | dict.fromkeys(away)
+
+
+async def _update(name: str, changes: dict[str, Any], tenant: str | None, invocation: Invocation) -> None:
+    duly = invocation.duly_with_event_types()
+    require_file(duly)
+    async with duly:
+        before = await find_user(duly, name, tenant)
+        after = await duly.users.update(before.id, tenant=tenant, by=person(), **changes)
+        changed = sorted(field for field in changes_of(before, after) if "." not in field)
+        if changed:
+            await _tell(duly, after, "changed", f": {', '.join(changed)}", invocation)
+        else:
+            await _tell(duly, after, "unchanged", "", invocation)
+
+
+def _tell_of(strangers: Sequence[str]) -> None:
+    note(
+        f"not registered here as event types: {', '.join(strangers)}. What is planned of them follows a new time zone, "
+        "and no other change, until `duly users refresh --app …` is run with the app that registers them"
+    )
+
+
+# -- delete
+
+
+def delete(
+    user: Name,
+    /,
+    *,
+    tenant: Tenant = None,
+    reason: Annotated[str | None, Parameter(help="Why, for the history")] = None,
+    invocation: Hidden,
+) -> None:
+    """Delete a user. What is under way ends; what waits is cancelled. Nothing is asked."""
+    asyncio.run(_delete(user, tenant, reason, invocation))
+
+
+async def _delete(name: str, tenant: str | None, reason: str | None, invocation: Invocation) -> None:
+    async with invocation.duly_for_looking() as duly:
+        found = await find_user(duly, name, tenant)
+        waiting = await _events(duly, found, Status.PENDING)
+        user = await duly.users.delete(found.id, tenant=tenant, by=person(), reason=reason)
+        cancelled = len(waiting & await _events(duly, found, Status.CANCELLED))
+    if invocation.json:
+        print_json({"id": user.id, "tenant": user.tenant, "key": user.key, "cancelled": cancelled})
+    else:
+        waited = f": {counted(cancelled, 'waiting event')} {'was' if cancelled == 1 else 'were'} cancelled"
+        screen().print(done_to(user, "deleted", waited), soft_wrap=True)
+
+
+async def _events(duly: Duly, user: User, status: Status) -> set[str]:
+    return {event.id for event in await duly.events.find(OfUser(user.id) & InStatus(status), limit=MOST)}

@@ -1,0 +1,132 @@
+"""``duly users``: look at users and at what is ahead of them, and let their events follow the event types."""
+
+import asyncio
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from duly.cli.invocation import Hidden, Invocation, person, require_file
+from duly.cli.output import counted, note, print_json, screen
+from duly.cli.pages import check_after, how_many
+from duly.cli.users import acts, import_file
+from duly.cli.users.names import find_user
+from duly.cli.users.views import Surroundings, one_user, table
+from duly.records.event import Event
+from duly.wire.events import entry_to_json, event_to_json
+from duly.wire.users import next_to_json, refreshed_to_json, user_to_json
+from duly.wiring import Duly
+
+users = App(name="users", help="Add, import, change and delete users, and look at what is ahead of them.")
+
+SHOWN_EVENTS = 5
+
+Tenant = Annotated[str | None, Parameter(help="Only this tenant's; a key is looked for in default unless told")]
+
+
+def register(commands: App) -> None:
+    for verbs in (acts, import_file):
+        verbs.register(users)
+    commands.command(users)
+
+
+@users.command(name="list", sort_key=1)
+def list_(
+    *,
+    tenant: Annotated[str | None, Parameter(help="Only this tenant's")] = None,
+    limit: Annotated[int, how_many(20)] = 20,
+    after: Annotated[str | None, Parameter(help="The next page: the last id of this one", metavar="ID")] = None,
+    invocation: Hidden,
+) -> None:
+    """List users, the newest first, each with the next event by the user's own clocks."""
+    check_after(after, "a user's")
+    asyncio.run(_list(tenant, limit, after, invocation))
+
+
+async def _list(tenant: str | None, limit: int, after: str | None, invocation: Invocation) -> None:
+    async with invocation.duly_for_looking() as duly:
+        found = await duly.users.list(tenant=tenant, limit=limit, after=after)
+        more = len(found) == limit and await duly.users.list(tenant=tenant, limit=1, after=found[-1].id)
+        heads = await _next_events(duly, [user.id for user in found])
+        now = await duly.store.now()
+    if invocation.json:
+        listed = [user_to_json(user) | {"next_event": next_to_json(heads.get(user.id))} for user in found]
+        print_json({"users": listed, "next": found[-1].id if more else None})
+        return
+    if not found:
+        note("no users" if after is None else "no more users")
+        return
+    console = screen()
+    console.print(table(found, heads, now, console.width))
+    if more:
+        note(f"there are more: add --after {found[-1].id}")
+
+
+async def _next_events(duly: Duly, ids: list[str]) -> dict[str, Event]:
+    """The soonest of each user, by the users' ids."""
+    heads = await duly.store.heads_of_users(ids) if ids else []
+    return {str(head.user_id): head for head in sorted(heads, key=lambda head: head.due, reverse=True)}
+
+
+@users.command(sort_key=3)
+def show(
+    user: Annotated[str, Parameter(help="Its id or its key", metavar="ID")],
+    /,
+    *,
+    tenant: Tenant = None,
+    invocation: Hidden,
+) -> None:
+    """Show a user: what is known, what is ahead, the latest events and the history."""
+    asyncio.run(_show(user, tenant, invocation))
+
+
+async def _show(name: str, tenant: str | None, invocation: Invocation) -> None:
+    async with invocation.duly_for_looking() as duly:
+        user = await find_user(duly, name, tenant)
+        ahead = await duly.users.ahead(user.id)
+        events = await duly.users.events(user.id, limit=SHOWN_EVENTS)
+        history = await duly.users.history(user.id)
+        now = await duly.store.now()
+    if invocation.json:
+        around = {
+            "ahead": [event_to_json(event) for event in ahead],
+            "events": [event_to_json(event) for event in events],
+            "history": [entry_to_json(entry) for entry in history],
+        }
+        print_json(user_to_json(user) | around)
+        return
+    console = screen()
+    console.print(one_user(user, Surroundings(ahead, events, history), now, console.width))
+
+
+@users.command(sort_key=20)
+def refresh(
+    *,
+    tenant: Annotated[str | None, Parameter(help="Only this tenant's users")] = None,
+    invocation: Hidden,
+) -> int:
+    """Let all users' events follow the event types and the delivery time as they are now.
+
+    To be run after the code of an event type, or DULY_DELIVERY_TIME, has changed. --app names the app that registers
+    the types; events of types that are not registered there are left alone.
+    """
+    return asyncio.run(_refresh(tenant, invocation))
+
+
+async def _refresh(tenant: str | None, invocation: Invocation) -> int:
+    duly = invocation.duly_with_event_types()
+    require_file(duly)
+    async with duly:
+        done = await duly.users.refresh(tenant=tenant, by=person())
+    if invocation.json:
+        print_json(refreshed_to_json(done))
+        return 1 if done.refused else 0
+    screen().print(f"{counted(done.users, 'user')} looked at, {counted(done.events, 'event')} changed")
+    for id, error in done.refused.items():
+        note(f"user {id}: {error}")
+    if done.refused:
+        note(f"{counted(len(done.refused), 'user')} cannot be used by an event type; their events stayed as they were")
+    if invocation.named_app() is None:
+        note(
+            f"without --app, only the event types that come with Duly were asked: {', '.join(duly.event_types.names())}"
+        )
+    return 1 if done.refused else 0

@@ -1,0 +1,170 @@
+"""``duly users import``: a file of any size becomes users."""
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+
+from duly.cli.invocation import Hidden, missing_file, person
+from duly.cli.output import counted, note, tell_error
+from duly.cli.progress import stopped_by_signals
+from duly.cli.users.files import Length, format_of, read_users
+from duly.cli.users.import_views import Report
+from duly.cli.users.names import DEFAULT_TENANT
+from duly.cli.users.read_ahead import Reading
+from duly.decide.checks import name_problems
+from duly.errors import Conflict, DulyError, Invalid, Misuse, NotFound, StoreError
+from duly.records.results import Imported
+from duly.verbs.import_users import Telling, rehearse
+from duly.wiring import Duly
+
+STDIN = "-"
+DONE, FAILED, INTERRUPTED = 0, 1, 130
+
+
+def register(app: App) -> None:
+    app.command(import_, name="import", sort_key=6)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class How:
+    """How it is read, and what is told."""
+
+    format: Annotated[str | None, Parameter(help="csv or jsonl; else by the file's name", metavar="FORMAT")] = None
+    tenant: Annotated[str, Parameter(help="Whose users they are; else default")] = DEFAULT_TENANT
+    from_line: Annotated[
+        int, Parameter(help="Begin with what stands on this line; what is above it is not looked at", metavar="N",
+                       validator=Number(gte=1))
+    ] = 1  # fmt: skip
+    errors: Annotated[
+        Path | None,
+        Parameter(
+            help="Write refused lines to this file, as lines of JSON; with --from-line above 1, add them to it",
+            metavar="FILE",
+        ),
+    ] = None
+    dry_run: Annotated[bool, Parameter(help="Only tell what would be refused, and store nothing")] = False
+
+
+USUAL = How()
+
+
+def import_(
+    file: Annotated[str, Parameter(help="CSV or lines of JSON; - is standard input")],
+    /,
+    *,
+    how: How = USUAL,
+    invocation: Hidden,
+) -> int:
+    """Import users: from CSV with a header line, or from lines that are JSON objects.
+
+    Columns are first_name, last_name, date_of_birth and timezone; optionally key, anniversary, delivery_time, leap,
+    target and attributes (both as JSON), and attributes.NAME for an attribute that is text. An empty cell is not given.
+    Lines that cannot be used are told with all their problems, the others are kept, and the exit code is 1.
+
+    A row whose key is known changes that user: the fields and attributes that it gives. So a file with keys can
+    be imported again at any time. --app names the app with event types of your own.
+
+    duly users import people.csv --errors refused.jsonl
+    """
+    if problems := name_problems("tenant", how.tenant):
+        raise Invalid(problems)
+    format = format_of(file, how.format)
+    with _opened(file) as stream:
+        _refuse_same(stream, how.errors)
+        length = Length()
+        reading = Reading(read_users(stream, format, from_line=how.from_line, length=length))
+        duly = invocation.duly_with_event_types()
+        with Report(how.errors, going_on=how.from_line > 1, json=invocation.json) as report:
+            failure = _run(reading, how, report, duly)
+            complete = failure is None and not reading.stopped
+            report.summary(dry_run=how.dry_run, complete=complete)
+    if failure is not None:
+        tell_error(failure, json=invocation.json)
+    if not complete and not invocation.json:
+        note(_where(report.done, how, interrupted=reading.stopped))
+    if length.lines is not None and length.lines < how.from_line and not invocation.json:
+        note(f"there is nothing from line {how.from_line:,} on: the file has only {counted(length.lines, 'line')}")
+    if reading.stopped:
+        return INTERRUPTED
+    return DONE if complete and not report.done.refused else FAILED
+
+
+def _run(reading: Reading, how: How, report: Report, duly: Duly) -> DulyError | None:
+    """Why it ended before the end, if it did."""
+    try:
+        failure = asyncio.run(_import(reading, how, report, duly))
+    except KeyboardInterrupt:  # a second time: the first is a signal to stop reading
+        reading.stop()
+        return None
+    if failure is None and reading.error is not None:
+        return NotFound(f"cannot read on after line {report.done.last}: {reading.error.strerror}")
+    return failure
+
+
+async def _import(reading: Reading, how: How, report: Report, duly: Duly) -> DulyError | None:
+    """What went wrong with the store, if anything did: what came before that is kept."""
+    telling = Telling(report.refused, report.progress)
+    with stopped_by_signals(reading.stop):
+        if how.dry_run:
+            return await _rehearse(reading, how, telling, duly)
+        async with duly:
+            try:
+                await duly.users.import_(reading.rows(), tenant=how.tenant, by=person(), telling=telling)
+            except (StoreError, Conflict) as error:
+                return error
+    return None
+
+
+async def _rehearse(reading: Reading, how: How, telling: Telling, duly: Duly) -> DulyError | None:
+    """By the users who are there. A database that is not there yet has none, and is not made for this."""
+    looking = Duly(settings=duly.settings, migrate=False)
+    try:
+        if missing_file(looking) is not None:
+            await rehearse(None, reading.rows(), how.tenant, duly.calendars, telling)
+            return None
+        async with looking:
+            await rehearse(looking.store, reading.rows(), how.tenant, duly.calendars, telling)
+    except StoreError as error:
+        return error
+    return None
+
+
+@contextlib.contextmanager
+def _opened(file: str) -> Iterator[BinaryIO]:
+    """Standard input through a buffer of its own: the one of ``sys`` cannot be closed while a thread waits for it."""
+    try:
+        stream = open(sys.stdin.fileno(), "rb", closefd=False) if file == STDIN else Path(file).open("rb")  # noqa: SIM115 - closed by the caller; a descriptor has no path
+    except OSError as error:
+        raise NotFound(f"cannot read {file}: {error.strerror}") from None
+    if file == STDIN:
+        yield stream
+    else:
+        with stream:
+            yield stream
+
+
+def _refuse_same(stream: BinaryIO, errors: Path | None) -> None:
+    """To write there what was refused would empty the file before it is read."""
+    if errors is None or not errors.is_file():
+        return
+    if os.path.samestat(os.fstat(stream.fileno()), errors.stat()):
+        raise Misuse(f"--errors {errors} is the file that is to be imported: name another one for what is refused")
+
+
+def _where(done: Imported, how: How, *, interrupted: bool) -> str:
+    """How far it came, and how to go on."""
+    began = "interrupted: " if interrupted else ""
+    if how.dry_run:
+        return f"{began}checked up to line {done.last}"
+    if not done.last:
+        return f"{began}nothing was stored"
+    return f"{began}everything up to line {done.last} is stored or refused; go on with --from-line {done.last + 1}"

@@ -1,0 +1,88 @@
+"""How an import is watched."""
+
+import sys
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import IO, Self, cast
+
+import msgspec
+from rich.text import Text
+
+from duly.cli.output import brief, print_json, readable, screen
+from duly.cli.progress import Moving
+from duly.errors import NotFound
+from duly.records.results import Imported, Refused
+from duly.wire.users import imported_to_json, refused_to_json, rehearsed_to_json
+
+
+class Report:
+    """Tells of refused lines as they come, how far it is, and in the end what was done."""
+
+    def __init__(self, errors: Path | None, *, going_on: bool, json: bool) -> None:
+        """*errors* begins anew, unless the import is *going_on*: then what an earlier one refused is kept."""
+        self.done = Imported()
+        self._errors, self._mode, self._json = errors, "ab" if going_on else "wb", json
+        self._stack, self._line = ExitStack(), Moving(json=json)
+        self._file: IO[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        if self._errors is not None:
+            try:
+                self._file = cast("IO[bytes]", self._stack.enter_context(self._errors.open(self._mode)))
+            except OSError as error:
+                raise NotFound(f"cannot write {self._errors}: {error.strerror}") from None
+        self._stack.enter_context(self._line)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    # -- while it goes on
+
+    def refused(self, bad: Refused) -> None:
+        if self._file is not None:
+            self._file.write(msgspec.json.encode(refused_to_json(bad)) + b"\n")
+        elif self._json:
+            print(msgspec.json.encode(refused_to_json(bad)).decode(), file=sys.stderr)
+        else:
+            self._line.console.print(Text(_line(bad)))
+
+    def progress(self, done: Imported) -> None:
+        self.done = done
+        self._line.tell(done.rows, self._so_far())
+
+    def _so_far(self) -> str:
+        refused = f", {self.done.refused:,} refused" if self.done.refused else ""
+        return f"{self.done.rows:,} rows{refused}, {self._rate():,.0f} users/s, line {self.done.last:,}"
+
+    # -- in the end
+
+    def summary(self, *, dry_run: bool, complete: bool) -> None:
+        """The line that moves makes room for it."""
+        seconds = self._line.seconds
+        self._stack.close()
+        done = self.done
+        if self._json:
+            counts = rehearsed_to_json(done) if dry_run else imported_to_json(done)
+            pace = {"seconds": round(seconds, 3), "users_per_second": round(self._rate(), 1)}
+            print_json(counts | pace | {"complete": complete, "dry_run": dry_run})
+            return
+        took = f"in {brief(timedelta(seconds=seconds))}, {self._rate():,.0f} users/s"
+        if dry_run:
+            told = f"{done.rows - done.refused:,} good, {done.refused:,} refused (a dry run: nothing was stored) {took}"
+        else:
+            words = (("added", done.added), ("changed", done.changed), ("unchanged", done.unchanged))
+            told = ", ".join(f"{count:,} {word}" for word, count in (*words, ("refused", done.refused))) + f" {took}"
+        screen().print(told, style="bold")
+        if done.refused and self._errors is not None:
+            print(f"what was refused is in {self._errors}", file=sys.stderr)
+
+    def _rate(self) -> float:
+        good = self.done.rows - self.done.refused
+        return good / max(self._line.seconds, 0.001)
+
+
+def _line(bad: Refused) -> str:
+    said = "; ".join(str(problem) if problem.path else problem.message for problem in bad.problems)
+    return readable(f"line {bad.number}: {said}")

@@ -1,1 +1,0 @@
-"""The doors: how people and programs reach Duly from outside."""

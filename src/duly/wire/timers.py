@@ -1,0 +1,75 @@
+"""Timers as JSON: what a caller asks for."""
+
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from duly.decide.checks import timer_problems, write_json
+from duly.decide.retry import DEFAULT, Retry, parse_retry
+from duly.errors import Invalid, Problem
+from duly.instants import read_instant, read_span
+from duly.records.event import Timer
+
+FIELDS = ("key", "due_at", "after", "type", "payload", "target", "retry", "correlation_id")
+SOME_TIME = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+def read_timer(written: Any, tenant: str, channels: Collection[str], *, key: str | None = None) -> Timer:
+    """Invalid with all that is wrong with it; what is left to find, whoever plans the event will. A *key* from
+    elsewhere, such as an address, may not contradict the object's."""
+    if not isinstance(written, Mapping):
+        raise Invalid([Problem("timer", f"expected an object with {', '.join(FIELDS)}")])
+    problems = _unknown(written)
+    own = written.get("key")
+    if own is not None and key is not None and own != key:
+        problems.append(Problem("key", f"{own!r:.50} is not {key!r:.50}, which the address says"))
+    if written.get("type") is None:
+        problems.append(Problem("type", "is missing"))
+    due = _due(written, problems)
+    retry = _retry(written.get("retry"), problems)
+    timer = Timer(
+        due,
+        written.get("type", "missing"),
+        written.get("payload"),
+        own if key is None else key,
+        tenant,
+        written.get("target"),
+        retry,
+        written.get("correlation_id"),
+    )
+    if problems:
+        payload = write_json(timer.payload, "payload")
+        problems += [problem for problem in timer_problems(timer, channels) if problem.path != "due"]
+        problems += [payload] if isinstance(payload, Problem) else []
+        raise Invalid(problems)
+    return timer
+
+
+def _unknown(written: Mapping[Any, Any]) -> list[Problem]:
+    return [
+        Problem(str(field)[:50], f"is unknown; known: {', '.join(FIELDS)}") for field in written if field not in FIELDS
+    ]
+
+
+def _due(written: Mapping[Any, Any], problems: list[Problem]) -> Any:
+    given = [field for field in ("due_at", "after") if written.get(field) is not None]
+    if len(given) != 1:
+        said = "is given beside after: give one of them" if given else "is missing: give it, or after"
+        problems.append(Problem("due_at", said))
+        return SOME_TIME
+    [field] = given
+    due = (read_instant if field == "due_at" else read_span)(field, written[field])
+    if isinstance(due, Problem):
+        problems.append(due)
+        return SOME_TIME
+    return due
+
+
+def _retry(written: Any, problems: list[Problem]) -> Retry:
+    if written is None:
+        return DEFAULT
+    try:
+        return parse_retry(written)
+    except Invalid as error:
+        problems += error.problems
+        return DEFAULT
