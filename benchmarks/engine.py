@@ -9,7 +9,7 @@ from psycopg import sql
 from duly import Duly, Event
 from duly.decide.lifecycle import DELIVERED
 from duly.engine.claim import Claims
-from duly.engine.fairness.fair_queue import Turns
+from duly.engine.fairness.fair_queue import FairQueue
 from duly.engine.fairness.limits import Unlimited
 from duly.engine.series.heads import Claimant
 from duly.engine.settle import settle
@@ -25,7 +25,7 @@ class Claimer:
 
     def __init__(self, duly: Duly, name: str) -> None:
         concurrency = duly.settings.concurrency
-        turns = Turns(Unlimited(concurrency), concurrency)
+        turns = FairQueue(Unlimited(concurrency), concurrency)
         self._duly, self._claims = duly, Claims(duly.store, Claimant(name, LEASE), turns, SILENT)
 
     async def claim(self, limit: int) -> list[Event]:

@@ -9,7 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from duly.cli.users.files import read_users
-from duly.verbs.import_users import Line
+from duly.verbs.import_users import ImportLine
 
 COLUMNS = ("key", "first_name", "last_name", "date_of_birth", "timezone")
 
@@ -42,7 +42,7 @@ def write_people(path: Path, many: int) -> None:
         writer.writerows(_people(many))
 
 
-def read_people(path: Path) -> Iterator[Line]:
+def read_people(path: Path) -> Iterator[ImportLine]:
     """Its rows, as `duly users import` reads them."""
     with path.open("rb") as file:
         yield from read_users(file, "csv")

@@ -21,7 +21,7 @@ from benchmarks.usage import Usage
 from benchmarks.workloads import PATIENCE, QUANTILES, Figures, quantile, tidy
 from duly import Duly, Event
 from duly.records.results import Imported
-from duly.verbs.import_users import Telling
+from duly.verbs.import_users import ImportObserver
 
 TENTHS = 10
 BLOCK = 2**18
@@ -98,7 +98,7 @@ async def _import(url: str, path: Path) -> list[Sample]:
 
     async with Duly(url) as duly:
         samples = [look(0)]
-        await duly.users.import_(read_people(path), telling=Telling(progress=told))
+        await duly.users.import_(read_people(path), telling=ImportObserver(progress=told))
     return samples
 
 

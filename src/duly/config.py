@@ -14,7 +14,7 @@ from duly.decide.targets.addresses import Network, read_networks
 from duly.decide.targets.broker_allow import BrokerAllow, read_broker_allow
 from duly.decide.targets.rates import EXAMPLES as RATES
 from duly.decide.targets.rates import read_rate
-from duly.decide.targets.secrets import MAKE_KEY, SHORTEST_KEY, Keys
+from duly.decide.targets.secrets import MAKE_KEY, SHORTEST_KEY, SecretKeys
 from duly.decide.users import read_time
 from duly.durations import EXAMPLES, format_duration, parse_duration
 from duly.errors import BadSetting, Invalid, Problem
@@ -38,7 +38,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     shutdown_grace: timedelta = timedelta(seconds=25)
     late_after: timedelta = timedelta(minutes=5)
     delivery_time: time = time(9)
-    secret_key: Keys = Keys(None)
+    secret_key: SecretKeys = SecretKeys(None)
     webhook_allow: tuple[Network, ...] = ()
     broker_allow: BrokerAllow = BrokerAllow()
     trusted_proxies: tuple[Network, ...] = ()
@@ -179,8 +179,8 @@ def _time_of_day(variable: str, written: Any) -> time:
     return found
 
 
-def _keys(variable: str, written: Any) -> Keys:
-    keys = written if isinstance(written, Keys) else Keys(str(written))
+def _keys(variable: str, written: Any) -> SecretKeys:
+    keys = written if isinstance(written, SecretKeys) else SecretKeys(str(written))
     if keys.too_short:
         raise BadSetting(variable, "***", f"at least {SHORTEST_KEY} characters in each key; {MAKE_KEY}")
     return keys

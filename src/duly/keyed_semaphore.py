@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 
 
-class Shares:
+class KeyedSemaphore:
     """Of what is shared, each may have *most* at once; whoever wants more waits for their own to come back."""
 
     def __init__(self, most: int) -> None:

@@ -16,7 +16,7 @@ from duly.ports import Added, DeadLetters, Page
 from duly.records.api_key import ApiKey, MadeKey
 from duly.records.event import Event, Timer
 from duly.records.history import Entry
-from duly.records.results import Backfilled, Discarded, Imported, Refreshed, Replanned, Replayed, Resumed
+from duly.records.results import Backfilled, Discarded, Imported, Refreshed, ReplannedHead, Replayed, Resumed
 from duly.records.schedule import Schedule
 from duly.records.specs import Spec
 from duly.records.target import Known, Resealed, Target
@@ -229,7 +229,7 @@ class SyncSchedules:
     def delete(self, name: str, **options: Any) -> int:
         return self._sync.call(self._verbs.delete, name, **options)
 
-    def replan(self, **options: Any) -> "builtins.list[Replanned]":
+    def replan(self, **options: Any) -> "builtins.list[ReplannedHead]":
         return self._sync.call(self._verbs.replan, **options)
 
     @property

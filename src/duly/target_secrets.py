@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from duly.decide.targets.secrets import MAKE_KEY, Keys
+from duly.decide.targets.secrets import MAKE_KEY, SecretKeys
 from duly.errors import Unsealed
 
 ANEW = "put the target anew, with a secret and with all of its headers"
@@ -24,7 +24,7 @@ class Sealed(msgspec.Struct, frozen=True):
 
 
 class Seal:
-    def __init__(self, keys: Keys) -> None:
+    def __init__(self, keys: SecretKeys) -> None:
         self._keys = keys
 
     def close(self, sealed: Sealed) -> str:

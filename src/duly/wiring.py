@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from duly.channels.brokers.registry import ENGINES, Absent, make_channel
-from duly.channels.lazy import Lazily
+from duly.channels.brokers.registry import BROKERS, MissingChannel, make_channel
+from duly.channels.lazy import LazyChannel
 from duly.channels.python.handlers import DEADLINE, Handlers
 from duly.config import Settings, read_settings, redacted
 from duly.decide.event_types import EventTypes, shipped
@@ -18,12 +18,12 @@ from duly.decide.targets.targets import HTTP, WEBHOOK
 from duly.durations import EXAMPLES as A_DURATION
 from duly.durations import parse_duration
 from duly.engine.destinations.broker_health import tell_what_is_not_served
-from duly.engine.destinations.destination_cache import RecentDirectory
+from duly.engine.destinations.destination_cache import DestinationCache
 from duly.engine.schedule import add_timers, put_timer
-from duly.engine.series.code_schedules import Declared, origin_of, orphaned, put_declared
+from duly.engine.series.code_schedules import CodeSchedules, origin_of, orphaned, put_declared
 from duly.engine.series.put_schedule import ScheduleDraft, checked
 from duly.engine.series.put_users import Calendars
-from duly.engine.store_backoff import Outage
+from duly.engine.store_backoff import StoreBackoff
 from duly.engine.worker import Options, Worker
 from duly.errors import BadSetting, Misuse, StoreUnavailable
 from duly.observers.logs import observe_with_logs
@@ -33,7 +33,7 @@ from duly.records.schedule import Schedule
 from duly.rules.recurrence import Rule
 from duly.signals import Created, FileCreated, Observer, PassEnded, Signals
 from duly.stores.sqlite.store import SqliteStore
-from duly.stores.statements import Statements
+from duly.stores.statements import StoreQueries
 from duly.verbs.events import Events
 from duly.verbs.keys import Keys
 from duly.verbs.schedules import Schedules
@@ -41,7 +41,7 @@ from duly.verbs.targets import Targets
 from duly.verbs.users import Users
 
 if TYPE_CHECKING:
-    from duly.stores.postgres.callers_connection import SyncForeignTransaction
+    from duly.stores.postgres.callers_connection import SyncCallersTransaction
     from duly.stores.postgres.store import PostgresStore
     from duly.sync import Sync
 
@@ -87,10 +87,10 @@ class Duly:
         **overrides: Any,
     ) -> None:
         self.settings = settings or read_settings(database_url=database_url, **_known(overrides))
-        web: dict[str, Channel] = {WEBHOOK: Lazily(self._webhook), HTTP: Lazily(self._http)}
+        web: dict[str, Channel] = {WEBHOOK: LazyChannel(self._webhook), HTTP: LazyChannel(self._http)}
         self._channels = {**web, **self._engines(), **(channels or {})}
         self._handlers = Handlers(lambda: self.settings.concurrency)
-        self._declared = Declared()
+        self._declared = CodeSchedules()
         self._migrate = migrate
         self._signals = Signals(self.settings.late_after)
         self._worker: Worker | None = None
@@ -101,7 +101,7 @@ class Duly:
         self._sync: Sync | None = None
         self.store = self._opens = open_store(self.settings, clock)
         self.store.on_created = self._tell_created
-        self.directory = RecentDirectory(self.store)
+        self.directory = DestinationCache(self.store)
         self.events = Events(self.store)
         self.targets = Targets(self.store, self.directory.forget, self.settings.secret_key, self._signals)
         self.schedules = Schedules(self.store, self._channels, self.transaction_of)
@@ -240,7 +240,7 @@ class Duly:
 
     async def _open_patiently(self, worker: Worker, *, declared: bool) -> bool:
         """False when the worker was stopped before the store could be reached."""
-        outage = Outage(self._signals)
+        outage = StoreBackoff(self._signals)
         while True:
             opening = asyncio.create_task(self._open_with(declared))
             try:
@@ -355,25 +355,25 @@ class Duly:
     def lend(self) -> contextlib.AbstractAsyncContextManager[Transaction]:
         return self.store.lend()
 
-    def foreign(self, connection: Any) -> "SyncForeignTransaction":
+    def foreign(self, connection: Any) -> "SyncCallersTransaction":
         """A caller's synchronous connection, as something to run statements in."""
         self.refuse_foreign_on_sqlite(connection)
-        from duly.stores.postgres.callers_connection import SyncForeignTransaction
+        from duly.stores.postgres.callers_connection import SyncCallersTransaction
 
-        return SyncForeignTransaction(self.store, connection)
+        return SyncCallersTransaction(self.store, connection)
 
-    def transaction_of(self, given: Any) -> Statements | None:
+    def transaction_of(self, given: Any) -> StoreQueries | None:
         """The caller's transaction as something to run statements in."""
         if given is None:
             return None
-        if isinstance(given, Statements):
+        if isinstance(given, StoreQueries):
             if getattr(given, "store", self._opens) is not self._opens:
                 raise Misuse("this transaction belongs to another Duly: what it writes would be in another database")
             return given
         self.refuse_foreign_on_sqlite(given)
-        from duly.stores.postgres.callers_connection import ForeignTransaction
+        from duly.stores.postgres.callers_connection import CallersTransaction
 
-        return ForeignTransaction(self.store, given)
+        return CallersTransaction(self.store, given)
 
     def refuse_foreign_on_sqlite(self, connection: Any) -> None:
         if isinstance(self.store, SqliteStore) or type(connection).__module__.partition(".")[0] in (
@@ -390,20 +390,20 @@ class Duly:
         """Who runs what here: a lane for each handler and each channel."""
         web = () if find_spec("aiohttp") else (WEBHOOK, HTTP)  # then it takes other workers to serve them
         channels = {
-            name: Route(channel, WEB_DEADLINE if isinstance(channel, Lazily) else DEADLINE)
+            name: Route(channel, WEB_DEADLINE if isinstance(channel, LazyChannel) else DEADLINE)
             for name, channel in self._channels.items()
-            if not isinstance(channel, Absent) and (name not in web or not isinstance(channel, Lazily))
+            if not isinstance(channel, MissingChannel) and (name not in web or not isinstance(channel, LazyChannel))
         }
         return {**dict(self._handlers.routes()), **channels}
 
-    def absent(self) -> list[Absent]:
+    def absent(self) -> list[MissingChannel]:
         """The brokers and task queues that cannot be reached from here."""
-        return [channel for channel in self._channels.values() if isinstance(channel, Absent)]
+        return [channel for channel in self._channels.values() if isinstance(channel, MissingChannel)]
 
     def _engines(self) -> dict[str, Channel]:
         """Everybody may schedule for all of them; whoever has no address leaves the delivery to other workers."""
         allow = self.settings.broker_allow
-        return {name: make_channel(name, getattr(self.settings, f"{name}_url"), allow) for name in ENGINES}
+        return {name: make_channel(name, getattr(self.settings, f"{name}_url"), allow) for name in BROKERS}
 
     def _webhook(self) -> Channel:
         from duly.channels.http.sender import Sender
@@ -412,10 +412,10 @@ class Duly:
         return Webhook(Sender(self.settings.webhook_allow), self.directory, self.settings.secret_key)
 
     def _http(self) -> Channel:
-        from duly.channels.http.request import Http
+        from duly.channels.http.request import HttpRequest
         from duly.channels.http.sender import Sender
 
-        return Http(Sender(self.settings.webhook_allow), self.directory, self.settings.secret_key)
+        return HttpRequest(Sender(self.settings.webhook_allow), self.directory, self.settings.secret_key)
 
     def _new_worker(self, name: str | None, lanes: Collection[str] | None = None) -> Worker:
         self._begin_to_log()

@@ -25,7 +25,7 @@ from duly import (
     every,
 )
 from duly.decide.error_text import LONGEST
-from duly.ports import DeadLetters, Kind, Letter
+from duly.ports import DeadLetter, DeadLetterKind, DeadLetters
 from duly.records.results import Discarded, Replayed
 from duly.testing import ManualClock
 from duly.verbs import dead_letters
@@ -209,12 +209,12 @@ async def test_dead_letters_are_counted_by_tenant_type_and_destination(app: Duly
     assert await app.events.dead_letters() == DeadLetters(
         11,
         (
-            Kind("default", "greet", "handler:greet", None, 3),
-            Kind("acme", "other", "handler:other", None, 2),
-            Kind("default", "greet", "http", "https://hooks.example", 2),
-            Kind("default", "greet", "webhook", "shop", 2),
-            Kind("default", "greet", "mail", None, 1),
-            Kind("default", "greet", "webhook", "https://hooks.example", 1),
+            DeadLetterKind("default", "greet", "handler:greet", None, 3),
+            DeadLetterKind("acme", "other", "handler:other", None, 2),
+            DeadLetterKind("default", "greet", "http", "https://hooks.example", 2),
+            DeadLetterKind("default", "greet", "webhook", "shop", 2),
+            DeadLetterKind("default", "greet", "mail", None, 1),
+            DeadLetterKind("default", "greet", "webhook", "https://hooks.example", 1),
         ),
     )
     assert (await app.events.dead_letters(OfType("greet"), tenant="acme")) == DeadLetters(0, ())
@@ -323,7 +323,7 @@ def between_chunks(app: Duly, monkeypatch: pytest.MonkeyPatch, happens: Callable
     """Whenever the next ones are looked for, something has happened since the last were."""
     find_dead = app.store.find_dead
 
-    async def later(*args: Any, **options: Any) -> list[Letter]:
+    async def later(*args: Any, **options: Any) -> list[DeadLetter]:
         if options["after"] is not None:
             await happens()
         return await find_dead(*args, **options)

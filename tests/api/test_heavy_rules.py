@@ -11,7 +11,7 @@ import pytest
 
 from duly import Duly, Event, every
 from duly.engine.series import heads
-from duly.engine.series.heads import Slowness
+from duly.engine.series.heads import SlowRuleBudget
 from duly.rules.timetable import stored_timetable
 from duly.testing import ManualClock
 from tests.make import SECOND, START, make_event, make_schedule
@@ -111,7 +111,7 @@ def test_the_heads_of_slow_rules_come_last_until_they_are_quick_again(monkeypatc
     heads_of = [make_event(series=schedule.series) for schedule in (one, other)]
     both = {schedule.series: schedule for schedule in (one, other)}
     monkeypatch.setattr(heads, "SLOW", -1.0)
-    with (slowness := Slowness()).of(one):
+    with (slowness := SlowRuleBudget()).of(one):
         pass
     assert slowness.last(heads_of, both) == heads_of[::-1]
     monkeypatch.setattr(heads, "SLOW", 60.0)

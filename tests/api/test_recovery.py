@@ -8,7 +8,7 @@ import pytest
 
 from duly import Duly, Event, ExecutedLate, Failed, InStatus, Overdue, Rejected, Status, Stuck, User
 from duly.engine.claim import Claims
-from duly.engine.fairness.fair_queue import Turns
+from duly.engine.fairness.fair_queue import FairQueue
 from duly.engine.fairness.limits import Unlimited
 from duly.engine.series.heads import Claimant
 from duly.signals import Signals
@@ -104,7 +104,7 @@ async def test_a_crash_in_the_middle_of_a_batch_repeats_only_what_was_not_finish
     greeted = greetings(app)
     await born_today(app, *(f"09:0{n}" for n in range(5)))
     clock.set(NINE + 10 * MINUTE)
-    claims = Claims(crashed.store, Claimant("gone", LEASE), Turns(Unlimited(10), 10), Signals(timedelta()))
+    claims = Claims(crashed.store, Claimant("gone", LEASE), FairQueue(Unlimited(10), 10), Signals(timedelta()))
     claimed = (await claims.take_heads({LANE: 10})).fired
     assert len(claimed) == 5
     await crashed.store.settle([completed(event) for event in claimed[:2]], "gone")  # and here the lights go out

@@ -10,9 +10,9 @@ import pytest
 
 from duly import Duly, InStatus, Misuse, User
 from duly.errors import Problem
-from duly.records.results import Imported, Refused, Stored
+from duly.records.results import Imported, RefusedRow, StoredRow
 from duly.testing import ManualClock
-from duly.verbs.import_users import CHUNK, Line, Telling
+from duly.verbs.import_users import CHUNK, ImportLine, ImportObserver
 from tests.api.greeting import at, due, greetings, planned
 from tests.make import DAY, a_user
 
@@ -71,7 +71,7 @@ async def test_the_good_are_kept_and_the_bad_are_told_of_with_number_and_reasons
             "no row at all",  # type: ignore[list-item]
             a_user(date_of_birth="2030-01-01"),
             a_user(attributes={"reminder": 7}),
-            Line(70, Problem("", "line 70 is no JSON")),
+            ImportLine(70, Problem("", "line 70 is no JSON")),
             a_user(key="c"),
         ]
     )
@@ -126,10 +126,10 @@ async def test_imported_users_are_greeted_as_others_are(app: Duly, clock: Manual
 
 
 async def test_whoever_wants_to_hears_of_each_bad_row_and_of_progress(app: Duly) -> None:
-    refused: list[Refused] = []
+    refused: list[RefusedRow] = []
     progress: list[Imported] = []
     bad = [{"key": "x"}, *rows(3), {}]
-    done = await app.users.import_(bad, telling=Telling(refused.append, progress.append))
+    done = await app.users.import_(bad, telling=ImportObserver(refused.append, progress.append))
     assert [one.number for one in refused] == [1, 5]
     assert progress[-1] == done
     assert done.last == 5
@@ -137,15 +137,15 @@ async def test_whoever_wants_to_hears_of_each_bad_row_and_of_progress(app: Duly)
 
 async def test_whoever_wants_to_hears_who_became_of_each_good_row(app: Duly) -> None:
     known, same = await app.users.add(**a_user(key="known")), await app.users.add(**a_user(key="same"))
-    stored: list[Stored] = []
+    stored: list[StoredRow] = []
     many = [a_user(key="new"), a_user(key="known", last_name="King"), {}, a_user(key="same"), a_user(key="new")]
-    await app.users.import_(many, telling=Telling(stored=stored.append))
+    await app.users.import_(many, telling=ImportObserver(stored=stored.append))
     new = await app.users.by_key("new")
     assert sorted(stored) == [
-        Stored(1, new.id, "added"),
-        Stored(2, known.id, "changed"),
-        Stored(4, same.id, "unchanged"),
-        Stored(5, new.id, "unchanged"),
+        StoredRow(1, new.id, "added"),
+        StoredRow(2, known.id, "changed"),
+        StoredRow(4, same.id, "unchanged"),
+        StoredRow(5, new.id, "unchanged"),
     ]
 
 
@@ -225,7 +225,7 @@ async def test_more_than_a_chunk_is_stored_in_several_and_told_of_as_it_goes(app
         for row in many:
             yield row
 
-    done = await app.users.import_(one_by_one(), telling=Telling(progress=progress.append))
+    done = await app.users.import_(one_by_one(), telling=ImportObserver(progress=progress.append))
     assert counted(done) == (count - 1, 0, 0, 1)
     assert [told.last for told in progress] == [CHUNK, 2 * CHUNK, count]
     assert [bad.number for bad in done.problems] == [CHUNK + 2]
@@ -264,7 +264,7 @@ async def test_rows_that_cannot_be_read_on_leave_whole_chunks(app: Duly, monkeyp
 async def test_an_import_that_is_cancelled_leaves_whole_chunks(app: Duly, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("duly.verbs.import_users.CHUNK", 10)
     heard = asyncio.Event()
-    work = asyncio.create_task(app.users.import_(rows(500), telling=Telling(progress=lambda _: heard.set())))
+    work = asyncio.create_task(app.users.import_(rows(500), telling=ImportObserver(progress=lambda _: heard.set())))
     await heard.wait()
     work.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -10,7 +10,7 @@ import pytest
 
 from duly import Duly, Event, every
 from duly.engine.claim import Claims
-from duly.engine.fairness.fair_queue import Turns
+from duly.engine.fairness.fair_queue import FairQueue
 from duly.engine.fairness.limits import Unlimited
 from duly.engine.series.heads import Claimant
 from duly.engine.series.holds import ITS_TURN
@@ -35,7 +35,7 @@ class Behind(NamedTuple):
 
 async def fired(app: Duly) -> list[Event]:
     """The heads that a worker gets, which have begun then."""
-    claims = Claims(app.store, Claimant("w1", LEASE), Turns(Unlimited(10), 10), Signals())
+    claims = Claims(app.store, Claimant("w1", LEASE), FairQueue(Unlimited(10), 10), Signals())
     return (await claims.take_heads({LANE: 10})).fired
 
 

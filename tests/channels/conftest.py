@@ -12,7 +12,7 @@ from duly import Duly
 from duly.channels.http.sender import Sender
 from duly.channels.http.webhook import Webhook
 from duly.decide.targets.addresses import read_networks
-from duly.decide.targets.secrets import Keys
+from duly.decide.targets.secrets import SecretKeys
 from duly.decide.targets.targets import webhook
 from duly.records.event import Outcome
 from duly.testing import ManualClock
@@ -56,7 +56,7 @@ async def sender(hostile: Hostile) -> AsyncIterator[Sender]:
 def deliver(hostile: Hostile, sender: Sender) -> Deliver:
     """Delivers an event to the hostile receiver as a webhook: ``await deliver("/status/503")``."""
     no_directory: Any = None  # of stored targets: these are URLs
-    channel = Webhook(sender, no_directory, Keys("k" * 32))
+    channel = Webhook(sender, no_directory, SecretKeys("k" * 32))
 
     async def deliver(path: str, door: str = "open", *, timeout: str = PATIENT, **fields: Any) -> Outcome:
         target = webhook(hostile.url(path, door), timeout=timeout)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from duly.channels.brokers.batches import Batches
-from duly.channels.brokers.channel import Down, NotNow
+from duly.channels.brokers.channel import BrokerDown, MessageDeferred
 
 
 class Library:
@@ -35,7 +35,7 @@ async def test_a_bug_on_the_way_is_told_to_each_and_the_next_ones_go_out() -> No
     library = Library()
     library.fails = ValueError("a bug in the library")
     answers = await library.add("one", "two")
-    assert [type(answer) for answer in answers] == [NotNow, NotNow]
+    assert [type(answer) for answer in answers] == [MessageDeferred, MessageDeferred]
     assert str(answers[0]) == "not sent: ValueError: a bug in the library"
     library.fails = None
     assert await library.add("three") == [None]
@@ -54,8 +54,8 @@ async def test_too_few_answers_are_an_answer_to_nobody() -> None:
 
 async def test_what_is_down_ends_it_for_all() -> None:
     library = Library()
-    library.fails = Down("gone")
-    assert [type(answer) for answer in await library.add("one", "two")] == [Down, Down]
+    library.fails = BrokerDown("gone")
+    assert [type(answer) for answer in await library.add("one", "two")] == [BrokerDown, BrokerDown]
     assert library.lost == ["gone"]
-    with pytest.raises(Down, match="gone"):
+    with pytest.raises(BrokerDown, match="gone"):
         await library.batches.add("three", 1)

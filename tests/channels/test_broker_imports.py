@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import duly
-from duly.channels.brokers.registry import ENGINES
+from duly.channels.brokers.registry import BROKERS
 from tests.brokers import RedisServer
 
 SOURCE = Path(duly.__file__).parents[1]
@@ -25,7 +25,7 @@ URLS = {
 
 LOADED = f"""
 import sys
-print(sorted({{engine for engine in {[engine.library for engine in ENGINES.values()]!r} if engine in sys.modules}}))
+print(sorted({{engine for engine in {[engine.library for engine in BROKERS.values()]!r} if engine in sys.modules}}))
 """
 
 WORKER = """
@@ -76,7 +76,7 @@ def test_a_worker_that_has_one_loads_that_library_alone() -> None:
         assert run(WORKER.format(target=target) + LOADED, DULY_REDIS_URL=server.url) == "['redis']"
 
 
-@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("name", BROKERS)
 def test_each_library_is_an_extra_by_the_name_of_its_channel(name: str) -> None:
     extras = tomllib.loads((SOURCE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     [everything] = extras["optional-dependencies"]["all"]

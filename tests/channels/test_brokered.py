@@ -8,13 +8,21 @@ import pytest
 
 from duly.channels.brokers import channel
 from duly.channels.brokers.batches import Batches
-from duly.channels.brokers.channel import Brokered, Client, Down, Link, Message, NotNow, Refused
+from duly.channels.brokers.channel import (
+    BrokerChannel,
+    BrokerClient,
+    BrokerConnection,
+    BrokerDown,
+    BrokerMessage,
+    MessageDeferred,
+    MessageRefused,
+)
 from duly.channels.brokers.kafka import options_of
 from duly.errors import Misuse
 from duly.records.event import Delivered, Failed, Rejected, Unreachable
 from tests.make import make_event
 
-MESSAGE = Message("id", b"{}", {})
+MESSAGE = BrokerMessage("id", b"{}", {})
 
 
 class Wire:
@@ -32,7 +40,7 @@ class Wire:
         if self.opens is not None:
             raise self.opens
 
-    async def publish(self, where: Mapping[str, Any], message: Message) -> None:
+    async def publish(self, where: Mapping[str, Any], message: BrokerMessage) -> None:
         await asyncio.sleep(0)
         if self.outcomes and (outcome := self.outcomes.pop(0)) is not None:
             raise outcome
@@ -44,15 +52,15 @@ class Wire:
         self.closed += 1
 
 
-def linked(*wires: Wire) -> tuple[Link, list[Client]]:
+def linked(*wires: Wire) -> tuple[BrokerConnection, list[BrokerClient]]:
     """A link that gets these one after another, and in the end the last one again and again."""
-    made: list[Client] = []
+    made: list[BrokerClient] = []
 
-    def make() -> Client:
+    def make() -> BrokerClient:
         made.append(wires[min(len(made), len(wires) - 1)])
         return made[-1]
 
-    return Link(make), made
+    return BrokerConnection(make), made
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +68,7 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(channel, "SHORTEST", 0.001)
 
 
-async def up_again(link: Link) -> None:
+async def up_again(link: BrokerConnection) -> None:
     changed = asyncio.Event()
     link.watch(changed.set)
     while link.down is not None:
@@ -91,7 +99,7 @@ async def test_who_waits_for_a_connection_that_fails_does_not_try_again_by_himse
     mended = Gated()
     link, made = linked(Wire(opens=OSError("refused")), mended)
     told = await asyncio.gather(*(link.publish({}, MESSAGE) for _ in range(50)), return_exceptions=True)
-    assert {(type(error), str(error)) for error in told} == {(Down, "OSError: refused")}
+    assert {(type(error), str(error)) for error in told} == {(BrokerDown, "OSError: refused")}
     assert len(made) <= 2, "beside the first, the one by which it is mended"
     mended.gate.set()
     await up_again(link)
@@ -101,13 +109,13 @@ async def test_who_waits_for_a_connection_that_fails_does_not_try_again_by_himse
 
 
 async def test_a_client_that_says_it_is_down_is_given_up_and_told_of_once() -> None:
-    first = Wire(*[Down("the wire is cut")] * 5)
+    first = Wire(*[BrokerDown("the wire is cut")] * 5)
     link, made = linked(first, Wire())
     changes: list[str | None] = []
     link.watch(lambda: changes.append(link.down))
     told = await asyncio.gather(*(link.publish({}, MESSAGE) for _ in range(5)), return_exceptions=True)
     assert {str(error) for error in told} == {"the wire is cut"}
-    with pytest.raises(Down, match="the wire is cut"):
+    with pytest.raises(BrokerDown, match="the wire is cut"):
         await link.publish({}, MESSAGE)
     await up_again(link)
     assert changes == ["the wire is cut", None]
@@ -121,14 +129,14 @@ async def test_a_client_that_says_it_is_down_is_given_up_and_told_of_once() -> N
 
 async def test_a_library_that_cancels_what_waits_for_it_cancels_nobody_else() -> None:
     link, _ = linked(Wire(asyncio.CancelledError()), Wire())  # type: ignore[arg-type]
-    with pytest.raises(Down, match="the connection is lost"):
+    with pytest.raises(BrokerDown, match="the connection is lost"):
         await link.publish({}, MESSAGE)
     await link.close()
 
 
 async def test_who_is_cancelled_is_cancelled() -> None:
     class Silent(Wire):
-        async def publish(self, where: Mapping[str, Any], message: Message) -> None:
+        async def publish(self, where: Mapping[str, Any], message: BrokerMessage) -> None:
             await asyncio.Event().wait()
 
     link, _ = linked(Silent())
@@ -144,12 +152,12 @@ async def test_who_is_cancelled_is_cancelled() -> None:
 
 async def test_a_reason_is_one_line_and_has_no_login() -> None:
     link, _ = linked(Wire(opens=OSError("cannot reach amqp://ada:secret@host:5672/\nand more")))
-    with pytest.raises(Down):
+    with pytest.raises(BrokerDown):
         await link.client()
     assert link.down == "OSError: cannot reach amqp://***@host:5672/"
     await link.close()
     link, _ = linked(Wire(opens=Misuse("the broker refuses the credentials")))
-    with pytest.raises(Down) as down:
+    with pytest.raises(BrokerDown) as down:
         await link.client()
     assert str(down.value) == "the broker refuses the credentials"
     assert isinstance(down.value.__cause__, Misuse)
@@ -164,7 +172,7 @@ async def test_a_connection_that_does_not_come_about_in_time_is_down(monkeypatch
     monkeypatch.setattr(channel, "ACKNOWLEDGED_WITHIN", 0.01)
     slow = Slow()
     link, _ = linked(slow)
-    with pytest.raises(Down, match="it does not answer in time"):
+    with pytest.raises(BrokerDown, match="it does not answer in time"):
         await link.client()
     assert slow.closed == 1
     await link.close()
@@ -174,14 +182,14 @@ async def test_a_connection_that_does_not_come_about_in_time_is_down(monkeypatch
     ("raised", "outcome"),
     [
         (None, Delivered()),
-        (Refused("never"), Rejected("never")),
-        (NotNow("later"), Failed("later")),
-        (Down("gone"), Unreachable("gone", channel.AT_ONCE, told=True)),
+        (MessageRefused("never"), Rejected("never")),
+        (MessageDeferred("later"), Failed("later")),
+        (BrokerDown("gone"), Unreachable("gone", channel.AT_ONCE, told=True)),
     ],
 )
 async def test_what_a_client_says_is_an_outcome(raised: Exception | None, outcome: Any) -> None:
     link, _ = linked(Wire(raised), Wire())
-    channel = Brokered(link, lambda _: MESSAGE, lambda _: {})
+    channel = BrokerChannel(link, lambda _: MESSAGE, lambda _: {})
     assert await channel.deliver(make_event()) == outcome
     await channel.close()
 
@@ -195,7 +203,7 @@ async def test_what_comes_together_goes_together_and_in_order() -> None:
     async def send(items: list[int]) -> list[Exception | None]:
         sent.append(items)
         await asyncio.sleep(0)
-        return [NotNow("odd") if item == 7 else None for item in items]
+        return [MessageDeferred("odd") if item == 7 else None for item in items]
 
     batches = Batches(send, pytest.fail, most=4, large=100)
     told = await asyncio.gather(
@@ -210,13 +218,13 @@ async def test_when_it_is_over_nobody_waits_any_longer() -> None:
 
     async def send(items: list[int]) -> list[Exception | None]:
         await asyncio.sleep(0)
-        return [None if item == 0 else Down("gone") for item in items]
+        return [None if item == 0 else BrokerDown("gone") for item in items]
 
     batches = Batches(send, lost.append, most=2, large=100)
     told = await asyncio.gather(*(batches.add(item, 1) for item in range(5)), return_exceptions=True)
     assert [str(error) for error in told] == ["None", *["gone"] * 4]
     assert lost == ["gone"]
-    with pytest.raises(Down, match="gone"):
+    with pytest.raises(BrokerDown, match="gone"):
         await batches.add(9, 1)
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from duly.channels.http.deadlines import LOOK, Deadlines, Underway
+from duly.channels.http.deadlines import LOOK, Deadlines, PendingRequest
 from duly.channels.http.guard import Dial
 
 
@@ -47,10 +47,10 @@ async def test_a_cancellation_from_outside_is_not_taken_for_a_deadline() -> None
 
 
 async def test_a_cancellation_from_outside_counts_where_a_deadline_has_passed_too() -> None:
-    made: list[Underway] = []
+    made: list[PendingRequest] = []
 
     class Seen(Deadlines):
-        def begin(self, dial: Dial, silence: float, total: float) -> Underway:
+        def begin(self, dial: Dial, silence: float, total: float) -> PendingRequest:
             made.append(super().begin(dial, silence, total))
             return made[-1]
 

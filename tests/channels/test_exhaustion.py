@@ -1,6 +1,6 @@
 """A worker that has no file descriptor left for a broker's connection: the message is not at fault."""
 
-from duly.channels.brokers.channel import Brokered
+from duly.channels.brokers.channel import BrokerChannel
 from duly.channels.brokers.registry import make_channel
 from duly.decide.exhaustion import RESOURCES
 from duly.records.event import Delivered, Unreachable
@@ -14,7 +14,7 @@ async def test_a_message_for_which_no_connection_can_be_opened_is_sent_later(sta
     place = await station.new_place()
     event = make_event(target=station.target(place))
     channel = make_channel(station.channel, station.url)
-    assert isinstance(channel, Brokered)
+    assert isinstance(channel, BrokerChannel)
     try:
         with none_free():
             outcome = await channel.deliver(event)

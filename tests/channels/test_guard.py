@@ -11,7 +11,7 @@ import pytest
 
 from duly import Duly, Status, Timer, http, webhook
 from duly.channels.http.guard import Resolver
-from duly.channels.http.sender import Request, Sender
+from duly.channels.http.sender import OutgoingRequest, Sender
 from duly.decide.targets.addresses import read_networks
 from duly.records.event import Delivered, Outcome, Rejected
 from duly.testing import ManualClock
@@ -30,7 +30,7 @@ async def send() -> AsyncIterator[Sends]:
     sender = Sender()
 
     async def send(url: str) -> Outcome:
-        return await sender.send(Request("POST", url, {}, b"{}"))
+        return await sender.send(OutgoingRequest("POST", url, {}, b"{}"))
 
     yield send
     await sender.close()
@@ -128,7 +128,7 @@ async def knowing(answers: list[str | list[str]], hostile: Hostile, times: int =
     url = hostile.url("/ok", host="hooks.example")
     outcomes = []
     for _ in range(times):
-        outcomes.append(await sender.send(Request("POST", url, {}, b"{}", timeout=SHORT)))
+        outcomes.append(await sender.send(OutgoingRequest("POST", url, {}, b"{}", timeout=SHORT)))
         await sender.close()  # with what it remembers of names
     return outcomes
 
@@ -178,7 +178,10 @@ async def test_an_open_connection_is_not_shared_by_another_name(
         read_networks("127.0.0.1/32"), resolver=Names({"a.example": ["127.0.0.1"], "b.example": ["127.0.0.2"]})
     )
     try:
-        url = {host: Request("POST", hostile.url("/ok", host=host), {}, b"{}") for host in ("a.example", "b.example")}
+        url = {
+            host: OutgoingRequest("POST", hostile.url("/ok", host=host), {}, b"{}")
+            for host in ("a.example", "b.example")
+        }
         assert await sender.send(url["a.example"]) == Delivered()
         assert is_blocked(await sender.send(url["b.example"]), "127.0.0.2 is loopback", caplog)
     finally:
@@ -193,7 +196,7 @@ async def test_a_redirect_inside_is_not_followed(hostile: Hostile, status: int) 
     sender = Sender(read_networks("127.0.0.1/32"))
     try:
         to = hostile.url("/ok", host="localhost")
-        outcome = await sender.send(Request("POST", hostile.url(f"/redirect/{status}?to={to}"), {}, b"{}"))
+        outcome = await sender.send(OutgoingRequest("POST", hostile.url(f"/redirect/{status}?to={to}"), {}, b"{}"))
         assert isinstance(outcome, Rejected)
         assert "redirects are not followed" in outcome.error
         assert [request.behaviour for request in hostile.requests()] == ["redirect"]
@@ -225,7 +228,7 @@ async def test_credentials_of_the_environment_are_not_sent(
     monkeypatch.setenv("NETRC", str(netrc))
     sender = Sender(read_networks("127.0.0.0/8"))
     try:
-        assert await sender.send(Request("POST", hostile.url("/ok"), {}, b"{}")) == Delivered()
+        assert await sender.send(OutgoingRequest("POST", hostile.url("/ok"), {}, b"{}")) == Delivered()
     finally:
         await sender.close()
     [request] = hostile.requests()
@@ -236,7 +239,7 @@ async def test_a_request_that_was_blocked_blocks_nobody_else(hostile: Hostile) -
     sender = Sender(read_networks("127.0.0.1/32"))
     try:
         urls = [hostile.url("/ok"), hostile.url("/ok", host="127.0.0.2")] * 10
-        outcomes = await asyncio.gather(*(sender.send(Request("POST", url, {}, b"{}")) for url in urls))
+        outcomes = await asyncio.gather(*(sender.send(OutgoingRequest("POST", url, {}, b"{}")) for url in urls))
     finally:
         await sender.close()
     assert [isinstance(outcome, Delivered) for outcome in outcomes] == [True, False] * 10
@@ -287,6 +290,9 @@ async def test_a_name_is_looked_up_as_its_origin_is_written(hostile: Hostile) ->
     """By the letters of IDNA, once and for all: signing knows the origin by no others."""
     sender = Sender(read_networks("127.0.0.0/8"), resolver=Names({"xn--bcher-kva.example": ["127.0.0.1"]}))
     try:
-        assert await sender.send(Request("POST", hostile.url("/ok", host="bücher.example"), {}, b"{}")) == Delivered()
+        assert (
+            await sender.send(OutgoingRequest("POST", hostile.url("/ok", host="bücher.example"), {}, b"{}"))
+            == Delivered()
+        )
     finally:
         await sender.close()

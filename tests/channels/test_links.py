@@ -11,7 +11,7 @@ import pytest
 
 from duly import Misuse
 from duly.channels.brokers import channel
-from duly.channels.brokers.channel import Down, Link
+from duly.channels.brokers.channel import BrokerConnection, BrokerDown
 from duly.channels.brokers.nats import Nats
 from tests.brokers import NatsServer
 from tests.worker.watching import until
@@ -31,7 +31,7 @@ class Watched:
         self.made_at: list[float] = []
         self.said: list[str | None] = []
         self._url = url
-        self.link = Link(self._make)
+        self.link = BrokerConnection(self._make)
         self.link.watch(lambda: self.said.append(self.link.down))
 
     def _make(self) -> Nats:
@@ -66,7 +66,7 @@ async def test_what_is_lost_is_told_once_and_made_again(server: NatsServer, watc
     before = await watched.link.client()
     await asyncio.to_thread(server.kill)
     await until(lambda: watched.link.down, "it is known to be lost")
-    with pytest.raises(Down, match="the connection is lost"):
+    with pytest.raises(BrokerDown, match="the connection is lost"):
         await watched.link.client()
     await asyncio.sleep(1)
     await asyncio.to_thread(server.start)
@@ -81,9 +81,9 @@ async def test_a_server_that_is_not_there_is_down_at_once_and_found_when_it_come
 ) -> None:
     await asyncio.to_thread(server.kill)
     async with asyncio.timeout(20):
-        with pytest.raises(Down, match="Connect call failed"):
+        with pytest.raises(BrokerDown, match="Connect call failed"):
             await watched.link.client()
-    with pytest.raises(Down, match="Connect call failed"):
+    with pytest.raises(BrokerDown, match="Connect call failed"):
         await watched.link.client()
     await asyncio.to_thread(server.start)
     await until(lambda: watched.link.down is None, "it is there")
@@ -103,7 +103,7 @@ async def test_tries_get_rarer_and_are_frequent_again_after_something_has_worked
 
     monkeypatch.setattr(channel.random, "uniform", longest)
     await asyncio.to_thread(server.kill)
-    with pytest.raises(Down):
+    with pytest.raises(BrokerDown):
         await watched.link.client()
     await until(lambda: len(watched.made) >= 6, "it was tried some times")
     assert waits[:5] == [0.1, 0.2, 0.4, 0.8, 1.0]
@@ -122,7 +122,7 @@ async def test_why_it_cannot_be_opened_is_known_to_who_asks(server: NatsServer) 
     with NatsServer(more="authorization { token: secret }") as closed:
         watched = Watched(closed.url)
         for _ in range(2):
-            with pytest.raises(Down) as raised:
+            with pytest.raises(BrokerDown) as raised:
                 await watched.link.client()
             assert isinstance(raised.value.__cause__, Misuse)
         await watched.link.close()
@@ -155,13 +155,13 @@ async def test_a_link_is_closed_even_if_its_library_does_not_notice(
         made.append(kind("nats://127.0.0.1:1") if first or made else Nats("nats://127.0.0.1:1"))
         return made[-1]
 
-    link = Link(make)
+    link = BrokerConnection(make)
     opening = asyncio.create_task(link.client())
     await until(lambda: made and isinstance(made[-1], Deaf), "it is being opened")
     async with asyncio.timeout(30):
         await link.close()
     many = len(made)
-    with pytest.raises(Down if not first else asyncio.CancelledError):
+    with pytest.raises(BrokerDown if not first else asyncio.CancelledError):
         await opening
     await asyncio.sleep(0.3)  # there is no condition for what does not happen
     assert len(made) == many
@@ -170,7 +170,7 @@ async def test_a_link_is_closed_even_if_its_library_does_not_notice(
 
 async def test_a_link_that_is_closed_tries_no_more_and_can_be_used_again(server: NatsServer, watched: Watched) -> None:
     await asyncio.to_thread(server.kill)
-    with pytest.raises(Down):
+    with pytest.raises(BrokerDown):
         await watched.link.client()
     await watched.link.close()
     many = len(watched.made)
@@ -219,7 +219,7 @@ async def test_a_library_that_does_not_let_itself_be_cancelled_keeps_nobody_from
     monkeypatch.setattr(channel, "ACKNOWLEDGED_WITHIN", 600)
     monkeypatch.setattr(channel, "CLOSED_WITHIN", 0.1)
     client = Stubborn()
-    link = Link(lambda: client)
+    link = BrokerConnection(lambda: client)
     using = asyncio.create_task(link.client())
     await client.opening.wait()
     async with asyncio.timeout(20):

@@ -12,8 +12,8 @@ from nats.js.api import DiscardPolicy, StreamConfig
 
 from duly import Misuse
 from duly.channels.brokers import nats as module
-from duly.channels.brokers.channel import Down, Message, NotNow, Refused
-from duly.channels.brokers.nats import Forbidden, Nats
+from duly.channels.brokers.channel import BrokerDown, BrokerMessage, MessageDeferred, MessageRefused
+from duly.channels.brokers.nats import Nats, PublishForbidden
 from tests.brokers import NatsServer
 from tests.worker.watching import until
 
@@ -41,7 +41,7 @@ async def publish(
     client: Nats, subject: str = "orders.due", body: bytes = b"{}", id: str = "1", **headers: str
 ) -> None:
     async with asyncio.timeout(5):
-        await client.publish({"subject": subject}, Message(id, body, headers))
+        await client.publish({"subject": subject}, BrokerMessage(id, body, headers))
 
 
 async def messages(client: Nats, stream: str = "ORDERS") -> int:
@@ -70,12 +70,12 @@ async def test_many_are_under_way_at_once_and_stay_in_order(client: Nats) -> Non
 
 
 async def test_a_subject_that_no_stream_has_is_worth_another_try(client: Nats) -> None:
-    with pytest.raises(NotNow, match=r"no stream takes 'invoices\.due': add one that has this subject"):
+    with pytest.raises(MessageDeferred, match=r"no stream takes 'invoices\.due': add one that has this subject"):
         await publish(client, "invoices.due")
 
 
 async def test_what_is_larger_than_the_stream_takes_is_refused(client: Nats) -> None:
-    with pytest.raises(Refused, match="message size exceeds maximum allowed"):
+    with pytest.raises(MessageRefused, match="message size exceeds maximum allowed"):
         await publish(client, body=b"x" * 2000)
 
 
@@ -83,7 +83,7 @@ async def test_what_is_larger_than_the_stream_takes_is_refused(client: Nats) -> 
 async def test_what_is_larger_than_the_server_takes_is_refused_and_others_are_not_cut_off(
     client: Nats, body: int, header: int
 ) -> None:
-    with pytest.raises(Refused, match="than what the server takes"):
+    with pytest.raises(MessageRefused, match="than what the server takes"):
         await publish(client, body=b"x" * body, Note="x" * header)
     await publish(client)
     assert await messages(client) == 1
@@ -91,7 +91,7 @@ async def test_what_is_larger_than_the_server_takes_is_refused_and_others_are_no
 
 async def test_the_largest_that_the_server_takes_is_no_problem_for_the_connection(client: Nats) -> None:
     """It is too large for the stream, and the server says so."""
-    with pytest.raises(Refused, match="message size exceeds maximum allowed"):
+    with pytest.raises(MessageRefused, match="message size exceeds maximum allowed"):
         await publish(client, body=b"x" * (4096 - len("NATS/1.0\r\nNats-Msg-Id: 1\r\n\r\n")))
     await publish(client)
 
@@ -100,13 +100,13 @@ async def test_a_stream_that_is_full_is_worth_another_try(client: Nats) -> None:
     full = StreamConfig(name="FULL", subjects=["full"], max_msgs=1, discard=DiscardPolicy.NEW)
     await client.stream.add_stream(full)
     await publish(client, "full")
-    with pytest.raises(NotNow, match="maximum messages exceeded"):
+    with pytest.raises(MessageDeferred, match="maximum messages exceeded"):
         await publish(client, "full", id="2")
 
 
 @pytest.mark.parametrize("subject", ["orders due", "orders..due", ""])
 async def test_what_is_no_subject_is_refused(client: Nats, subject: str) -> None:
-    with pytest.raises((Refused, NotNow)):
+    with pytest.raises((MessageRefused, MessageDeferred)):
         await publish(client, subject)
     await publish(client)
 
@@ -118,7 +118,7 @@ async def test_a_subject_that_is_not_permitted_is_refused_and_others_are_taken()
             await client.stream.add_stream(StreamConfig(name="ORDERS", subjects=["orders.*", "secret.*"]))
             one = asyncio.create_task(publish(client, "secret.plans"))
             await publish(client, "orders.due")
-            with pytest.raises(Refused, match="secret"):
+            with pytest.raises(MessageRefused, match="secret"):
                 await one
 
 
@@ -133,8 +133,8 @@ async def test_what_is_under_way_when_the_server_goes_is_known_to_be_lost() -> N
             await until(lambda: len(client.under_way) == 10, "all are under way")
             await asyncio.to_thread(server.kill)
             for ended in await asyncio.gather(*under_way, return_exceptions=True):
-                assert isinstance(ended, Down)
-            with pytest.raises(Down):
+                assert isinstance(ended, BrokerDown)
+            with pytest.raises(BrokerDown):
                 await publish(client)
             assert reasons
 
@@ -176,7 +176,7 @@ async def ended_in_the_middle() -> None:
             library._pending_data_size = 1  # something is left
             library._flush_queue.put_nowait(asyncio.get_running_loop().create_future())
             await until(lambda: library.is_closed, "it has given up")
-            with pytest.raises(Down):
+            with pytest.raises(BrokerDown):
                 await publish(client)
         assert writer.is_closing()
 
@@ -207,7 +207,7 @@ async def test_an_account_that_is_full_is_worth_another_try() -> None:
         async with opened(server, "ada", "x") as client:
             await client.stream.add_stream(StreamConfig(name="ORDERS", subjects=["orders.*"]))
             sent = [publish(client, body=b"x" * 1000, id=str(number)) for number in range(40)]
-            with pytest.raises(NotNow, match=r"resource limits exceeded for account \(10002\)"):
+            with pytest.raises(MessageDeferred, match=r"resource limits exceeded for account \(10002\)"):
                 await asyncio.gather(*sent)
 
 
@@ -219,7 +219,13 @@ async def test_who_may_not_publish_to_one_subject_is_not_refused_on_another_with
             subjects = ["orders.due", "due", "orders.due.Secret", "orders.due", "due"]
             sent = [publish(client, subject, id=str(number)) for number, subject in enumerate(subjects)]
             answers = await asyncio.gather(*sent, return_exceptions=True)
-            assert [type(answer) for answer in answers] == [type(None), type(None), Forbidden, type(None), type(None)]
+            assert [type(answer) for answer in answers] == [
+                type(None),
+                type(None),
+                PublishForbidden,
+                type(None),
+                type(None),
+            ]
 
 
 async def test_a_server_that_has_not_heard_the_credentials_in_time_is_worth_another_try() -> None:

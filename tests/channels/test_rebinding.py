@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from duly.channels.http.sender import Request, Sender
+from duly.channels.http.sender import OutgoingRequest, Sender
 from duly.decide.targets.addresses import Network
 from duly.records.event import Delivered, Failed, Rejected
 from tests.channels.conftest import LOOPBACK
@@ -29,12 +29,12 @@ async def knowing() -> AsyncIterator[Knowing]:
 
 
 @pytest.fixture
-def request_to_name(hostile: Hostile) -> Request:
-    return Request("POST", hostile.url("/ok", host="hooks.example"), {}, b"{}")
+def request_to_name(hostile: Hostile) -> OutgoingRequest:
+    return OutgoingRequest("POST", hostile.url("/ok", host="hooks.example"), {}, b"{}")
 
 
 async def test_a_name_that_comes_to_mean_a_closed_network_is_blocked(
-    knowing: Knowing, hostile: Hostile, request_to_name: Request, caplog: pytest.LogCaptureFixture
+    knowing: Knowing, hostile: Hostile, request_to_name: OutgoingRequest, caplog: pytest.LogCaptureFixture
 ) -> None:
     sender = knowing("127.0.0.1", "10.0.0.1")
     assert await sender.send(request_to_name) == Delivered()
@@ -47,7 +47,7 @@ async def test_a_name_that_comes_to_mean_a_closed_network_is_blocked(
 
 
 async def test_a_name_for_loopback_is_blocked_before_it_is_connected_to(
-    knowing: Knowing, hostile: Hostile, request_to_name: Request, caplog: pytest.LogCaptureFixture
+    knowing: Knowing, hostile: Hostile, request_to_name: OutgoingRequest, caplog: pytest.LogCaptureFixture
 ) -> None:
     outcome = await knowing("127.0.0.1", allowed=()).send(request_to_name)
     assert isinstance(outcome, Rejected)
@@ -57,13 +57,13 @@ async def test_a_name_for_loopback_is_blocked_before_it_is_connected_to(
 
 
 async def test_of_several_addresses_an_open_one_is_taken(
-    knowing: Knowing, hostile: Hostile, request_to_name: Request
+    knowing: Knowing, hostile: Hostile, request_to_name: OutgoingRequest
 ) -> None:
     assert await knowing(["10.0.0.1", "127.0.0.1"]).send(request_to_name) == Delivered()
 
 
 async def test_a_name_that_does_not_exist_fails_and_is_told(knowing: Knowing, hostile: Hostile) -> None:
-    outcome = await knowing("127.0.0.1").send(Request("POST", hostile.url("/ok", host="nowhere.example"), {}))
+    outcome = await knowing("127.0.0.1").send(OutgoingRequest("POST", hostile.url("/ok", host="nowhere.example"), {}))
     assert isinstance(outcome, Failed)
     assert "its name cannot be resolved" in outcome.error
     assert "nowhere.example" in outcome.error

@@ -13,7 +13,7 @@ import pytest
 
 from duly import Duly
 from duly.errors import StoreUnavailable
-from duly.stores.statements import Statements
+from duly.stores.statements import StoreQueries
 from duly.verbs import dead_letters
 from tests.cli.conftest import Shell, Spawn, wait_until
 from tests.letters import dead
@@ -269,7 +269,7 @@ def test_a_store_that_fails_leaves_what_is_done_and_says_how_to_go_on(
     on: Shell, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = letters(url, 9)
-    write, calls = Statements.replay_found, []
+    write, calls = StoreQueries.replay_found, []
 
     async def fails(self: Any, *args: Any) -> Any:
         calls.append(args)
@@ -279,7 +279,7 @@ def test_a_store_that_fails_leaves_what_is_done_and_says_how_to_go_on(
 
     with monkeypatch.context() as patch:
         patch.setattr(dead_letters, "AT_ONCE", 2)
-        patch.setattr(Statements, "replay_found", fails)
+        patch.setattr(StoreQueries, "replay_found", fails)
         result = on("events", "replay", "--all", "--yes")
     assert result.code == 1
     assert result.out.startswith("4 dead letters replayed in ")

@@ -367,7 +367,7 @@ def test_an_interruption_does_not_wait_for_a_keyboard(on: Shell, url: str) -> No
 
 def test_a_file_that_cannot_be_read_on_keeps_what_came_before(on: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     def breaks(*_: Any, **__: Any) -> Any:
-        yield import_users.Line(2, {"first_name": "Ada", "last_name": "L", "date_of_birth": "1990-12-10",
+        yield import_users.ImportLine(2, {"first_name": "Ada", "last_name": "L", "date_of_birth": "1990-12-10",
                                     "timezone": "UTC", "key": "ada"})  # fmt: skip
         raise OSError(5, "Input/output error")
 

@@ -9,8 +9,8 @@ import pytest
 from duly import Conflict, Duly, Invalid, Misuse, NotFound, Stale, User
 from duly.client import Client
 from duly.errors import Problem
-from duly.records.results import Imported, Refused, Stored
-from duly.verbs.import_users import Line, Telling
+from duly.records.results import Imported, RefusedRow, StoredRow
+from duly.verbs.import_users import ImportLine, ImportObserver
 from tests.client.test_events import NOBODY, told
 
 ADA: dict[str, Any] = {
@@ -73,14 +73,14 @@ async def test_an_import_tells_what_became_of_each(app: Duly, client: Client, mo
         ADA | {"timezone": "Mars/Base"},
         5,
         ADA | {"key": "a"},
-        Line(17, Problem("line", "cannot be read")),
-        Line(18, ADA | {"attributes": float("nan")}),
-        Line(19, ADA),
+        ImportLine(17, Problem("line", "cannot be read")),
+        ImportLine(18, ADA | {"attributes": float("nan")}),
+        ImportLine(19, ADA),
     ]
-    refused: list[Refused] = []
+    refused: list[RefusedRow] = []
     progress: list[Imported] = []
-    stored: list[Stored] = []
-    telling = Telling(refused.append, progress.append, stored.append)
+    stored: list[StoredRow] = []
+    telling = ImportObserver(refused.append, progress.append, stored.append)
     done = await client.users.import_(iter(rows), telling=telling)
     assert (done.added, done.changed, done.unchanged, done.refused, done.last) == (2, 1, 1, 4, 19)
     assert [bad.number for bad in refused] == [3, 4, 17, 18]
@@ -89,7 +89,11 @@ async def test_an_import_tells_what_became_of_each(app: Duly, client: Client, mo
     assert [one.rows for one in progress] == [3, 6, 8]
     known, a = await app.users.by_key("known"), await app.users.by_key("a")
     assert known.timezone == "Asia/Tokyo"
-    assert stored[:3] == [Stored(1, a.id, "added"), Stored(2, known.id, "changed"), Stored(5, a.id, "unchanged")]
+    assert stored[:3] == [
+        StoredRow(1, a.id, "added"),
+        StoredRow(2, known.id, "changed"),
+        StoredRow(5, a.id, "unchanged"),
+    ]
     assert (stored[3].number, stored[3].act, len(stored)) == (19, "added", 4)
 
 

@@ -4,10 +4,10 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.decide.fair_share import Candidate, Key, Room, choose, fair_share, well_served
+from duly.decide.fair_share import Candidate, FreePlaces, Key, choose, fair_share, well_served
 from tests.make import START
 
-EVERYTHING = Room(lambda *_: 1000, lambda _: 1000)
+EVERYTHING = FreePlaces(lambda *_: 1000, lambda _: 1000)
 
 
 def waiting(**tenants: list[int]) -> dict[Key, list[Candidate]]:
@@ -45,7 +45,9 @@ def test_destinations_of_a_tenant_take_turns() -> None:
 
 def test_there_is_no_more_of_anybody_than_there_is_room_for() -> None:
     known = waiting(a=[1, 2, 3], b=[4, 5, 6], c=[7])
-    room = Room(lambda tenant, _: {"a": 1, "b": 9, "c": 0}[tenant], lambda tenant: {"a": 9, "b": 2, "c": 9}[tenant])
+    room = FreePlaces(
+        lambda tenant, _: {"a": 1, "b": 9, "c": 0}[tenant], lambda tenant: {"a": 9, "b": 2, "c": 9}[tenant]
+    )
     assert ids(choose(known, 9, {}, room)) == ["a-1", "b-4", "b-5"]
 
 
@@ -66,7 +68,7 @@ def test_everybody_gets_the_same_as_far_as_everybody_wants_it(
         for key, many in counts.items()
     }
     rooms = {key: 1 + hash(key) % 4 for key in counts}
-    chosen = choose(known, free, in_hand, Room(lambda *key: rooms[key], lambda _: 5))
+    chosen = choose(known, free, in_hand, FreePlaces(lambda *key: rooms[key], lambda _: 5))
     got = Counter((one.tenant, one.destination) for one in chosen)
     tenants = Counter(one.tenant for one in chosen)
     wanted: Counter[str] = Counter()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from duly.engine.tally import DEAD, LONGEST, NOTHING, Passes, Tally, tally_of
+from duly.engine.tally import DEAD, LONGEST, NOTHING, PassTally, Tally, tally_of
 from duly.signals import PassEnded, Signals
 from tests.make import (
     DAY,
@@ -80,7 +80,7 @@ class Watch:
         signals = Signals(LATE_AFTER)
         self.told: list[PassEnded] = []
         signals.observe(self.told.append, PassEnded)
-        self.passes = Passes("w1", signals)
+        self.passes = PassTally("w1", signals)
 
     def count(self, *settled: Any) -> None:
         self.passes.count(tally_of(settled, LATE_AFTER))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from duly.config import read_settings
-from duly.decide.targets.secrets import Keys, secret_problem, signature, written
+from duly.decide.targets.secrets import SecretKeys, secret_problem, signature, written
 from duly.errors import BadSetting, Misuse
 from duly.target_secrets import Seal, Sealed
 
@@ -110,7 +110,7 @@ def shows(thing: object) -> str:
 
 
 def test_keys_are_never_shown() -> None:
-    keys = Keys(f"{KEY},{OLD}")
+    keys = SecretKeys(f"{KEY},{OLD}")
     settings = read_settings({}, secret_key=f"{KEY},{OLD}")
     for thing in (keys, [keys], {"keys": keys}, settings):
         assert KEY not in repr(thing) + str(thing)
@@ -129,29 +129,29 @@ def test_the_command_for_making_a_key_makes_one(capsys: pytest.CaptureFixture[st
     from duly.decide.targets.secrets import MAKE_KEY
 
     exec(MAKE_KEY.partition("python -c '")[2].rstrip("'"))
-    assert not Keys(capsys.readouterr().out).too_short
+    assert not SecretKeys(capsys.readouterr().out).too_short
 
 
 def test_each_tenant_and_each_origin_has_a_secret_of_its_own() -> None:
-    keys = Keys(KEY)
+    keys = SecretKeys(KEY)
     asked = [(tenant, origin) for tenant in ("acme", "globex") for origin in ("https://a.example", "https://b.example")]
     made = [keys.signing(*one) for one in asked]
     assert len({secret for [secret] in made}) == 4
-    assert keys.signing("acme", "https://a.example") == Keys(f" {KEY} ").signing("acme", "https://a.example")
+    assert keys.signing("acme", "https://a.example") == SecretKeys(f" {KEY} ").signing("acme", "https://a.example")
     assert all(secret_problem("secret", secret) is None for [secret] in made)
 
 
 def test_the_newest_key_comes_first_and_older_ones_sign_too() -> None:
-    assert Keys(f"{KEY},{OLD}").signing("acme", "x") == [
-        *Keys(KEY).signing("acme", "x"),
-        *Keys(OLD).signing("acme", "x"),
+    assert SecretKeys(f"{KEY},{OLD}").signing("acme", "x") == [
+        *SecretKeys(KEY).signing("acme", "x"),
+        *SecretKeys(OLD).signing("acme", "x"),
     ]
 
 
 def test_keys_that_begin_alike_are_not_alike() -> None:
     """A keyed hash takes 64 bytes; what is longer must count to the end."""
     long = "x" * 100
-    assert Keys(long + "1").derived("seal") != Keys(long + "2").derived("seal")
+    assert SecretKeys(long + "1").derived("seal") != SecretKeys(long + "2").derived("seal")
 
 
 # -- seals
@@ -161,42 +161,42 @@ SEALED = Sealed("acme", "crm", [(a_secret(), None)], {"Authorization": "Bearer h
 
 
 def test_what_is_sealed_is_opened_by_its_key_alone() -> None:
-    text = Seal(Keys(KEY)).close(SEALED)
-    assert Seal(Keys(KEY)).open(text, "acme", "crm") == SEALED
+    text = Seal(SecretKeys(KEY)).close(SEALED)
+    assert Seal(SecretKeys(KEY)).open(text, "acme", "crm") == SEALED
     for secret in (SEALED.secrets[0][0], "hunter2", "Authorization"):
         assert secret not in text
         assert base64.b64encode(secret.encode()).decode()[:-4] not in text
 
 
 def test_an_older_key_still_opens_what_it_sealed() -> None:
-    text = Seal(Keys(OLD)).close(SEALED)
-    assert Seal(Keys(f"{KEY},{OLD}")).open(text, "acme", "crm") == SEALED
-    anew = Seal(Keys(f"{KEY},{OLD}")).close(SEALED)
-    assert Seal(Keys(KEY)).open(anew, "acme", "crm") == SEALED, "the newest seals"
+    text = Seal(SecretKeys(OLD)).close(SEALED)
+    assert Seal(SecretKeys(f"{KEY},{OLD}")).open(text, "acme", "crm") == SEALED
+    anew = Seal(SecretKeys(f"{KEY},{OLD}")).close(SEALED)
+    assert Seal(SecretKeys(KEY)).open(anew, "acme", "crm") == SEALED, "the newest seals"
 
 
 def test_another_key_says_what_to_do() -> None:
-    text = Seal(Keys(OLD)).close(SEALED)
+    text = Seal(SecretKeys(OLD)).close(SEALED)
     with pytest.raises(
         Misuse, match="target 'crm' was sealed with another DULY_SECRET_KEY: set that beside the new one"
     ):
-        Seal(Keys(KEY)).open(text, "acme", "crm")
+        Seal(SecretKeys(KEY)).open(text, "acme", "crm")
     with pytest.raises(Misuse, match="DULY_SECRET_KEY, which is not set: make one with: python"):
-        Seal(Keys(None)).open(text, "acme", "crm")
+        Seal(SecretKeys(None)).open(text, "acme", "crm")
     with pytest.raises(Misuse, match="DULY_SECRET_KEY, which is not set: make one with: python"):
-        Seal(Keys("")).close(SEALED)
+        Seal(SecretKeys("")).close(SEALED)
 
 
 @pytest.mark.parametrize("damaged", ["", "x", "gAAAAA==", "é"])
 def test_what_was_damaged_is_told_as_such(damaged: str) -> None:
     with pytest.raises(Misuse, match="target 'crm'"):
-        Seal(Keys(KEY)).open(damaged, "acme", "crm")
+        Seal(SecretKeys(KEY)).open(damaged, "acme", "crm")
 
 
 @pytest.mark.parametrize("owner", [("globex", "crm"), ("acme", "billing")])
 def test_one_targets_seal_is_not_taken_for_anothers(owner: tuple[str, str]) -> None:
     with pytest.raises(Misuse, match="was sealed for another one: put the target anew"):
-        Seal(Keys(KEY)).open(Seal(Keys(KEY)).close(SEALED), *owner)
+        Seal(SecretKeys(KEY)).open(Seal(SecretKeys(KEY)).close(SEALED), *owner)
 
 
 def test_what_is_sealed_is_not_shown_when_it_is_open() -> None:

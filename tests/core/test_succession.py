@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.decide.due_head import Drop, Facts, Fire, Hold, decide, due_of, head_of
+from duly.decide.due_head import Drop, Fire, HeadFacts, Hold, decide, due_of, head_of
 from duly.ids import new_id
 from duly.records.event import Event
 from duly.records.schedule import Schedule
@@ -35,7 +35,7 @@ def make_head(due: datetime = START, **fields: Any) -> Event:
 
 
 def decided(schedule: Schedule, now: datetime, head: Event | None = None, **facts: Any) -> Any:
-    return decide(head or make_head(), schedule, Facts(now, **facts))
+    return decide(head or make_head(), schedule, HeadFacts(now, **facts))
 
 
 # -- latest, the usual policy

@@ -15,6 +15,9 @@ class Claimed(NamedTuple):
     version: int
 
 
+AWAY = ("given back", "the database could not be reached")
+
+
 class Ledger(NamedTuple):
     events: dict[str, Event]
     history: dict[str, list[Entry]]
@@ -45,10 +48,11 @@ class Ledger(NamedTuple):
         return [event for event in self.events.values() if event.status is status]
 
     def every_claim_has_one_end(self) -> None:
-        """Interrupted, interrupted, …, delivered: the versions count on without a gap, and nothing is told twice."""
+        """Interrupted, interrupted, …, delivered: the versions count on without a gap, and nothing is told twice.
+        On a busy machine the database may be out of reach for a moment: then a claim is given back, and comes again."""
         for id, entries in self.history.items():
             event = self.events[id]
-            acts = [entry.act for entry in entries]
+            acts = [entry.act for entry in entries if (entry.act, entry.detail) != AWAY]
             assert acts == ["interrupted"] * event.interruptions + ["delivered"], f"{id}: {entries}"
             assert [entry.version for entry in entries] == list(range(2, event.version + 1)), f"{id}: {entries}"
             assert event.attempts == 1, event

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from duly.api.protocol import tenant_budget
-from duly.api.protocol.problems import Refused
-from duly.api.protocol.tenant_budget import BURST, PATIENCE, SHARE, Pace, long_answer
+from duly.api.protocol.problems import RefusedRequest
+from duly.api.protocol.tenant_budget import BURST, PATIENCE, SHARE, TenantBudget, long_answer
 from duly.engine.rule_threads import SPENT, Spent, evaluated
 from tests.http.calling import Caller
 
@@ -32,13 +32,13 @@ def clock_of_pace(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
 
 
-async def spend(kept: Pace, tenant: str, seconds: float) -> None:
+async def spend(kept: TenantBudget, tenant: str, seconds: float) -> None:
     async with kept.turn(tenant) as spent:
         spent.seconds += seconds
 
 
 async def test_a_burst_is_not_waited_for_and_more_is_paid_for_first(clock_of_pace: Clock) -> None:
-    kept, began = Pace(), clock_of_pace.now
+    kept, began = TenantBudget(), clock_of_pace.now
     await spend(kept, "acme", BURST)
     await spend(kept, "acme", 0.5)
     assert clock_of_pace.now == began
@@ -47,7 +47,7 @@ async def test_a_burst_is_not_waited_for_and_more_is_paid_for_first(clock_of_pac
 
 
 async def test_over_time_a_tenant_has_its_share_and_another_waits_for_nothing(clock_of_pace: Clock) -> None:
-    kept, began = Pace(), clock_of_pace.now
+    kept, began = TenantBudget(), clock_of_pace.now
     for _ in range(200):
         await spend(kept, "acme", 0.1)
         before = clock_of_pace.now
@@ -58,7 +58,7 @@ async def test_over_time_a_tenant_has_its_share_and_another_waits_for_nothing(cl
 
 
 async def test_what_is_not_costly_is_never_waited_for(clock_of_pace: Clock) -> None:
-    kept, began = Pace(), clock_of_pace.now
+    kept, began = TenantBudget(), clock_of_pace.now
     for _ in range(10_000):
         await spend(kept, "acme", long_answer(b"x" * 1000))
     assert clock_of_pace.now == began
@@ -66,12 +66,12 @@ async def test_what_is_not_costly_is_never_waited_for(clock_of_pace: Clock) -> N
 
 
 async def test_who_would_wait_too_long_is_refused() -> None:
-    kept = Pace()
+    kept = TenantBudget()
     await spend(kept, "acme", BURST + 2 * PATIENCE)
     began = time.monotonic()
     kept_patience, tenant_budget.PATIENCE = tenant_budget.PATIENCE, 0.01
     try:
-        with pytest.raises(Refused, match="take more than one tenant's share of this server: ask more slowly"):
+        with pytest.raises(RefusedRequest, match="take more than one tenant's share of this server: ask more slowly"):
             await spend(kept, "acme", 0.0)
     finally:
         tenant_budget.PATIENCE = kept_patience
@@ -79,7 +79,7 @@ async def test_who_would_wait_too_long_is_refused() -> None:
 
 
 async def test_accounts_that_are_paid_are_forgotten(clock_of_pace: Clock) -> None:
-    kept = Pace()
+    kept = TenantBudget()
     for number in range(100):
         await spend(kept, f"t{number}", 0.001)
     clock_of_pace.now += 10
@@ -106,7 +106,7 @@ async def test_time_in_threads_is_counted_for_whoever_asked() -> None:
 
 async def test_previews_pages_and_rules_are_put_to_the_account(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[Any] = []
-    monkeypatch.setattr(Pace, "_spend", lambda _, tenant, seconds: counted.append((tenant, seconds)))
+    monkeypatch.setattr(TenantBudget, "_spend", lambda _, tenant, seconds: counted.append((tenant, seconds)))
     for method, path, body in (
         ("POST", "/v1/schedules/preview", PREVIEW),
         ("PUT", "/v1/schedules/daily", {"type": "x", "rule": PREVIEW["rule"]}),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from duly.engine.claim import Claims
-from duly.engine.fairness.fair_queue import Turns
+from duly.engine.fairness.fair_queue import FairQueue
 from duly.engine.fairness.limits import Unlimited
 from duly.engine.series.heads import Claimant
 from duly.signals import Signals
@@ -262,7 +262,7 @@ async def test_a_crash_in_the_middle_sends_only_what_was_not_finished(
     users = [await add(http, receiver, first_name=name) for name in "ABCDE"]
     crashed = await duly(**OPTIONS)
     clock.set(at("2026-03-15 09:00"))
-    claims = Claims(crashed.store, Claimant("gone", LEASE), Turns(Unlimited(10), 10), Signals(LEASE))
+    claims = Claims(crashed.store, Claimant("gone", LEASE), FairQueue(Unlimited(10), 10), Signals(LEASE))
     claimed = (await claims.take_heads({"webhook": 10})).fired
     await crashed.store.settle([completed(event) for event in claimed[:2]], "gone")  # and here the lights go out
     processing = await all_of(http, {"status": "PROCESSING"})

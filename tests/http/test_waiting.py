@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from duly.api.protocol import long_poll
-from duly.api.protocol.long_poll import Waiting
+from duly.api.protocol.long_poll import LongPoll
 from duly.errors import StoreUnavailable
 from tests.http.calling import Caller
 from tests.http.serving import served
@@ -21,7 +21,7 @@ TRIGGER = "/v1/schedules/daily/trigger"
 
 
 def waiters(http: Caller) -> int:
-    found: Waiting = http.api.state.waiting
+    found: LongPoll = http.api.state.waiting
     return found._callers.total()
 
 
@@ -83,11 +83,11 @@ async def test_what_is_committed_is_told_though_the_database_goes_away(
 async def test_looks_are_farther_and_farther_apart(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
 
-    async def pause(self: Waiting, seconds: float) -> bool:
+    async def pause(self: LongPoll, seconds: float) -> bool:
         pauses.append(seconds)
         return len(pauses) < 20
 
-    monkeypatch.setattr(Waiting, "pause", pause)
+    monkeypatch.setattr(LongPoll, "pause", pause)
     await put(http)
     assert (await http("POST", TRIGGER, prefer="wait=60")).status_code == 201
     assert pauses[0] == pytest.approx(0.05)
@@ -100,7 +100,7 @@ def test_who_has_left_is_not_waited_for_and_a_server_that_stops_waits_for_nobody
 ) -> None:
     copyfile(sqlite_file, tmp_path / "duly.db")
     with served(f"sqlite:///{tmp_path}/duly.db", shutdown_grace="60s") as server:
-        found: Waiting = server.api.state.waiting
+        found: LongPoll = server.api.state.waiting
         httpx.put(f"{server.url}/v1/schedules/daily", json={"type": "x", "rule": {"every": "1d"}})
         with pytest.raises(httpx.ReadTimeout):
             httpx.post(f"{server.url}{TRIGGER}", headers={"Prefer": "wait=60"}, timeout=0.5)

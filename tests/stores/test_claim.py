@@ -6,7 +6,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from duly.ports import NOT_YET, NOTHING_SEEN, Horizon, Seen
+from duly.ports import NO_FRONTIER, NOT_YET, Horizon, KnownFrontier
 from duly.records.event import Status
 from duly.testing import ManualClock
 from tests.conftest import OpenStore
@@ -176,11 +176,11 @@ async def test_a_claim_that_is_rolled_back_never_was(store: Any) -> None:
 async def test_where_all_that_is_ready_is_known_the_horizon_is_what_will_be(store: Any) -> None:
     dues = [("a", START - MINUTE), ("a", START + MINUTE), ("b", START + HOUR)]
     await store.add([make_new(type=type, due=due) for type, due in dues])
-    horizon, _ = await store.horizon([A, B], Seen({A: NOT_YET}))
+    horizon, _ = await store.horizon([A, B], KnownFrontier({A: NOT_YET}))
     assert horizon.fresh == MINUTE
-    horizon, _ = await store.horizon([A, B], Seen({A: NOT_YET, B: NOT_YET}))
+    horizon, _ = await store.horizon([A, B], KnownFrontier({A: NOT_YET, B: NOT_YET}))
     assert horizon.fresh == MINUTE
-    horizon, _ = await store.horizon([A, B], Seen({B: NOT_YET}))
+    horizon, _ = await store.horizon([A, B], KnownFrontier({B: NOT_YET}))
     assert horizon.fresh == -MINUTE
 
 
@@ -222,14 +222,14 @@ async def test_what_became_ready_after_an_instant_can_be_left(store: Any, clock:
     old, new = await store.add([make_new(due=START), make_new(due=START + SECOND)])
     clock.advance(seconds=2)
     assert await store.claim_these("w1", [new], [LANE], 5, LEASE, START) == []
-    assert [event.id for event in await store.claim("w1", {LANE: 5}, LEASE, NOTHING_SEEN, START)] == [old]
+    assert [event.id for event in await store.claim("w1", {LANE: 5}, LEASE, NO_FRONTIER, START)] == [old]
     [event] = await store.claim_these("w1", [new], [LANE], 5, LEASE, START + SECOND)
     assert (event.id, event.claimed) == (new, START + 2 * SECOND), "the clock is the store's all the same"
 
 
 async def test_an_instant_that_lies_ahead_makes_nothing_ready(store: Any) -> None:
     await store.add([make_new(due=START + SECOND)])
-    assert await store.claim("w1", {LANE: 5}, LEASE, NOTHING_SEEN, START + HOUR) == []
+    assert await store.claim("w1", {LANE: 5}, LEASE, NO_FRONTIER, START + HOUR) == []
 
 
 async def test_a_lease_that_ended_after_an_instant_can_be_left(store: Any, clock: ManualClock) -> None:

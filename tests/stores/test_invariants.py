@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from duly import Duly, Event, every, webhook
-from duly.engine.series.heads import Claimant, Succeeded, succeed_heads
+from duly.engine.series.heads import Claimant, HeadsClaimed, succeed_heads
 from duly.ports import Examined, Violation
 from duly.stores.queries import INVARIANTS, names_in
 from duly.testing import ManualClock
@@ -71,7 +71,7 @@ async def claimed(app: Duly, type: str, lane: str | None = None) -> Event:
     return event
 
 
-async def due_heads(app: Duly, lane: str) -> Succeeded:
+async def due_heads(app: Duly, lane: str) -> HeadsClaimed:
     async with app.store.begin() as tx:
         found = await tx.due_heads({lane: 10})
         return await succeed_heads(tx, found, found.now, Claimant("w1", LEASE))

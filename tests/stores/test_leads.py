@@ -18,7 +18,7 @@ from duly.records.specs import (
     Spec,
     WithKey,
 )
-from duly.stores.index_choice import lead_of
+from duly.stores.index_choice import index_choice
 from duly.stores.specs import compile_spec
 from duly.stores.sqlite.codec import SPECS
 from tests.make import START
@@ -62,7 +62,7 @@ SERIES, USER, TYPE = OfSeries("schedule:1"), OfUser("1"), OfType("greet")
     ],
 )
 def test_what_an_index_answers_leads(spec: Spec, leading: tuple[Spec, ...], leaves: bool) -> None:
-    found = lead_of(spec)
+    found = index_choice(spec)
     assert compile_spec(found.spec, SPECS) in (compile_spec(each, SPECS) for each in _written(leading))
     assert found.leaves is leaves
     assert bool(found.also) is (leading in ((ACME,), (OTHER,)))
@@ -76,10 +76,10 @@ def _written(leading: tuple[Spec, ...]) -> list[Spec]:
 
 
 def test_only_the_usual_tenant_has_no_index_of_its_own() -> None:
-    assert [lead_of(each & TYPE).tenant for each in (ACME, USUAL, FAILED & ACME, Everything())] == [
+    assert [index_choice(each & TYPE).tenant for each in (ACME, USUAL, FAILED & ACME, Everything())] == [
         "acme",
         "default",
         None,
         None,
     ]
-    assert (lead_of(ACME).also, lead_of(USUAL).also) == (" AND e.tenant <> 'default'", "")
+    assert (index_choice(ACME).also, index_choice(USUAL).also) == (" AND e.tenant <> 'default'", "")

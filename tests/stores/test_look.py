@@ -7,13 +7,13 @@ import msgspec
 import pytest
 
 from duly.decide.fair_share import Candidate
-from duly.ports import Looking
+from duly.ports import ScanRequest
 from duly.records.event import NewEvent
 from duly.testing import ManualClock
 from tests.conftest import OpenStore
 from tests.make import HOUR, LANE, LEASE, MINUTE, START, make_head, make_new, make_schedule
 
-WHOLE = Looking({LANE: 100}, 5, 100)
+WHOLE = ScanRequest({LANE: 100}, 5, 100)
 
 
 def candidate(event: NewEvent) -> Candidate:
@@ -53,24 +53,24 @@ async def test_only_what_is_ready_is_seen(store: Any, clock: ManualClock) -> Non
 async def test_a_look_goes_as_deep_as_it_is_told_to_and_sees_the_newest(store: Any) -> None:
     events = [make_new(tenant=f"t{n}", due=START - (20 - n) * MINUTE) for n in range(20)]
     await store.add(events)
-    looked = await store.look(Looking({LANE: 4}, 3, 100), [("t1", None), ("t18", None)])
+    looked = await store.look(ScanRequest({LANE: 4}, 3, 100), [("t1", None), ("t18", None)])
     assert {one.tenant for one in looked.others} == {"t0", "t2", "t3", "t17", "t19"}
     assert looked.examined == {LANE: 4}
-    looked = await store.look(Looking({LANE: 0}, 2, 100), [])
+    looked = await store.look(ScanRequest({LANE: 0}, 2, 100), [])
     assert {one.tenant for one in looked.others} == {"t18", "t19"}
     assert looked.examined == {LANE: 0}
 
 
 async def test_a_look_tells_of_the_newest_also_where_it_tells_of_no_more(store: Any) -> None:
     await store.add([make_new(tenant=f"t{n:02}", due=START - (20 - n) * MINUTE) for n in range(20)])
-    tenants = {one.tenant for one in (await store.look(Looking({LANE: 20}, 2, 5), [])).others}
+    tenants = {one.tenant for one in (await store.look(ScanRequest({LANE: 20}, 2, 5), [])).others}
     assert {"t18", "t19"} < tenants
     assert len(tenants) < 10
 
 
 async def test_several_lanes_are_looked_at_together(store: Any) -> None:
     await store.add([make_new(type=type) for type in ("a", "a", "b")])
-    looked = await store.look(Looking({"handler:a": 1, "handler:b": 10, "handler:c": 10}, 0, 10), [])
+    looked = await store.look(ScanRequest({"handler:a": 1, "handler:b": 10, "handler:c": 10}, 0, 10), [])
     assert sorted(one.lane for one in looked.others) == ["handler:a", "handler:b"]
     assert looked.examined == {"handler:a": 1, "handler:b": 1, "handler:c": 0}
 

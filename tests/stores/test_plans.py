@@ -16,7 +16,7 @@ import pytest
 from duly.config import read_settings
 from duly.decide.lifecycle import DELIVERED
 from duly.ids import new_id
-from duly.ports import Freed, Looking
+from duly.ports import Freed, ScanRequest
 from duly.records.event import Claim, Settlement, Status, Verdict
 from duly.records.specs import ErrorLike, Everything, OfTenant
 from duly.stores.migrations import migrations
@@ -195,10 +195,10 @@ async def the_path(tx: Any) -> AsyncIterator[tuple[str, set[str], int]]:
     assert len(await tx.claim_alone("w2", [LANE, "handler:other"], LEASE)) == 1
     yield "claim_alone", {"events_leased"}, 1
     for many in (10, 1000):
-        looked = await tx.look(Looking({LANE: many, "handler:other": many}, 10, many), [("default", None)])
+        looked = await tx.look(ScanRequest({LANE: many, "handler:other": many}, 10, many), [("default", None)])
         assert (looked.others, looked.examined) == ([], {LANE: many, "handler:other": 0})
         yield f"look {many}", {"events_fresh"}, many + 10
-        looked = await tx.look(Looking({LANE: 0}, many, many), [("somebody", None)])
+        looked = await tx.look(ScanRequest({LANE: 0}, many, many), [("somebody", None)])
         ids = [one.id for one in looked.others]
         yield f"look at the newest {many}", {"events_fresh"}, many
         events = await tx.claim_these("w1", ids, [LANE], many, LEASE)
@@ -225,7 +225,7 @@ async def the_path(tx: Any) -> AsyncIterator[tuple[str, set[str], int]]:
     schedule = make_schedule()
     await tx.plant([make_head(schedule)])
     yield "plant", set(), 1
-    looked = await tx.look_at_heads(Looking({LANE: 100}, 10, 100), [])
+    looked = await tx.look_at_heads(ScanRequest({LANE: 100}, 10, 100), [])
     assert looked.examined == {LANE: 1}
     yield "look_at_heads", set(), 2  # with a single head, one index is as good as another
     assert len((await tx.these_heads([looked.others[0].id], [LANE], 10)).heads) == 1
@@ -622,7 +622,7 @@ async def test_a_look_costs_the_same_however_many_tenants_there_are(
                 await (tx.plant(events) if kind == "heads" else tx.add(events))
             async with watched(store.begin(), "force_generic_plan") as (tx, plans):
                 look = tx.look_at_heads if kind == "heads" else tx.look
-                await look(Looking({LANE: 4000}, 500, 2000), [("tenant 00001", None)])
+                await look(ScanRequest({LANE: 4000}, 500, 2000), [("tenant 00001", None)])
                 await tx.execute("RESET search_path")
                 ids = [event.id for event in events[::20]]
                 if kind == "heads":
@@ -651,7 +651,7 @@ async def test_a_look_through_a_flood_steps_over_each_of_it_once(
         await store.add([quiet])
         await store.add([make_new() for _ in range(50_000)])
         async with watched(store.begin(), "force_generic_plan") as (tx, plans):
-            looked = await tx.look(Looking({LANE: 200_000}, 0, 10), [("default", None)])
+            looked = await tx.look(ScanRequest({LANE: 200_000}, 0, 10), [("default", None)])
             await tx.execute("RESET search_path")
         assert [one.id for one in looked.others] == [quiet.id]
         assert looked.examined == {LANE: 100_001}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from duly.config import read_settings
 from duly.decide.targets.rates import read_rate
-from duly.ports import Allowed
+from duly.ports import RateAllowance
 from duly.testing import ManualClock
 from duly.wiring import open_store
 from tests.conftest import STORES, OpenStore
@@ -33,10 +33,10 @@ async def turns(store: Any, want: int, destination: str = CRM) -> int:
 
 async def test_the_first_turn_is_there_at_once_and_the_others_by_the_rate(store: Any, clock: ManualClock) -> None:
     await store.limit("default", CRM, None, often("4/s"))
-    assert await store.allow([("default", CRM, 3)]) == [Allowed("default", CRM, 1, timedelta(milliseconds=250))]
+    assert await store.allow([("default", CRM, 3)]) == [RateAllowance("default", CRM, 1, timedelta(milliseconds=250))]
     assert await turns(store, 3) == 0
     clock.advance(milliseconds=249)
-    assert await store.allow([("default", CRM, 3)]) == [Allowed("default", CRM, 0, timedelta(milliseconds=1))]
+    assert await store.allow([("default", CRM, 3)]) == [RateAllowance("default", CRM, 0, timedelta(milliseconds=1))]
     clock.advance(milliseconds=1)
     assert await turns(store, 3) == 1
     clock.advance(milliseconds=500)
@@ -57,7 +57,7 @@ async def test_a_slow_rate_saves_up_one(store: Any, clock: ManualClock, rate: st
     await store.limit("default", CRM, None, often(rate))
     for _ in range(3):
         assert await turns(store, 9) == 1
-        assert await store.allow([("default", CRM, 9)]) == [Allowed("default", CRM, 0, apart)]
+        assert await store.allow([("default", CRM, 9)]) == [RateAllowance("default", CRM, 0, apart)]
         clock.advance(apart - timedelta(microseconds=1))
         assert await turns(store, 9) == 0
         clock.advance(timedelta(microseconds=1))

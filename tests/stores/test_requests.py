@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from duly.ports import Remembered
+from duly.ports import StoredResponse
 from duly.stores.key_statements import MEMORY
 from duly.testing import ManualClock
 from tests.conftest import OpenStore
 
 ANSWER = (201, '{"etag":"x"}', b'{"id": 7}\x00\xff')
-REMEMBERED = Remembered("put a", *ANSWER)
+REMEMBERED = StoredResponse("put a", *ANSWER)
 
 
 class Oops(Exception):

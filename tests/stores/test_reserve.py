@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from duly.ports import Seen
+from duly.ports import KnownFrontier
 from duly.records.event import Status
 from duly.testing import ManualClock
 from duly.verbs.events import Events
@@ -157,11 +157,11 @@ async def test_a_claim_may_begin_where_the_last_look_ended(store: Any, clock: Ma
     old, new = make_new(due=START - HOUR), make_new(due=START)
     await store.add([old, new])
     horizon, seen = await store.horizon([LANE])
-    assert (horizon.fresh, seen) == (-HOUR, Seen({LANE: START - HOUR}, START))
+    assert (horizon.fresh, seen) == (-HOUR, KnownFrontier({LANE: START - HOUR}, START))
     assert len(await store.claim("w1", {LANE: 1}, LEASE, seen)) == 1
     horizon, seen = await store.horizon([LANE], seen)
     assert (horizon.fresh, horizon.alone) == (START - START, LEASE)
-    assert seen == Seen({LANE: START}, START + LEASE)
+    assert seen == KnownFrontier({LANE: START}, START + LEASE)
     assert [event.id for event in await store.claim("w1", {LANE: 5}, LEASE, seen)] == [new.id]
     _, seen = await store.horizon([LANE])
     assert seen.fresh == {LANE: START}, "nothing is left, so what comes will not be ready before now"

@@ -24,7 +24,7 @@ from duly.records.specs import (
     Gap,
     InSeriesOf,
     InStatus,
-    Named,
+    NamedSpec,
     Now,
     OfDestination,
     OfSeries,
@@ -273,8 +273,8 @@ def test_every_name_is_compiled() -> None:
     kinds = {name for name, kind in vars(specs).items() if isinstance(kind, type) and issubclass(kind, Spec)}
     tried = {"Ready", "OfUser", "OfType", "OfTenant", "OfSeries", "WithKey", "InStatus", "Overdue", "DueBetween"}
     tried |= {"OfDestination"}
-    assert kinds - {"Spec", "Named"} - basics == tried | {"ExecutedLate", "FailedBetween", "Stuck"}
-    assert all(issubclass(getattr(specs, name), Named) for name in tried)
+    assert kinds - {"Spec", "NamedSpec"} - basics == tried | {"ExecutedLate", "FailedBetween", "Stuck"}
+    assert all(issubclass(getattr(specs, name), NamedSpec) for name in tried)
 
 
 def test_a_stranger_is_refused_by_name() -> None:

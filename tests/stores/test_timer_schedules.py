@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from duly import Duly
-from duly.engine.schedule import Wish, put_wishes
+from duly.engine.schedule import OrderedTimer, put_ordered_timers
 from duly.records.event import Event
 from duly.testing import ManualClock
 from duly.timer_service.messages import REACHED, TIMER, read_command
@@ -184,15 +184,15 @@ async def test_one_is_found_by_the_index_of_keys(store: Any) -> None:
 
 
 async def test_wishes_of_one_batch_for_one_key_are_one_timer(store: Any) -> None:
-    def wish(asked: int, due: str) -> Wish:
+    def wish(asked: int, due: str) -> OrderedTimer:
         timer = read_command(
             b'{"type": "ScheduleTimer", "tenantId": "acme", "payload": {"serviceCallId": "s1", "dueAt": "%s"}}'
             % due.encode()
         )
         assert not isinstance(timer, list)
-        return Wish(asked, timer)
+        return OrderedTimer(asked, timer)
 
     wishes = [wish(2, "2030-01-01T00:00:00Z"), wish(3, "2031-01-01T00:00:00Z"), wish(1, "2032-01-01T00:00:00Z")]
-    await put_wishes(store, wishes, [TIMER])
+    await put_ordered_timers(store, wishes, [TIMER])
     [row] = (await seen(store)).values()
     assert row["due_at"] == datetime.fromisoformat("2031-01-01T00:00:00Z")

@@ -10,7 +10,7 @@ from nats.aio.msg import Msg
 from nats.js.api import ConsumerInfo, RawStreamMsg, StreamConfig, StreamInfo
 from nats.js.errors import NotFoundError
 
-from duly.channels.brokers.nats import Connection
+from duly.channels.brokers.nats import NatsConnection
 from duly.channels.brokers.nats_commands import DURABLE
 from duly.channels.brokers.nats_streams import COMMANDS, EVENTS, FOR_COMMANDS, FOR_EVENTS, FOR_REJECTED
 from tests.worker.watching import until
@@ -38,7 +38,7 @@ class Desk:
         self._url = url
 
     async def __aenter__(self) -> Self:
-        self.connection = Connection()
+        self.connection = NatsConnection()
         await self.connection.connect(self._url, reconnect_time_wait=0.05, max_reconnect_attempts=-1, error_cb=_quiet)
         self.stream = self.connection.jetstream()
         await self.stream.add_stream(FOR_COMMANDS)

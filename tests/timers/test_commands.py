@@ -16,7 +16,7 @@ from duly.channels.brokers.nats_commands import Taken
 from duly.channels.brokers.nats_streams import COMMANDS, FOR_EVENTS, FOR_REJECTED, REJECTED
 from duly.errors import StoreError
 from duly.signals import CommandRejected, CommandsTaken, CommandStuck
-from duly.stores.statements import Statements
+from duly.stores.statements import StoreQueries
 from duly.timer_service import commands
 from tests.brokers import NatsServer
 from tests.timers.conftest import Serve, Served, consuming
@@ -349,16 +349,16 @@ async def test_a_store_that_takes_nothing_rejects_nothing_however_often_it_comes
     desk: Desk, serve: Serve, soon_again: None, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     monkeypatch.setattr(commands, "OFTEN", 2)
-    really, rounds, broken = Statements.put, 0, True
+    really, rounds, broken = StoreQueries.put, 0, True
 
-    async def put(self: Statements, events: Any) -> Any:
+    async def put(self: StoreQueries, events: Any) -> Any:
         nonlocal rounds
         if broken:
             rounds += events[0].asked is not None
             raise error
         return await really(self, events)
 
-    monkeypatch.setattr(Statements, "put", put)
+    monkeypatch.setattr(StoreQueries, "put", put)
     await desk.send(command("one", in_seconds(LATER)))
     async with serve() as served:
         await until(lambda: rounds >= 4, "it has come often")

@@ -13,7 +13,7 @@ from nats.js.errors import APIError
 
 from duly import Misuse
 from duly.channels.brokers import nats_commands
-from duly.channels.brokers.channel import Down
+from duly.channels.brokers.channel import BrokerDown
 from duly.channels.brokers.nats_streams import COMMANDS, DUPLICATES, EVENTS, REJECTED, sorted_refusals
 from duly.errors import StoreError
 from duly.timer_service.messages import RETRY
@@ -159,7 +159,7 @@ async def test_a_jetstream_that_comes_a_little_later_is_waited_for(
 
 async def test_too_few_servers_are_waited_for() -> None:
     client: Any = None
-    with pytest.raises(Down, match="no suitable peers"):
+    with pytest.raises(BrokerDown, match="no suitable peers"):
         async with sorted_refusals(client):
             raise APIError(code=400, err_code=10005, description="no suitable peers for placement")
 

@@ -37,7 +37,7 @@ class Stubborn:
 async def test_the_demo_stops_taking_commands_in() -> None:
     stubborn: Any = Stubborn()
     duly: Any = SimpleNamespace(store=None, signals=Signals())
-    demo = broker.Nats("nats-server", "acme", lambda _: None)
+    demo = broker.DemoBroker("nats-server", "acme", lambda _: None)
     demo.broker = Broker(stubborn, stubborn)
     taking = asyncio.create_task(demo.take_in(duly))
     await stubborn.begun.wait()

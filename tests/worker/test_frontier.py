@@ -13,7 +13,7 @@ from duly.engine import claim
 from duly.engine.claim import Frontier
 from duly.engine.series.heads import Claimant
 from duly.signals import Completed
-from duly.stores.statements import Statements
+from duly.stores.statements import StoreQueries
 from tests.make import HOUR, LANE, LEASE, SECOND, make_new
 from tests.worker.watching import Told, until, working
 
@@ -30,14 +30,14 @@ def costly(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 async def duly(url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Its database is slow in telling what comes next: a second and a half follow without a look from the beginning."""
-    horizon = Statements.horizon
+    horizon = StoreQueries.horizon
 
-    async def slowly(self: Statements, *asked: Any) -> Any:
+    async def slowly(self: StoreQueries, *asked: Any) -> Any:
         told = await horizon(self, *asked)
         await asyncio.sleep(0.1)
         return told
 
-    monkeypatch.setattr(Statements, "horizon", slowly)
+    monkeypatch.setattr(StoreQueries, "horizon", slowly)
     duly = Duly(url, poll_interval=NEVER)
 
     @duly.on("greet")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from duly import Duly, Event, Timer
-from duly.engine.tally import Passes
+from duly.engine.tally import PassTally
 from duly.signals import PassEnded, WorkerStopped
 from tests.worker.watching import Told, Watched, until, working
 
@@ -53,8 +53,8 @@ async def test_a_running_worker_tells_a_pass_and_then_idles(url: str, transactio
 
 async def test_a_pass_goes_on_while_anything_is_under_way(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[bool] = []
-    look = Passes.look
-    monkeypatch.setattr(Passes, "look", lambda self, *, idle: (looks.append(idle), look(self, idle=idle)))
+    look = PassTally.look
+    monkeypatch.setattr(PassTally, "look", lambda self, *, idle: (looks.append(idle), look(self, idle=idle)))
     duly = Duly(url, poll_interval="20ms")
     told = Told(duly)
     quick(duly)

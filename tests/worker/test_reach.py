@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from duly.engine.destinations.broker_health import Reach
+from duly.engine.destinations.broker_health import BrokerHealth
 from duly.signals import ChannelDown, ChannelUp, Signals
 
 
@@ -34,7 +34,7 @@ class Seen:
         self.changes = 0
         signals = Signals()
         signals.observe(self.told.append)
-        self.reach = Reach(lamps, signals, self.changed)
+        self.reach = BrokerHealth(lamps, signals, self.changed)
         self.reach.begin()
 
     def changed(self) -> None:

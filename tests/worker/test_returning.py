@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from duly.engine.claim import Claims
-from duly.engine.fairness.fair_queue import Turns
+from duly.engine.fairness.fair_queue import FairQueue
 from duly.engine.fairness.lanes import Lanes
 from duly.engine.fairness.limits import Unlimited
 from duly.engine.series.heads import Claimant
@@ -20,7 +20,7 @@ BATCH = 20
 
 @pytest.fixture
 def claims(store: Any) -> Claims:
-    return Claims(store, Claimant("w", LEASE), Turns(Unlimited(BATCH), BATCH), Signals())
+    return Claims(store, Claimant("w", LEASE), FairQueue(Unlimited(BATCH), BATCH), Signals())
 
 
 async def due(store: Any, tenant: str, since: datetime, many: int) -> list[str]:

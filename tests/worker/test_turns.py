@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from duly.decide.fair_share import Key
-from duly.engine.fairness.fair_queue import Start, Turns
+from duly.engine.fairness.fair_queue import FairQueue, Start
 from duly.engine.fairness.limits import Unlimited
 from duly.records.event import Event, Outcome
 from tests.make import make_event
@@ -46,7 +46,7 @@ def events(tenants: str, destination: str | None = None) -> list[Event]:
     return [make_event(tenant=tenant, destination=destination) for tenant in tenants]
 
 
-def start_all(turns: Turns) -> list[Start]:
+def start_all(turns: FairQueue) -> list[Start]:
     return list(iter(turns.next, None))
 
 
@@ -55,21 +55,21 @@ def whose(started: list[Start]) -> str:
 
 
 def test_tenants_take_turns() -> None:
-    turns = Turns(Unlimited(100), 100)
+    turns = FairQueue(Unlimited(100), 100)
     turns.extend(events("aaaaabc"))
     turns.extend(events("bb"))
     assert whose(start_all(turns)) == "abcababaa"
 
 
 def test_what_one_tenant_has_for_one_destination_starts_in_order() -> None:
-    turns = Turns(Unlimited(100), 100)
+    turns = FairQueue(Unlimited(100), 100)
     given = events("a" * 20)
     turns.extend(given)
     assert [event for event, _ in start_all(turns)] == given
 
 
 def test_destinations_of_a_tenant_take_turns() -> None:
-    turns = Turns(Unlimited(100), 100)
+    turns = FairQueue(Unlimited(100), 100)
     turns.extend(events("aaa", "x"))
     turns.extend(events("aa", "y"))
     turns.extend(events("b", "x"))
@@ -80,7 +80,7 @@ def test_destinations_of_a_tenant_take_turns() -> None:
 
 
 def test_a_place_goes_on_to_the_next_without_anybody_else_in_between() -> None:
-    turns = Turns(Unlimited(2), 2)
+    turns = FairQueue(Unlimited(2), 2)
     turns.extend(events("aaaa"))
     first, second = start_all(turns)
     assert turns.next() is None
@@ -94,7 +94,7 @@ def test_a_place_goes_on_to_the_next_without_anybody_else_in_between() -> None:
 
 
 def test_a_destination_never_has_more_under_way_than_it_may() -> None:
-    turns = Turns(Limited({("a", "x"): 2}), 100)
+    turns = FairQueue(Limited({("a", "x"): 2}), 100)
     turns.extend(events("aaaaa", "x"))
     turns.extend(events("aaa", "y"))
     started = start_all(turns)
@@ -109,7 +109,7 @@ def test_a_destination_never_has_more_under_way_than_it_may() -> None:
 
 
 def test_a_tenant_never_has_more_under_way_than_it_may() -> None:
-    turns = Turns(Limited(of={"a": 3}), 100)
+    turns = FairQueue(Limited(of={"a": 3}), 100)
     for destination in "xyz":
         turns.extend(events("aaa", destination))
     turns.extend(events("bbbb"))
@@ -122,7 +122,7 @@ def test_a_tenant_never_has_more_under_way_than_it_may() -> None:
 def test_who_has_used_up_a_rate_goes_on_when_time_has_passed() -> None:
     limits = Limited()
     limits.left = {("a", "x"): 2}
-    turns = Turns(limits, 100)
+    turns = FairQueue(limits, 100)
     turns.extend(events("aaaa", "x"))
     turns.extend(events("b"))
     started = start_all(turns)
@@ -137,7 +137,7 @@ def test_who_has_used_up_a_rate_goes_on_when_time_has_passed() -> None:
 
 
 def test_places_are_kept_for_whoever_has_nothing_under_way() -> None:
-    turns = Turns(Unlimited(20), 20)
+    turns = FairQueue(Unlimited(20), 20)
     turns.extend(events("a" * 50))
     assert len(start_all(turns)) == 20
     assert turns.kept == 2
@@ -150,7 +150,7 @@ def test_places_are_kept_for_whoever_has_nothing_under_way() -> None:
 
 
 def test_the_last_half_of_what_is_kept_is_for_tenants_with_nothing_under_way() -> None:
-    turns = Turns(Unlimited(20), 20)
+    turns = FairQueue(Unlimited(20), 20)
     turns.extend(events("a" * 20))
     start_all(turns)
     for destination in "xyz":
@@ -160,7 +160,7 @@ def test_the_last_half_of_what_is_kept_is_for_tenants_with_nothing_under_way() -
 
 
 def test_what_was_kept_is_given_back_before_others_get_a_place() -> None:
-    turns = Turns(Unlimited(10), 10)
+    turns = FairQueue(Unlimited(10), 10)
     turns.extend(events("a" * 20))
     started = start_all(turns)
     turns.extend(events("b"))
@@ -171,7 +171,7 @@ def test_what_was_kept_is_given_back_before_others_get_a_place() -> None:
 
 def test_with_few_places_none_is_kept() -> None:
     for concurrency in (1, 9):
-        turns = Turns(Unlimited(concurrency), concurrency)
+        turns = FairQueue(Unlimited(concurrency), concurrency)
         turns.extend(events("a" * 20))
         assert len(start_all(turns)) == concurrency
         turns.extend(events("b"))
@@ -181,7 +181,7 @@ def test_with_few_places_none_is_kept() -> None:
 
 
 def test_what_was_lost_is_not_started() -> None:
-    turns = Turns(Limited({("b", None): 0}), 100)
+    turns = FairQueue(Limited({("b", None): 0}), 100)
     given = events("aab")
     turns.extend(given)
     turns.remove(given[0])
@@ -191,7 +191,7 @@ def test_what_was_lost_is_not_started() -> None:
 
 
 def test_all_that_waits_can_be_taken_away() -> None:
-    turns = Turns(Limited({("b", None): 0}), 100)
+    turns = FairQueue(Limited({("b", None): 0}), 100)
     turns.extend(events("aabbcc"))
     [*_] = [turns.next(), turns.next()]
     turns.clear()
@@ -214,7 +214,7 @@ class AnyOrder(RuleBasedStateMachine):
         super().__init__()
         self.concurrency = 10
         self.limits = Limited({("a", "x"): 2, ("b", "y"): 1}, {"a": 4})
-        self.turns = Turns(self.limits, self.concurrency)
+        self.turns = FairQueue(self.limits, self.concurrency)
         self.waiting: dict[Key, deque[Event]] = {}
         self.running: list[Start] = []
 
@@ -294,7 +294,7 @@ TestAnyOrder = AnyOrder.TestCase
 
 @given(st.lists(st.tuples(KEYS, st.integers(1, 9)), min_size=1, max_size=12))
 def test_everybody_is_started_within_one_round(given: list[tuple[Key, int]]) -> None:
-    turns = Turns(Unlimited(1000), 1000)
+    turns = FairQueue(Unlimited(1000), 1000)
     tenants, keys = set(), set()
     for (tenant, destination), many in given:
         turns.extend(events(tenant * many, destination))
@@ -312,7 +312,7 @@ def test_everybody_is_started_within_one_round(given: list[tuple[Key, int]]) -> 
 def test_a_place_is_passed_on_however_many_wait_for_something_else(many: int) -> None:
     """Those who are set aside are not asked again and again."""
     limits = Limited({("a", None): 1000, **{(f"t{n}", None): 0 for n in range(many)}})
-    turns = Turns(limits, 100)
+    turns = FairQueue(limits, 100)
     turns.extend(make_event(tenant=f"t{n}") for n in range(many))
     assert turns.next() is None
     asked = 0

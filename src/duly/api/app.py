@@ -12,11 +12,11 @@ from duly.api.description.openapi import ABOUT, SECURITY, answers, described, de
 from duly.api.description.operations import Operation
 from duly.api.description.schemas import SCHEMAS
 from duly.api.nouns import events, schedules, system, targets, timers, users
-from duly.api.protocol.auth import Admission, Authenticate
-from duly.api.protocol.handler import Answering, write
-from duly.api.protocol.long_poll import Waiting
-from duly.api.protocol.middleware import Surroundings
-from duly.api.protocol.preview_places import Places
+from duly.api.protocol.auth import Authenticate, Authenticator
+from duly.api.protocol.handler import RequestHandler, write
+from duly.api.protocol.long_poll import LongPoll
+from duly.api.protocol.middleware import Middleware
+from duly.api.protocol.preview_places import PreviewPlaces
 from duly.api.protocol.problems import problem
 from duly.observers.metrics import Metrics
 from duly.wiring import Duly
@@ -58,18 +58,18 @@ def create_api(duly: Duly, *, keyless: bool | str = False, authenticate: Authent
         openapi_url="/openapi.json",
         redirect_slashes=False,
     )
-    api.state.waiting, api.state.previews = Waiting(), Places()
-    answering = Answering(duly, Admission(duly, keyless=keyless, authenticate=authenticate))
+    api.state.waiting, api.state.previews = LongPoll(), PreviewPlaces()
+    answering = RequestHandler(duly, Authenticator(duly, keyless=keyless, authenticate=authenticate))
     for operation in OPERATIONS:
         api.add_api_route(endpoint=_endpoint(answering, operation), **described(operation))
     metrics = Metrics()
     system.add_routes(api, answering, metrics)
     api.add_exception_handler(HTTPException, _refused)
-    api.add_middleware(Surroundings, told=metrics.request_answered)
+    api.add_middleware(Middleware, told=metrics.request_answered)
     return api
 
 
-def _endpoint(answering: Answering, operation: Operation) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(answering: RequestHandler, operation: Operation) -> Callable[[Request], Awaitable[Response]]:
     async def respond(request: Request) -> Response:
         return await answering.respond(operation, request)
 

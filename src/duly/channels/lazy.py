@@ -9,7 +9,7 @@ from duly.ports import Channel
 from duly.records.event import Event, Outcome
 
 
-class Lazily:
+class LazyChannel:
     def __init__(self, make: Callable[[], Channel]) -> None:
         self._make = make
         self._making = asyncio.Lock()

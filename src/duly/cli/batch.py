@@ -12,14 +12,14 @@ from duly.errors import DulyError, Misuse
 from duly.wiring import Duly
 
 
-class Done(NamedTuple):
+class ActResult(NamedTuple):
     """What was done to one of them, for programs and for people."""
 
     json: dict[str, Any]
     said: Text
 
 
-Act = Callable[[Duly, str], Awaitable[Done]]
+Act = Callable[[Duly, str], Awaitable[ActResult]]
 
 
 def each(names: tuple[str, ...], act: Act, of_many: str | None, missing: str, invocation: Invocation) -> int:
@@ -31,7 +31,7 @@ def each(names: tuple[str, ...], act: Act, of_many: str | None, missing: str, in
 
 
 async def _each(names: tuple[str, ...], act: Act, of_many: str | None, invocation: Invocation) -> int:
-    done: list[Done] = []
+    done: list[ActResult] = []
     async with invocation.duly_for_looking() as duly:
         for name in names:
             try:

@@ -17,7 +17,7 @@ EVERY = 100_000
 EVERY_SECONDS = 10
 
 
-class Moving:
+class ProgressLine:
     """The line, on standard error. What is printed on its *console* goes above it."""
 
     def __init__(self, *, json: bool) -> None:

@@ -32,7 +32,7 @@ _ERRORS: Mapping[int, type[DulyError]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Reply:
     status: int
     body: bytes
     headers: Mapping[str, str]
@@ -57,14 +57,14 @@ class _Problem(msgspec.Struct):
 _problem = msgspec.json.Decoder(_Problem)
 
 
-def error_of(answer: Answer, request_id: str, renamed: Mapping[str, str]) -> DulyError | None:
+def error_of(answer: Reply, request_id: str, renamed: Mapping[str, str]) -> DulyError | None:
     """None for a good answer."""
     if 200 <= answer.status < 300:
         return None
     return named(_error(answer, renamed), answer.request_id or request_id)
 
 
-def _error(answer: Answer, renamed: Mapping[str, str]) -> DulyError:
+def _error(answer: Reply, renamed: Mapping[str, str]) -> DulyError:
     status = answer.status
     if 300 <= status < 400:
         elsewhere = answer.headers.get("Location", "elsewhere")
@@ -90,7 +90,7 @@ def named(error: DulyError, request_id: str) -> DulyError:
     return error
 
 
-def misunderstood(answer: Answer, error: Exception, request_id: str) -> DulyError:
+def misunderstood(answer: Reply, error: Exception, request_id: str) -> DulyError:
     told = f"the server answered {answer.status} with what this client does not understand: {error!s:.200}"
     return named(ServerError(told), answer.request_id or request_id)
 

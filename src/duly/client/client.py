@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import msgspec
 
 from duly.client.answers import problems_of
-from duly.client.connection import Connection, place
+from duly.client.connection import ServerConnection, place
 from duly.client.event_types import EventTypes
 from duly.client.events import Events
 from duly.client.group import check_tenant
@@ -45,14 +45,14 @@ UNSAID = "default"
 IN_THE_SERVER = "it is for the program that runs the events: use Duly there, or `duly serve --app`"
 
 
-class Result(msgspec.Struct):
+class TimerResult(msgspec.Struct):
     status: str
     id: str | None
     errors: list[Wrong]
 
 
 class SeenTimers(msgspec.Struct):
-    results: list[Result]
+    results: list[TimerResult]
 
 
 TIMERS = msgspec.json.Decoder(SeenTimers)
@@ -78,7 +78,7 @@ class Client:
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         if not 0 < seconds <= 86_400:
             raise Misuse(f"timeout= must be more than 0 seconds and at most a day, not {timeout!s:.50}")
-        self._connection = Connection(url, key, tenant, seconds, tls)
+        self._connection = ServerConnection(url, key, tenant, seconds, tls)
         self._opened = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sync: SyncClient | None = None
@@ -166,7 +166,7 @@ class Client:
             if isinstance(timer, Timer) and timer.tenant != UNSAID:
                 check_tenant(self._connection, timer.tenant)
         planned = plan(given, ANY_CHANNEL, new_ids)
-        results: list[Result] = []
+        results: list[TimerResult] = []
         for chunk in _chunks(planned):
             results += await self._send(chunk)
         refused = [
@@ -263,7 +263,7 @@ class Client:
             raise Invalid(problems_of(result.errors, renamed=AFTER))
         return Added(await self.events.get(str(result.id)), CHANGES.get(result.status, result.status))
 
-    async def _send(self, timers: Sequence[msgspec.Raw]) -> list[Result]:
+    async def _send(self, timers: Sequence[msgspec.Raw]) -> list[TimerResult]:
         return (
             await self._connection.ask("POST", place("timers"), {"timers": timers}, reads=TIMERS, once=True)
         ).results

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
-from duly.client.answers import RENAMED, Answer, error_of, misunderstood, named
+from duly.client.answers import RENAMED, Reply, error_of, misunderstood, named
 from duly.decide.checks import name_problems
 from duly.errors import DulyError, Invalid, Misuse, Problem, ServerUnavailable
 from duly.ids import new_id
@@ -37,14 +37,14 @@ MAY_BE_DONE = "it may have been carried out"
 T = TypeVar("T")
 
 
-class Lost(NamedTuple):
+class ConnectionLost(NamedTuple):
     """No answer came, or not all of it."""
 
     reason: str
     hopeless: bool = False  # asking again would not help
 
 
-class Request(NamedTuple):
+class ClientRequest(NamedTuple):
     method: str
     url: str
     body: bytes | None
@@ -55,7 +55,7 @@ class Request(NamedTuple):
         return self.headers["X-Request-Id"]
 
 
-class Connection:
+class ServerConnection:
     """To one server, as one caller. Connections underneath are kept and used again."""
 
     def __init__(
@@ -117,7 +117,7 @@ class Connection:
         headers: Mapping[str, str] | None = None,
         patience: float = 0.0,
         renamed: Mapping[str, str] = RENAMED,
-    ) -> tuple[Answer, Request]:
+    ) -> tuple[Reply, ClientRequest]:
         id = new_id()
         sent = {"X-Request-Id": id, **(headers or {})}
         if once:
@@ -125,28 +125,28 @@ class Connection:
         if body is not None:
             sent["Content-Type"] = "application/json"
         url = self.url + path + (f"?{urlencode(query, quote_via=quote, safe='')}" if query else "")
-        request = Request(method, url, None if body is None else _encode(body), sent)
+        request = ClientRequest(method, url, None if body is None else _encode(body), sent)
         answer = await self._persist(request, self.timeout + patience)
         if (error := error_of(answer, id, renamed)) is not None:
             raise error
         return answer, request
 
-    async def _persist(self, request: Request, seconds: float) -> Answer:
+    async def _persist(self, request: ClientRequest, seconds: float) -> Reply:
         deadline = time.monotonic() + seconds
         wait, turn, unsure = 0.0, 0, False
         while True:
             got = await self._try(request, deadline - time.monotonic())
-            if isinstance(got, Answer) and got.status not in AGAIN:
+            if isinstance(got, Reply) and got.status not in AGAIN:
                 return got
             turn += 1
             unsure = unsure or _may_be_done(got, request)
             wait = _wait(got, turn)
-            hopeless = isinstance(got, Lost) and got.hopeless
+            hopeless = isinstance(got, ConnectionLost) and got.hopeless
             if hopeless or time.monotonic() + wait >= deadline:
                 raise self._unavailable(got, request, turn, unsure)
             await asyncio.sleep(wait)
 
-    async def _try(self, request: Request, seconds: float) -> Answer | Lost:
+    async def _try(self, request: ClientRequest, seconds: float) -> Reply | ConnectionLost:
         """Nothing of aiohttp's errors goes on from here: some of them carry the request, and so the key."""
         import aiohttp
         from yarl import URL
@@ -165,24 +165,24 @@ class Connection:
                     allow_redirects=False,
                 ) as response,
             ):
-                return Answer(response.status, await response.read(), response.headers)
+                return Reply(response.status, await response.read(), response.headers)
         except aiohttp.ClientConnectorCertificateError as error:
-            lost = Lost(f"its certificate is not to be trusted: {error.certificate_error}", hopeless=True)
+            lost = ConnectionLost(f"its certificate is not to be trusted: {error.certificate_error}", hopeless=True)
         except aiohttp.ClientSSLError as error:
-            lost = Lost(f"no secure connection: {type(error).__name__}", hopeless=True)
+            lost = ConnectionLost(f"no secure connection: {type(error).__name__}", hopeless=True)
         except aiohttp.ClientConnectorError as error:
-            lost = Lost(f"no connection: {error.os_error.strerror or error.os_error}")
+            lost = ConnectionLost(f"no connection: {error.os_error.strerror or error.os_error}")
         except aiohttp.ClientError as error:
-            lost = Lost(f"the connection was lost ({type(error).__name__})")
+            lost = ConnectionLost(f"the connection was lost ({type(error).__name__})")
         except TimeoutError:
-            lost = Lost("no answer in time")
+            lost = ConnectionLost("no answer in time")
         except OSError as error:
-            lost = Lost(f"no connection: {error.strerror or type(error).__name__}")
+            lost = ConnectionLost(f"no connection: {error.strerror or type(error).__name__}")
         return lost
 
-    def _unavailable(self, got: Answer | Lost, request: Request, turns: int, unsure: bool) -> DulyError:
+    def _unavailable(self, got: Reply | ConnectionLost, request: ClientRequest, turns: int, unsure: bool) -> DulyError:
         """*unsure* of any attempt: what the last one says holds for that one alone."""
-        if isinstance(got, Lost):
+        if isinstance(got, ConnectionLost):
             told = got.reason
         else:
             error = error_of(got, request.id, {})
@@ -190,15 +190,15 @@ class Connection:
             told = told.replace(f" (request {got.request_id or request.id})", "")
         tries = "1 attempt" if turns == 1 else f"{turns} attempts"
         doubt = f"; {MAY_BE_DONE} all the same" if unsure and MAY_BE_DONE not in told else ""
-        answered = got.request_id if isinstance(got, Answer) else None
+        answered = got.request_id if isinstance(got, Reply) else None
         return named(ServerUnavailable(f"{self.url}: {told}, after {tries}{doubt}"), answered or request.id)
 
 
-def _may_be_done(got: Answer | Lost, request: Request) -> bool:
+def _may_be_done(got: Reply | ConnectionLost, request: ClientRequest) -> bool:
     """Whether the server may have done what was asked, though no good answer came."""
     if request.method == "GET":
         return False
-    if isinstance(got, Lost):
+    if isinstance(got, ConnectionLost):
         return not got.hopeless
     return got.status in (502, 504) or MAY_BE_DONE.encode() in got.body
 
@@ -213,11 +213,11 @@ def place(*parts: str) -> str:
     return "/v1/" + "/".join(quote(part, safe="").replace(".", "%2E") for part in parts)
 
 
-def _wait(got: Answer | Lost, turn: int) -> float:
+def _wait(got: Reply | ConnectionLost, turn: int) -> float:
     """Twice as long each time, spread so that those who failed together do not come back together; never sooner than
     the server wants it."""
     backoff = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(turn - 1, 10)) * random.uniform(0.5, 1.0)
-    wanted = got.headers.get("Retry-After", "") if isinstance(got, Answer) else ""
+    wanted = got.headers.get("Retry-After", "") if isinstance(got, Reply) else ""
     return float(wanted) + backoff if wanted.isdecimal() and len(wanted) < 6 else backoff
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from duly.client.connection import Connection, place
+from duly.client.connection import ServerConnection, place
 from duly.client.filters import SCHEDULE_ID, body_of, filters_of
 from duly.client.group import Group, said
 from duly.client.paging import all_pages, one_page, whole_history
@@ -16,7 +16,7 @@ from duly.client.schedule_names import ScheduleNames
 from duly.client.writing import instant, rate_text
 from duly.decide.checks import check_id
 from duly.errors import Misuse
-from duly.ports import DeadLetters, Kind, Page
+from duly.ports import DeadLetterKind, DeadLetters, Page
 from duly.records.cursors import read_cursor
 from duly.records.event import Event
 from duly.records.history import Entry
@@ -39,7 +39,7 @@ class SeenDiscarded(msgspec.Struct):
 
 
 class SeenDeadLetters(msgspec.Struct):
-    class Kind(msgspec.Struct):
+    class DeadLetterKind(msgspec.Struct):
         tenant: str
         type: str
         lane: str
@@ -47,7 +47,7 @@ class SeenDeadLetters(msgspec.Struct):
         events: int
 
     dead_letters: int
-    kinds: list[Kind]
+    kinds: list[DeadLetterKind]
 
 
 EVENTS = msgspec.json.Decoder(SeenEvents)
@@ -59,7 +59,7 @@ DEAD_LETTERS = msgspec.json.Decoder(SeenDeadLetters)
 class Events(Group):
     """The verbs of ``duly.events``. A spec may ask for what the API's filters can say."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         super().__init__(connection)
         self._names = ScheduleNames(connection)
 
@@ -147,7 +147,7 @@ class Events(Group):
         """How many satisfy the spec, and the most frequent kinds of them: what ``replay_all`` would replay."""
         filters = await self._filters(spec, tenant)
         seen = await self._connection.ask("GET", place("dead-letters"), reads=DEAD_LETTERS, query=filters)
-        kinds = tuple(Kind(one.tenant, one.type, one.lane, one.destination, one.events) for one in seen.kinds)
+        kinds = tuple(DeadLetterKind(one.tenant, one.type, one.lane, one.destination, one.events) for one in seen.kinds)
         return DeadLetters(seen.dead_letters, kinds)
 
     async def replay_all(

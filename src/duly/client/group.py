@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from duly.client.connection import Connection
+from duly.client.connection import ServerConnection
 from duly.errors import Misuse
 
 
@@ -16,14 +16,14 @@ NOTHING = msgspec.json.Decoder(Nothing)
 
 
 class Group:
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
     def _check(self, tenant: str | None) -> None:
         check_tenant(self._connection, tenant)
 
 
-def check_tenant(connection: Connection, tenant: str | None) -> None:
+def check_tenant(connection: ServerConnection, tenant: str | None) -> None:
     """None is the client's own: that of its key, or the one that it was made for."""
     if tenant is not None and tenant != connection.tenant:
         mine = "its key's tenant" if connection.tenant is None else f"tenant {connection.tenant!r}"

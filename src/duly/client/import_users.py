@@ -5,19 +5,19 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 
 from duly.client.answers import problems_of
-from duly.client.connection import Connection, place
+from duly.client.connection import ServerConnection, place
 from duly.client.reading import Wrong
 from duly.decide.checks import write_json
 from duly.errors import Problem
-from duly.records.results import Imported, Refused, Stored
-from duly.verbs.import_users import MOST_REMEMBERED, Line, Lines, Telling, numbered
+from duly.records.results import Imported, RefusedRow, StoredRow
+from duly.verbs.import_users import MOST_REMEMBERED, ImportLine, ImportObserver, Lines, numbered
 
 AT_ONCE = 2000
 LARGEST = 8 * 1024 * 1024
 """Bytes in a request; a server takes twice as many."""
 
 
-class Result(msgspec.Struct):
+class ImportedRow(msgspec.Struct):
     status: str
     id: str | None
     errors: list[Wrong]
@@ -27,7 +27,7 @@ class SeenImported(msgspec.Struct):
     added: int
     changed: int
     unchanged: int
-    results: list[Result]
+    results: list[ImportedRow]
 
 
 IMPORTED = msgspec.json.Decoder(SeenImported)
@@ -35,19 +35,19 @@ Chunk = Sequence[tuple[int, "str | Problem"]]
 """The numbers of rows, with what each says as JSON, or why it cannot be written."""
 
 
-async def import_users(connection: Connection, rows: Lines, telling: Telling) -> Imported:
+async def import_users(connection: ServerConnection, rows: Lines, telling: ImportObserver) -> Imported:
     done = Imported()
     async for chunk in _chunks(rows):
         written = [(number, row) for number, row in chunk if isinstance(row, str)]
-        refused = [Refused(number, [row]) for number, row in chunk if isinstance(row, Problem)]
+        refused = [RefusedRow(number, [row]) for number, row in chunk if isinstance(row, Problem)]
         if written:
             body = {"users": [msgspec.Raw(row.encode()) for _, row in written]}
             seen = await connection.ask("POST", place("users", "import"), body, reads=IMPORTED, once=True)
             for (number, _), result in zip(written, seen.results, strict=True):
                 if result.id is None:
-                    refused.append(Refused(number, tuple(problems_of(result.errors))))
+                    refused.append(RefusedRow(number, tuple(problems_of(result.errors))))
                 else:
-                    telling.stored(Stored(number, result.id, result.status))
+                    telling.stored(StoredRow(number, result.id, result.status))
             done = msgspec.structs.replace(
                 done,
                 added=done.added + seen.added,
@@ -58,7 +58,7 @@ async def import_users(connection: Connection, rows: Lines, telling: Telling) ->
     return done
 
 
-def _told(done: Imported, last: int, refused: Sequence[Refused], telling: Telling) -> Imported:
+def _told(done: Imported, last: int, refused: Sequence[RefusedRow], telling: ImportObserver) -> Imported:
     for bad in refused:
         telling.refused(bad)
     problems = (*done.problems, *refused)[:MOST_REMEMBERED]
@@ -82,5 +82,5 @@ async def _chunks(rows: Lines) -> AsyncIterator[Chunk]:
         yield chunk
 
 
-def _row(line: Line) -> str | Problem:
+def _row(line: ImportLine) -> str | Problem:
     return line.fields if isinstance(line.fields, Problem) else write_json(dict(line.fields), "")

@@ -5,7 +5,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from duly.client.connection import Connection
+from duly.client.connection import ServerConnection
 from duly.client.reading import HISTORY
 from duly.decide.checks import MOST_LISTED, check_page
 from duly.records.cursors import write_cursor
@@ -22,7 +22,7 @@ Item = TypeVar("Item")
 
 
 async def one_page(
-    connection: Connection,
+    connection: ServerConnection,
     path: str,
     reads: msgspec.json.Decoder[P],
     *,
@@ -40,7 +40,7 @@ async def one_page(
 
 async def up_to(
     limit: int,
-    connection: Connection,
+    connection: ServerConnection,
     path: str,
     reads: msgspec.json.Decoder[P],
     items: Callable[[P], Sequence[Item]],
@@ -57,12 +57,12 @@ async def up_to(
     return found
 
 
-async def whole_history(connection: Connection, path: str) -> list[Entry]:
+async def whole_history(connection: ServerConnection, path: str) -> list[Entry]:
     return [entry async for page in all_pages(connection, path, HISTORY) for entry in page.entries()]
 
 
 async def all_pages(
-    connection: Connection, path: str, reads: msgspec.json.Decoder[P], filters: Mapping[str, str] | None = None
+    connection: ServerConnection, path: str, reads: msgspec.json.Decoder[P], filters: Mapping[str, str] | None = None
 ) -> AsyncIterator[P]:
     query = {**(filters or {}), "limit": str(MOST_LISTED)}
     while True:

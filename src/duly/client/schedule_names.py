@@ -4,17 +4,17 @@ from collections.abc import Iterable
 
 import msgspec
 
-from duly.client.connection import Connection, place
+from duly.client.connection import ServerConnection, place
 from duly.client.paging import all_pages
 
 
-class Named(msgspec.Struct):
+class NamedSchedule(msgspec.Struct):
     id: str
     name: str
 
 
 class NamedSchedules(msgspec.Struct):
-    schedules: list[Named]
+    schedules: list[NamedSchedule]
     next_cursor: str | None
 
 
@@ -24,7 +24,7 @@ NAMED = msgspec.json.Decoder(NamedSchedules)
 class ScheduleNames:
     """Looked for in the list of schedules, as far as need be. A schedule keeps its name for as long as it is there."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
     async def of(self, ids: Iterable[str]) -> dict[str, str]:

@@ -19,7 +19,7 @@ from duly.records.event import Event
 from duly.records.history import Entry
 from duly.records.results import Imported
 from duly.records.user import User
-from duly.verbs.import_users import Lines, Telling
+from duly.verbs.import_users import ImportObserver, Lines
 from duly.verbs.users import A_USERS, QUIET
 
 USERS = msgspec.json.Decoder(SeenUsers)
@@ -135,7 +135,7 @@ class Users(Group):
         return await whole_history(self._connection, _place(id, "history"))
 
     async def import_(
-        self, rows: Lines, *, tenant: str | None = None, by: str = FROM_HTTP, telling: Telling = QUIET
+        self, rows: Lines, *, tenant: str | None = None, by: str = FROM_HTTP, telling: ImportObserver = QUIET
     ) -> Imported:
         """Add many, some thousand in each request. A row whose ``key`` is known changes that user. A bad row is told
         of, and the good ones are kept."""

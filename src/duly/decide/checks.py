@@ -17,7 +17,7 @@ import msgspec
 
 from duly.decide.retry import Retry
 from duly.decide.targets.brokers import WORDS, broker_problems
-from duly.decide.targets.origin import OverHttp
+from duly.decide.targets.origin import HttpOrigin
 from duly.decide.targets.targets import HTTP, WEBHOOK, spec_problems
 from duly.errors import Invalid, Problem
 from duly.instants import due_problems
@@ -118,7 +118,7 @@ def target_problems(target: Any, channels: Collection[str]) -> Iterator[Problem]
     elif channel in WORDS:
         wrong = list(broker_problems(channel, target[channel]))
         yield from wrong
-        if not wrong and isinstance(channels, OverHttp):
+        if not wrong and isinstance(channels, HttpOrigin):
             yield from channels.problems(target)
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from duly.decide.occurrence_facts import Fact, facts_among
+from duly.decide.occurrence_facts import OccurrenceFact, facts_among
 from duly.durations import format_duration
 from duly.records.event import Event, NewEvent
 from duly.records.schedule import Schedule
@@ -50,16 +50,16 @@ class Hold(NamedTuple):
 Decision = Fire | Drop | Hold
 
 
-class Facts(NamedTuple):
+class HeadFacts(NamedTuple):
     """What a decision depends on beside the schedule itself."""
 
     now: datetime
     under_way: int = 0  # events of the schedule that have begun and not ended
     succeeded: datetime | None = None  # when the schedule that this one depends on last did
-    taken: tuple[Fact, ...] = ()  # what has become of occurrences already that would count as missed
+    taken: tuple[OccurrenceFact, ...] = ()  # what has become of occurrences already that would count as missed
 
 
-def decide(head: Event, schedule: Schedule, facts: Facts) -> Decision:
+def decide(head: Event, schedule: Schedule, facts: HeadFacts) -> Decision:
     """What becomes of a head that is due."""
     if not schedule.enabled:
         return Hold(PAUSED)
@@ -80,7 +80,7 @@ def decide(head: Event, schedule: Schedule, facts: Facts) -> Decision:
     return decision
 
 
-def _lately(facts: Facts, within: timedelta) -> bool:
+def _lately(facts: HeadFacts, within: timedelta) -> bool:
     return facts.succeeded is not None and facts.now - facts.succeeded <= within
 
 
@@ -91,16 +91,16 @@ def _dropped(decision: Fire, reason: str, act: str = "skipped") -> Drop:
 # -- misfires
 
 
-def _catch_up(head: Event, schedule: Schedule, facts: Facts) -> Fire | Drop:
+def _catch_up(head: Event, schedule: Schedule, facts: HeadFacts) -> Fire | Drop:
     misfire = schedule.policies.misfire
     return {"latest": _latest, "all": _all, "skip": _skip}[misfire.policy](head, schedule, facts)
 
 
-def _count(table: Timetable, first: datetime, until: datetime, facts: Facts) -> int:
+def _count(table: Timetable, first: datetime, until: datetime, facts: HeadFacts) -> int:
     return table.count(first, until) - facts_among(table, first - BEFORE, until, facts.taken)
 
 
-def _latest(head: Event, schedule: Schedule, facts: Facts) -> Fire:
+def _latest(head: Event, schedule: Schedule, facts: HeadFacts) -> Fire:
     now, table, itself = facts.now, schedule.timetable, occurrence_of(head)
     following = table.after(continues_after(head, schedule))
     last = _last_missed(following, schedule, now)
@@ -111,7 +111,7 @@ def _latest(head: Event, schedule: Schedule, facts: Facts) -> Fire:
     return Fire(last, 1 + more, table.after(last.at), dropped)
 
 
-def _all(head: Event, schedule: Schedule, facts: Facts) -> Fire | Drop:
+def _all(head: Event, schedule: Schedule, facts: HeadFacts) -> Fire | Drop:
     now, table, limit = facts.now, schedule.timetable, schedule.policies.misfire.limit
     following = table.after(continues_after(head, schedule))
     last = _last_missed(following, schedule, now)
@@ -127,7 +127,7 @@ def _all(head: Event, schedule: Schedule, facts: Facts) -> Fire | Drop:
     return Drop(f"{many:,} occurrences were missed, and only the latest {limit:,} are caught up", dropped, first)
 
 
-def _skip(head: Event, schedule: Schedule, facts: Facts) -> Fire | Drop:
+def _skip(head: Event, schedule: Schedule, facts: HeadFacts) -> Fire | Drop:
     now, table, tolerance = facts.now, schedule.timetable, schedule.policies.misfire.tolerance
     base = continues_after(head, schedule)
     if now - head.due <= tolerance:

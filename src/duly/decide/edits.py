@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from duly.decide.due_head import due_of, kept, occurrence_of
-from duly.decide.occurrence_facts import Fact, named_among
+from duly.decide.occurrence_facts import OccurrenceFact, named_among
 from duly.errors import Conflict
 from duly.records.event import Event, NewEvent
 from duly.records.schedule import PassedOver, Schedule
@@ -84,7 +84,7 @@ def still_owed(head: Event, schedule: Schedule, now: datetime) -> NewEvent:
 # -- what is passed over
 
 
-class Span(NamedTuple):
+class OccurrenceSpan(NamedTuple):
     """Occurrences from one to another: how many, and the first of them, one more than have rows of their own."""
 
     first: list[Occurrence]
@@ -92,7 +92,9 @@ class Span(NamedTuple):
     many: int
 
 
-def span(table: Timetable, after: datetime, until: datetime, facts: Collection[Fact] = ()) -> Span | None:
+def span(
+    table: Timetable, after: datetime, until: datetime, facts: Collection[OccurrenceFact] = ()
+) -> OccurrenceSpan | None:
     """What a timetable names after one instant and until another, but for what has a fact already."""
     taken = {one.name for one in named_among(table, after, until, facts)}
     first: list[Occurrence] = []
@@ -102,11 +104,11 @@ def span(table: Timetable, after: datetime, until: datetime, facts: Collection[F
             if len(first) > MOST_ROWS:
                 break
     if len(first) <= MOST_ROWS:
-        return Span(first, first[-1], len(first)) if first else None
+        return OccurrenceSpan(first, first[-1], len(first)) if first else None
     last = table.last(until) or first[-1]
     while last.name in taken:
         last = table.last(last.at - BEFORE) or first[-1]
-    return Span(first, last, table.count(after + BEFORE, until) - len(taken))
+    return OccurrenceSpan(first, last, table.count(after + BEFORE, until) - len(taken))
 
 
 def _each(table: Timetable, after: datetime, until: datetime) -> Iterator[Occurrence]:

@@ -21,7 +21,7 @@ class Candidate(NamedTuple):
     ready: datetime
 
 
-class Room(NamedTuple):
+class FreePlaces(NamedTuple):
     """How many more of each key and of each tenant there is room for."""
 
     of_key: Callable[[str, str | None], int]
@@ -29,7 +29,7 @@ class Room(NamedTuple):
 
 
 def choose(
-    candidates: Mapping[Key, Sequence[Candidate]], free: int, in_hand: Mapping[str, int], room: Room
+    candidates: Mapping[Key, Sequence[Candidate]], free: int, in_hand: Mapping[str, int], room: FreePlaces
 ) -> list[Candidate]:
     """So many of the candidates, in the order in which to claim them. Those of each key come oldest first. *in_hand* is
     what each tenant has got already."""
@@ -88,7 +88,7 @@ class _Tenant:
         self.oldest = min(self.oldest, candidates[0].ready) if self._keys else candidates[0].ready
         self._keys.append((key, candidates))
 
-    def take(self, room: Room) -> Candidate | None:
+    def take(self, room: FreePlaces) -> Candidate | None:
         if self._queue is None:
             self._queue = self._lined_up(room)
             self._left = room.of_tenant(self._keys[0][0][0])
@@ -104,7 +104,7 @@ class _Tenant:
             self.oldest = self._queue[0][1]
         return candidates[taken]
 
-    def _lined_up(self, room: Room) -> list[tuple[int, datetime, int, Sequence[Candidate], int]]:
+    def _lined_up(self, room: FreePlaces) -> list[tuple[int, datetime, int, Sequence[Candidate], int]]:
         """How many were taken of each key, when the next one became ready, and how many there may be at most."""
         queue = [
             (0, candidates[0].ready, order, candidates, min(most, len(candidates)))

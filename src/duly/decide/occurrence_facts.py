@@ -13,7 +13,7 @@ NAME_MARGIN = timedelta(days=2)
 """How far the date in a name is from the date of its instant in UTC, at most: a zone and a leap day."""
 
 
-class Fact(NamedTuple):
+class OccurrenceFact(NamedTuple):
     """An event that an occurrence has already: its name, and the instant by the rule that named it."""
 
     name: str
@@ -31,18 +31,20 @@ def names_between(table: Timetable, after: datetime, until: datetime) -> tuple[s
     return low.date().isoformat(), f"{high.date().isoformat()}~"
 
 
-def facts_among(table: Timetable, after: datetime, until: datetime, facts: Collection[Fact]) -> int:
+def facts_among(table: Timetable, after: datetime, until: datetime, facts: Collection[OccurrenceFact]) -> int:
     """How many of the occurrences between two instants have a fact already."""
     return len(named_among(table, after, until, facts)) if facts else 0
 
 
-def named_among(table: Timetable, after: datetime, until: datetime, facts: Collection[Fact]) -> list[Occurrence]:
+def named_among(
+    table: Timetable, after: datetime, until: datetime, facts: Collection[OccurrenceFact]
+) -> list[Occurrence]:
     """Those of them that have one."""
     found = (_where(table, fact) for fact in facts)
     return [one for one in found if one is not None and after < one.at <= until]
 
 
-def _where(table: Timetable, fact: Fact) -> Occurrence | None:
+def _where(table: Timetable, fact: OccurrenceFact) -> Occurrence | None:
     """Where a timetable has an occurrence of this name: at the same instant, at the one that is its name, or where its
     rule has it now."""
     for at in (fact.at, datetime.fromisoformat(fact.name)) if fact.name.endswith("Z") else (fact.at,):

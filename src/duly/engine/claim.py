@@ -9,12 +9,12 @@ from itertools import chain
 import msgspec
 
 from duly.decide.fair_share import Candidate, Key
-from duly.engine.fairness.fair_claim import Sharing
-from duly.engine.fairness.fair_queue import Turns
-from duly.engine.series.heads import Claimant, Succeeded
+from duly.engine.fairness.fair_claim import FairClaim
+from duly.engine.fairness.fair_queue import FairQueue
+from duly.engine.series.heads import Claimant, HeadsClaimed
 from duly.engine.series.holds import LONG_AGO, let_go_after, succeed
-from duly.engine.tally import DEAD, Passes
-from duly.ports import NOT_YET, NOTHING_SEEN, Heads, Horizon, Statements, Store
+from duly.engine.tally import DEAD, PassTally
+from duly.ports import NO_FRONTIER, NOT_YET, Heads, Horizon, Statements, Store
 from duly.records.event import Event, Status
 from duly.signals import Claimed, DeadLettered, Halted, Interrupted, Signals, Skipped
 
@@ -24,7 +24,7 @@ SPARING, CHEAP = 20, 0.02
 MARGIN = timedelta(seconds=1)
 """So much before where the last look ended does the next one begin: an instant is written before it is committed."""
 
-NONE = Succeeded([], [], 0, {}, {})
+NONE = HeadsClaimed([], [], 0, {}, {})
 
 
 class Frontier:
@@ -37,7 +37,7 @@ class Frontier:
     """
 
     def __init__(self) -> None:
-        self._seen = NOTHING_SEEN
+        self._seen = NO_FRONTIER
         self._whole_at = 0.0
         self._claimed_whole = False  # the last claim was from the beginning, and nobody has looked ahead since
         self._looked_whole = True  # the last look ahead was from the beginning
@@ -62,7 +62,7 @@ class Frontier:
     async def claim(self, store: Store, claimant: Claimant, room: Mapping[str, int]) -> list[Event]:
         self._claimed_whole, began = not self.whole_in, time.monotonic()
         worker, lease, as_of = claimant
-        events = await store.claim(worker, room, lease, NOTHING_SEEN if self._claimed_whole else self._seen, as_of)
+        events = await store.claim(worker, room, lease, NO_FRONTIER if self._claimed_whole else self._seen, as_of)
         if self._claimed_whole:
             self._looked(began)
         # By their due times, oldest first: a retried one became ready after that, so this is never too far.
@@ -75,7 +75,7 @@ class Frontier:
         the beginning the look is from there as well: or none would ever be, where every one takes long."""
         whole, began = self._claimed_whole or not self.whole_in, time.monotonic()
         self._claimed_whole, self._looked_whole = False, whole
-        known = NOTHING_SEEN if whole else self._seen
+        known = NO_FRONTIER if whole else self._seen
         if limited:
             known = known._replace(fresh={**known.fresh, **dict.fromkeys(limited, NOT_YET)})
         horizon, seen = await store.horizon(lanes, known)
@@ -93,11 +93,11 @@ class Frontier:
 class Claims:
     """What one worker takes: what is oldest, unless those who have to share it would come off badly."""
 
-    def __init__(self, store: Store, claimant: Claimant, turns: Turns, signals: Signals) -> None:
+    def __init__(self, store: Store, claimant: Claimant, turns: FairQueue, signals: Signals) -> None:
         self._store, self._claimant, self._signals = store, claimant, signals
         self._frontier = Frontier()
-        self.events = Sharing(store.look, self._frontier.begins, turns)
-        self.heads = Sharing(store.look_at_heads, dict, turns)
+        self.events = FairClaim(store.look, self._frontier.begins, turns)
+        self.heads = FairClaim(store.look_at_heads, dict, turns)
 
     @property
     def limited(self) -> set[str]:
@@ -147,7 +147,7 @@ class Claims:
             self.events.taken_oldest(oldest, rest)
             yield self._told(oldest)
 
-    async def take_heads(self, room: Mapping[str, int]) -> Succeeded:
+    async def take_heads(self, room: Mapping[str, int]) -> HeadsClaimed:
         """The same with heads. Their successors are planned already."""
         chosen = {lane: await self.heads.choose(lane, free) for lane, free in room.items()}
         async with self._store.begin() as tx:
@@ -213,7 +213,7 @@ def _together(found: Sequence[Heads], room: Mapping[str, int]) -> Heads:
     return Heads(list(heads.values()), list(schedules.values()), max((one.now for one in found), default=LONG_AGO))
 
 
-def tell_heads(succeeded: Succeeded, worker: str, signals: Signals) -> None:
+def tell_heads(succeeded: HeadsClaimed, worker: str, signals: Signals) -> None:
     for schedule, reason in succeeded.halted.items():
         signals.emit(Halted(schedule, reason, succeeded.names.get(schedule, "")))
     for event, reason in succeeded.dropped:
@@ -222,7 +222,7 @@ def tell_heads(succeeded: Succeeded, worker: str, signals: Signals) -> None:
         signals.emit(Claimed(event, worker))
 
 
-async def claim_alone(store: Store, claimant: Claimant, lanes: Sequence[str], passes: Passes) -> Event | None:
+async def claim_alone(store: Store, claimant: Claimant, lanes: Sequence[str], passes: PassTally) -> Event | None:
     """One event that was under way when a worker vanished. It must be delivered with nothing beside it: if it
     is what ended that worker, it will end this one, and only it shall pay for that."""
     signals, (worker, lease, as_of) = passes.signals, claimant

@@ -6,10 +6,10 @@ from typing import cast
 from duly.decide.error_text import describe, describe_without_paths
 from duly.decide.exhaustion import unreachable
 from duly.decide.lifecycle import DELIVERED
-from duly.engine.destinations.circuit_breaker import Destinations
+from duly.engine.destinations.circuit_breaker import CircuitBreaker
 from duly.engine.series.holds import let_go_after
 from duly.engine.settle import completed
-from duly.engine.tally import Passes, tally_of
+from duly.engine.tally import PassTally, tally_of
 from duly.errors import StoreUnavailable
 from duly.ports import Route, Store, Transaction, TransactionalChannel
 from duly.records.event import Delivered, Event, Failed, Outcome, Settlement, Unreachable
@@ -22,7 +22,7 @@ STORE_AWAY = "the database could not be reached"
 """Where it is, and why, is told in the log: an event's tenant need not know."""
 
 
-async def deliver(event: Event, route: Route, destinations: Destinations) -> Outcome:
+async def deliver(event: Event, route: Route, destinations: CircuitBreaker) -> Outcome:
     try:
         if event.destination is None:
             return await route.channel.deliver(event)
@@ -44,7 +44,7 @@ class _Undone(Exception):
 
 
 async def deliver_and_settle(
-    event: Event, route: Route, store: Store, worker: str, passes: Passes, lent: dict[tuple[str, int], Transaction]
+    event: Event, route: Route, store: Store, worker: str, passes: PassTally, lent: dict[tuple[str, int], Transaction]
 ) -> Outcome | None:
     """The effect and its settlement commit together: the settlement comes last, and finding no row rolls the
     effect back. None when there is nothing left to settle: it is settled, or the claim was lost. While the handler

@@ -13,10 +13,10 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 
 from duly.engine.boot_clock import steady
-from duly.engine.lookahead.reserve import Ahead
+from duly.engine.lookahead.reserve import Lookahead
 from duly.engine.pool import Pool
 from duly.engine.settle import Settler
-from duly.engine.store_backoff import Outage
+from duly.engine.store_backoff import StoreBackoff
 from duly.errors import StoreUnavailable
 from duly.ports import Store
 from duly.records.event import Claim, Event
@@ -31,10 +31,10 @@ class Leases:
         self,
         store: Store,
         lease: timedelta,
-        soon: Ahead,
+        soon: Lookahead,
         pool: Pool,
         settler: Settler,
-        outage: Outage,
+        outage: StoreBackoff,
         signals: Signals,
     ) -> None:
         self._store, self._lease, self._soon, self._pool, self._settler = store, lease, soon, pool, settler

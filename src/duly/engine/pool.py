@@ -8,8 +8,8 @@ from contextvars import Context, copy_context
 from functools import partial
 from typing import Any
 
-from duly.engine.fairness.fair_queue import Start, Turns
-from duly.engine.store_backoff import Outage
+from duly.engine.fairness.fair_queue import FairQueue, Start
+from duly.engine.store_backoff import StoreBackoff
 from duly.ports import Route, Threaded
 from duly.records.event import Event, Failed, Outcome
 from duly.signals import HandlerAbandoned, Signals
@@ -38,10 +38,10 @@ class Pool:
     def __init__(
         self,
         routes: Mapping[str, Route],
-        turns: Turns,
+        turns: FairQueue,
         attempt: Attempt,
         finish: Finish,
-        outage: Outage,
+        outage: StoreBackoff,
         signals: Signals,
     ) -> None:
         self._routes, self.turns, self._outage = routes, turns, outage

@@ -16,7 +16,7 @@ after this at the latest, for a worker with a backlog may not be idle for hours.
 NOW, EVER = timedelta(), timedelta.max
 
 
-class Loading:
+class Preload:
     """The lanes of one worker whose channels are still to be loaded."""
 
     def __init__(self, routes: Mapping[str, Route], store: Statements, loaded: Callable[[], None]) -> None:

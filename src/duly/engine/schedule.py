@@ -55,14 +55,14 @@ def _tell(store: Statements, added: Sequence[Added]) -> None:
     store.tell_created([one.event for one in added if one.change == "created"])
 
 
-class Wish(NamedTuple):
+class OrderedTimer(NamedTuple):
     """A timer with a key, and its place in the order in which all of them were asked for: larger is later."""
 
     asked: int
     timer: Timer
 
 
-async def put_wishes(store: Store, wishes: Iterable[Wish], channels: Collection[str]) -> None:
+async def put_ordered_timers(store: Store, wishes: Iterable[OrderedTimer], channels: Collection[str]) -> None:
     """Schedule timers, or move those that have their keys already, in one transaction. Whatever the order in which they
     come, the latest wish for a key counts, and each of them once."""
     latest = {(wish.timer.tenant, wish.timer.key): wish for wish in sorted(wishes, key=attrgetter("asked"))}
@@ -73,7 +73,7 @@ async def put_wishes(store: Store, wishes: Iterable[Wish], channels: Collection[
             await put_events(tx, events[start : start + CHUNK])
 
 
-class _Enough(Exception):
+class _NothingToKeep(Exception):
     """Ends a transaction of which nothing is to be kept."""
 
 
@@ -83,8 +83,8 @@ async def takes_timers(store: Store, like: Timer, channels: Collection[str]) -> 
     try:
         async with store.begin() as tx:
             await put_timer(tx, ordinary, channels)
-            raise _Enough
-    except _Enough:
+            raise _NothingToKeep
+    except _NothingToKeep:
         return True
     except Exception:
         return False

@@ -9,8 +9,8 @@ from datetime import timedelta
 
 from duly.decide.lifecycle import judge
 from duly.engine.series.holds import let_go_after
-from duly.engine.store_backoff import Outage
-from duly.engine.tally import Passes, Tally, tally_of
+from duly.engine.store_backoff import StoreBackoff
+from duly.engine.tally import PassTally, Tally, tally_of
 from duly.errors import StoreUnavailable
 from duly.ports import Store
 from duly.records.event import TERMINAL, Event, Outcome, Settlement, Status, Unreachable
@@ -102,7 +102,9 @@ def next_batch(waiting: list[Settlement]) -> tuple[list[Settlement], list[Settle
 class Settler:
     """Collects verdicts while a batch is on its way, so that they fill the next one. A lone verdict goes at once."""
 
-    def __init__(self, store: Store, worker: str, passes: Passes, outage: Outage, retrying: Callable[[], None]) -> None:
+    def __init__(
+        self, store: Store, worker: str, passes: PassTally, outage: StoreBackoff, retrying: Callable[[], None]
+    ) -> None:
         self._store, self._worker, self._passes, self._outage = store, worker, passes, outage
         self._retrying = retrying  # called when an event will be ready again, so that nobody sleeps past it
         self._waiting: list[Settlement] = []

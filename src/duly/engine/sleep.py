@@ -14,7 +14,7 @@ SHORTEST, LONGEST = 0.001, 0.5
 """Seconds between looks at what is ready, and not to be had."""
 
 
-class Rest:
+class Sleep:
     """Until the next event is ready or to be reserved, and not past the poll interval."""
 
     def __init__(self, lookahead: timedelta, poll_interval: timedelta) -> None:

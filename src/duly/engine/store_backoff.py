@@ -14,7 +14,7 @@ LONGEST = 5.0
 ON_THEIR_WAY = SHORTEST / 2  # seconds: what was under way when all else failed may still succeed
 
 
-class Outage:
+class StoreBackoff:
     def __init__(self, signals: Signals) -> None:
         self._signals = signals
         self.lasts = False  # whether the store is known to be away

@@ -60,7 +60,7 @@ def tally_of(settled: Sequence[Settlement], late_after: timedelta) -> Tally:
     )
 
 
-class Passes:
+class PassTally:
     """Those of one worker, one after another."""
 
     def __init__(self, worker: str, signals: Signals) -> None:

@@ -19,24 +19,24 @@ from duly.engine.boot_clock import steady
 from duly.engine.claim import Claims, claim_alone
 from duly.engine.clock_steps import StoreClock
 from duly.engine.deliver import deliver, deliver_and_settle
-from duly.engine.destinations.broker_health import Reach, prepare
-from duly.engine.destinations.circuit_breaker import Destinations
-from duly.engine.destinations.destination_cache import RecentDirectory
+from duly.engine.destinations.broker_health import BrokerHealth, prepare
+from duly.engine.destinations.circuit_breaker import CircuitBreaker
+from duly.engine.destinations.destination_cache import DestinationCache
 from duly.engine.destinations.parking import look_after_parked
-from duly.engine.fairness.fair_queue import Turns
+from duly.engine.fairness.fair_queue import FairQueue
 from duly.engine.fairness.lanes import Lanes, share
 from duly.engine.fairness.limits import Limits, Unlimited
-from duly.engine.fairness.prefetch import Room
+from duly.engine.fairness.prefetch import Prefetch
 from duly.engine.leases import Leases
-from duly.engine.lookahead.reserve import Ahead
+from duly.engine.lookahead.reserve import Lookahead
 from duly.engine.pool import Pool
-from duly.engine.preload import Loading
+from duly.engine.preload import Preload
 from duly.engine.series.heads import Claimant
 from duly.engine.series.holds import look_after_held
 from duly.engine.settle import Settler, give_back
-from duly.engine.sleep import FOREVER, LIMITED, NOW, Rest
-from duly.engine.store_backoff import Outage
-from duly.engine.tally import Passes
+from duly.engine.sleep import FOREVER, LIMITED, NOW, Sleep
+from duly.engine.store_backoff import StoreBackoff
+from duly.engine.tally import PassTally
 from duly.errors import StoreUnavailable
 from duly.ports import Horizon, Reachable, Route, Store, Transaction, Waker
 from duly.records.event import Event, Outcome, Unreachable
@@ -91,18 +91,18 @@ class Worker:
         options: Options,
         signals: Signals,
         name: str | None = None,
-        directory: RecentDirectory | None = None,
+        directory: DestinationCache | None = None,
         limits: Limits | None = None,
     ) -> None:
         self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
         self._store, self._routes, self._options, self._signals = store, routes, options, signals
         self._lanes = Lanes(routes)
-        self._directory = directory or RecentDirectory(store)
+        self._directory = directory or DestinationCache(store)
         if options.events_alone:
             limits = Unlimited(options.concurrency)
         self._limits = limits  # instead of those that destinations have
-        self._outage = Outage(signals)
-        self._passes = Passes(self.name, signals)
+        self._outage = StoreBackoff(signals)
+        self._passes = PassTally(self.name, signals)
         self._asleep = False  # until there is something to claim
         self._stopping = asyncio.Event()
         self._gone_by = math.inf  # when a worker that stops has ended, by time.monotonic, whatever the store does
@@ -118,7 +118,7 @@ class Worker:
         self._looked = 0.0
         self._in_vain = 0  # claims in a row that found nothing
         self._force_after = 0.0
-        self._rest = Rest(options.lookahead, options.poll_interval)
+        self._rest = Sleep(options.lookahead, options.poll_interval)
 
     # -- running
 
@@ -201,22 +201,22 @@ class Worker:
 
     @contextlib.asynccontextmanager
     async def _at_work(self, as_of: datetime | None = None) -> AsyncIterator[None]:
-        self._destinations = Destinations(
+        self._destinations = CircuitBreaker(
             self._store, self._directory, self._options.concurrency, self.name, self._signals
         )
-        turns = Turns(self._limits or self._destinations, self._options.concurrency)
+        turns = FairQueue(self._limits or self._destinations, self._options.concurrency)
         self._claimant = Claimant(self.name, self._options.lease, as_of)
         self._claims = Claims(self._store, self._claimant, turns, self._signals)
         self._settler = Settler(self._store, self.name, self._passes, self._outage, self._wake)
         self._pool = Pool(self._routes, turns, self._attempt, self._finished, self._outage, self._signals)
         self._destinations.changed = self._pool.poke
-        self._soon = Ahead(self._store, self.name, self._options.lease, self._start, self._signals, self._outage)
+        self._soon = Lookahead(self._store, self.name, self._options.lease, self._start, self._signals, self._outage)
         self._leases = Leases(
             self._store, self._options.lease, self._soon, self._pool, self._settler, self._outage, self._signals
         )
         self._clock = StoreClock(self._store, self._options.lease, self._signals, self._clock_was_set)
-        self._room = Room(self._options.concurrency, self._options.batch_size, self._pool, self._soon)
-        self._loading = Loading(self._routes, self._store, lambda: self._reaches(reach))
+        self._room = Prefetch(self._options.concurrency, self._options.batch_size, self._pool, self._soon)
+        self._loading = Preload(self._routes, self._store, lambda: self._reaches(reach))
         runs = self._waker is not None  # and is no tick
         works = (
             self._settler.run(),
@@ -233,7 +233,7 @@ class Worker:
             helper.add_done_callback(self._helper_ended)
         channels = {lane: route.channel for lane, route in self._routes.items()}
         brokers = {lane: channel for lane, channel in channels.items() if isinstance(channel, Reachable)}
-        reach = Reach(brokers, self._signals, lambda: self._reaches(reach))
+        reach = BrokerHealth(brokers, self._signals, lambda: self._reaches(reach))
         reach.begin()
         if runs and self._loading.lanes:
             self._reaches(reach)
@@ -253,7 +253,7 @@ class Worker:
         self._leases.renew_now()
         self._wake()
 
-    def _reaches(self, reach: Reach) -> None:
+    def _reaches(self, reach: BrokerHealth) -> None:
         loading = self._loading.lanes if self._waker is not None else ()
         open = {lane for lane in self._routes if reach.is_open(lane) and lane not in loading}
         self._lanes.open_only(open, reach.on_trial)

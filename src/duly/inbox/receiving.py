@@ -17,7 +17,7 @@ DIGITS = 12
 """Of a number of seconds or bytes, at most: what is longer is no number to reckon with."""
 
 
-class Clock(Protocol):
+class InboxClock(Protocol):
     def now(self) -> datetime: ...
 
 
@@ -30,7 +30,7 @@ class Inbox:
         *secrets: str,
         tolerance: timedelta = timedelta(minutes=5),
         max_body: int = 2 * 1024 * 1024,
-        clock: Clock | None = None,
+        clock: InboxClock | None = None,
     ) -> None:
         if not secrets:
             raise Misuse("an inbox needs the secret of the target that leads to it: Inbox('whsec_…')")

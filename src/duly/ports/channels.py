@@ -74,7 +74,7 @@ class Route(NamedTuple):
     transactional: bool = False  # the channel has ``deliver_in``, and shares the settlement's transaction
 
 
-class Directory(Protocol):
+class DestinationLookup(Protocol):
     """What is known of destinations, a moment old at most."""
 
     async def known(self, tenant: str, destination: str) -> Known: ...

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 from duly.records.specs import Spec
 
 
-class Letter(NamedTuple):
+class DeadLetter(NamedTuple):
     """A dead letter as it was found. Whoever takes it up must show the version: since then, somebody else may have."""
 
     id: str
@@ -16,7 +16,7 @@ class Letter(NamedTuple):
     target_json: str | None = None  # of those that came over HTTP
 
 
-class Kind(NamedTuple):
+class DeadLetterKind(NamedTuple):
     """Dead letters of one tenant and type that go the same way, and how many they are."""
 
     tenant: str
@@ -30,13 +30,13 @@ class DeadLetters(NamedTuple):
     """How many there are in all, and the most frequent kinds."""
 
     events: int
-    kinds: tuple[Kind, ...]
+    kinds: tuple[DeadLetterKind, ...]
 
 
 class DeadLetterStatements(Protocol):
     """What can be asked of a store about dead letters, many at a time."""
 
-    async def find_dead(self, spec: Spec, *, since: datetime, after: str | None, limit: int) -> list[Letter]:
+    async def find_dead(self, spec: Spec, *, since: datetime, after: str | None, limit: int) -> list[DeadLetter]:
         """Those that satisfy the spec and with which nothing has happened after *since*, oldest id first, at most
         *limit*, newer than the id *after*."""
 
@@ -44,10 +44,10 @@ class DeadLetterStatements(Protocol):
         """How many satisfy the spec, and at most so many kinds of them."""
 
     async def replay_found(
-        self, letters: Sequence[Letter], ready: Sequence[datetime | None], by: str
+        self, letters: Sequence[DeadLetter], ready: Sequence[datetime | None], by: str
     ) -> dict[str, datetime]:
         """Let them be tried again, each from its own instant on, or at once; when those are ready that went back. The
         others somebody else has changed, or is changing."""
 
-    async def discard_found(self, letters: Sequence[Letter], by: str, reason: str | None) -> set[str]:
+    async def discard_found(self, letters: Sequence[DeadLetter], by: str, reason: str | None) -> set[str]:
         """Put them away; the ids of those that were."""

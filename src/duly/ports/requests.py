@@ -36,7 +36,7 @@ class KeyStatements(Protocol):
         """Whether one was ever made."""
 
 
-class Remembered(NamedTuple):
+class StoredResponse(NamedTuple):
     """What was answered to a request, and what the request was."""
 
     fingerprint: str
@@ -48,7 +48,7 @@ class Remembered(NamedTuple):
 class RequestStatements(Protocol):
     """What can be asked of a store about requests that carry a key of their own, so that they may come again."""
 
-    async def recall(self, tenant: str, key: str, fingerprint: str) -> Remembered | None:
+    async def recall(self, tenant: str, key: str, fingerprint: str) -> StoredResponse | None:
         """What was answered to it. None: it is new, and this transaction has it now. Whoever else has it is waited for:
         if they commit, their answer is what is remembered, and else it is new."""
 

@@ -46,7 +46,7 @@ class Horizon(NamedTuple):
     alone: timedelta | None  # work that a crash interrupted, to be delivered alone
 
 
-class Seen(NamedTuple):
+class KnownFrontier(NamedTuple):
     """What the last whole look has shown, so that the next one need not start from the beginning: where the fresh work
     of each lane begins, and where the leases do. Empty where that is not known; later than now where all that is ready
     is known."""
@@ -55,7 +55,7 @@ class Seen(NamedTuple):
     leased: datetime | None = None
 
 
-class Looking(NamedTuple):
+class ScanRequest(NamedTuple):
     """Where to look for others: among the newest of some lanes, and among so many of the oldest of each."""
 
     depth: Mapping[str, int]
@@ -64,7 +64,7 @@ class Looking(NamedTuple):
     since: Mapping[str, datetime] = {}  # where the oldest begin, as far as that is known
 
 
-class Looked(NamedTuple):
+class ScanResult(NamedTuple):
     """Who is there, and how many of the oldest of each lane were looked at."""
 
     others: list[Candidate]
@@ -74,7 +74,7 @@ class Looked(NamedTuple):
 EXAMINED = 5_000
 """How many events one page looks at: some 5 ms of work."""
 
-NOTHING_SEEN = Seen()
+NO_FRONTIER = KnownFrontier()
 NOT_YET = datetime.max.replace(tzinfo=UTC)
 
 
@@ -104,7 +104,7 @@ class Statements(
         worker: str,
         room: Mapping[str, int],
         lease: timedelta,
-        seen: Seen = NOTHING_SEEN,
+        seen: KnownFrontier = NO_FRONTIER,
         as_of: datetime | None = None,
     ) -> list[Event]:
         """Take ready events that are no heads, oldest first, at most so many of each lane. What has become ready before
@@ -121,10 +121,10 @@ class Statements(
     ) -> list[Event]:
         """Take those of these events that are still ready and in these lanes, at most so many, the first ones first."""
 
-    async def look(self, where: Looking, known: Collection[Key]) -> Looked:
+    async def look(self, where: ScanRequest, known: Collection[Key]) -> ScanResult:
         """What is ready, and no head, of others than those who are known."""
 
-    async def look_at_heads(self, where: Looking, known: Collection[Key]) -> Looked:
+    async def look_at_heads(self, where: ScanRequest, known: Collection[Key]) -> ScanResult:
         """Heads that are ready, of others than those who are known."""
 
     async def claim_alone(
@@ -133,7 +133,7 @@ class Statements(
         """Take one event that a crash interrupted, recording the interruption. One that was interrupted
         too often comes back FAILED instead of claimed."""
 
-    async def horizon(self, lanes: Sequence[str], seen: Seen = NOTHING_SEEN) -> tuple[Horizon, Seen]:
+    async def horizon(self, lanes: Sequence[str], seen: KnownFrontier = NO_FRONTIER) -> tuple[Horizon, KnownFrontier]:
         """When the next event of these lanes becomes ready, and what that look has shown."""
 
     async def reserve(

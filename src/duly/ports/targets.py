@@ -8,7 +8,7 @@ from duly.records.event import Event
 from duly.records.target import Known, Target
 
 
-class Allowed(NamedTuple):
+class RateAllowance(NamedTuple):
     """How many turns a rate allows now, and how long after that the next one comes."""
 
     tenant: str
@@ -49,7 +49,7 @@ class TargetStatements(Protocol):
 
     async def limit(self, tenant: str, destination: str, concurrency: int | None, rate: float | None) -> None: ...
 
-    async def allow(self, wanted: Sequence[tuple[str, str, int]]) -> list[Allowed]:
+    async def allow(self, wanted: Sequence[tuple[str, str, int]]) -> list[RateAllowance]:
         """Take turns of destinations that have a rate, at most so many of each."""
 
     async def park(self, tenant: str, destination: str, reason: str, wait: timedelta | None) -> bool:

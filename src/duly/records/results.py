@@ -41,14 +41,14 @@ class Backfilled(NamedTuple):
     existing: int
 
 
-class Refused(NamedTuple):
+class RefusedRow(NamedTuple):
     """A row that was not imported."""
 
     number: int
     problems: Sequence[Problem]
 
 
-class Stored(NamedTuple):
+class StoredRow(NamedTuple):
     """A row that was imported: of which user, and whether they were added, changed, or unchanged."""
 
     number: int
@@ -64,7 +64,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     unchanged: int = 0
     refused: int = 0
     last: int = 0  # the number of the last row that was dealt with; what comes before it is stored
-    problems: tuple[Refused, ...] = ()  # of the first thousand that were refused
+    problems: tuple[RefusedRow, ...] = ()  # of the first thousand that were refused
 
     @property
     def rows(self) -> int:
@@ -79,7 +79,7 @@ class Refreshed(NamedTuple):
     refused: dict[str, Invalid]
 
 
-class Replanned(NamedTuple):
+class ReplannedHead(NamedTuple):
     """A head that newer zone data moves."""
 
     tenant: str

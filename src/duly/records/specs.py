@@ -203,7 +203,7 @@ class ErrorLike(Spec):
 
 
 @dataclass(frozen=True)
-class Named(Spec):
+class NamedSpec(Spec):
     """A spec with a name of its own, which stands for a combination of others."""
 
     meaning: Spec = field(init=False, repr=False)
@@ -216,7 +216,7 @@ class Named(Spec):
 
 
 @dataclass(frozen=True)
-class Ready(Named):
+class Ready(NamedSpec):
     """Claimable now: due, its backoff over, or its lease expired."""
 
     def __post_init__(self) -> None:
@@ -224,7 +224,7 @@ class Ready(Named):
 
 
 @dataclass(frozen=True)
-class OfType(Named):
+class OfType(NamedSpec):
     type: str
 
     def __post_init__(self) -> None:
@@ -232,7 +232,7 @@ class OfType(Named):
 
 
 @dataclass(frozen=True)
-class OfTenant(Named):
+class OfTenant(NamedSpec):
     tenant: str
 
     def __post_init__(self) -> None:
@@ -240,7 +240,7 @@ class OfTenant(Named):
 
 
 @dataclass(frozen=True)
-class OfSeries(Named):
+class OfSeries(NamedSpec):
     series: str
 
     def __post_init__(self) -> None:
@@ -248,7 +248,7 @@ class OfSeries(Named):
 
 
 @dataclass(frozen=True)
-class OfUser(Named):
+class OfUser(NamedSpec):
     """Calendar events of a user, by the user's id."""
 
     user_id: str
@@ -258,7 +258,7 @@ class OfUser(Named):
 
 
 @dataclass(frozen=True)
-class OfDestination(Named):
+class OfDestination(NamedSpec):
     """What goes to a stored target, by its name, or to the origin of a URL, such as ``https://hooks.example``."""
 
     destination: str
@@ -268,7 +268,7 @@ class OfDestination(Named):
 
 
 @dataclass(frozen=True)
-class WithKey(Named):
+class WithKey(NamedSpec):
     key: str
 
     def __post_init__(self) -> None:
@@ -276,7 +276,7 @@ class WithKey(Named):
 
 
 @dataclass(frozen=True)
-class InStatus(Named):
+class InStatus(NamedSpec):
     status: str
 
     def __post_init__(self) -> None:
@@ -284,7 +284,7 @@ class InStatus(Named):
 
 
 @dataclass(frozen=True)
-class Overdue(Named):
+class Overdue(NamedSpec):
     """Still waiting for its first success, so long after its due time."""
 
     hours: float = 1
@@ -295,7 +295,7 @@ class Overdue(Named):
 
 
 @dataclass(frozen=True)
-class DueBetween(Named):
+class DueBetween(NamedSpec):
     """Due from *start* (included) to *end* (excluded); None leaves that side open."""
 
     start: datetime | None = None
@@ -306,7 +306,7 @@ class DueBetween(Named):
 
 
 @dataclass(frozen=True)
-class FailedBetween(Named):
+class FailedBetween(NamedSpec):
     """Dead letters whose last attempt began from *start* (included) to *end* (excluded); None leaves that side open."""
 
     start: datetime | None = None
@@ -317,7 +317,7 @@ class FailedBetween(Named):
 
 
 @dataclass(frozen=True)
-class ExecutedLate(Named):
+class ExecutedLate(NamedSpec):
     """Completed, but more than *by* after its due time."""
 
     by: timedelta = timedelta(minutes=5)
@@ -327,7 +327,7 @@ class ExecutedLate(Named):
 
 
 @dataclass(frozen=True)
-class Stuck(Named):
+class Stuck(NamedSpec):
     """Not finished an hour (or *by*) after its due time, dead letters included."""
 
     by: timedelta = timedelta(hours=1)

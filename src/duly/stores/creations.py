@@ -12,7 +12,7 @@ def nobody(_: Sequence[Event | NewEvent]) -> None:
     """Who listens while nobody wants to know."""
 
 
-class Creations:
+class CreatedEvents:
     """What a transaction has created. A part of it that is undone takes its own along."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from duly.records.event import SCHEDULE, USER, Status
-from duly.records.specs import Both, Compare, Everything, InSeriesOf, Named, Spec
+from duly.records.specs import Both, Compare, Everything, InSeriesOf, NamedSpec, Spec
 
 USUAL_TENANT = "default"
 BY_TENANT = f" AND e.tenant <> '{USUAL_TENANT}'"
@@ -13,7 +13,7 @@ BY_TENANT = f" AND e.tenant <> '{USUAL_TENANT}'"
 would be a second primary key, and each event would take a third more of the server's time."""
 
 
-class Lead(NamedTuple):
+class IndexChoice(NamedTuple):
     """What an index answers, and whether anything is left to be looked for."""
 
     spec: Spec
@@ -25,7 +25,7 @@ class Lead(NamedTuple):
         return "" if self.tenant in (None, USUAL_TENANT) else BY_TENANT
 
 
-def lead_of(spec: Spec) -> Lead:
+def index_choice(spec: Spec) -> IndexChoice:
     """The part that leads to the fewest rows."""
     parts = [part for part in _parts(spec) if part != Everything()]
     schedule = users = failed = tenant = None
@@ -40,7 +40,7 @@ def lead_of(spec: Spec) -> Lead:
             case Compare("tenant", _, str()):
                 tenant = part
     if users is not None:
-        return Lead(users, leaves=False)  # nobody has so many that it matters
+        return IndexChoice(users, leaves=False)  # nobody has so many that it matters
     if schedule is not None:
         return _lead(parts, schedule)
     if failed is not None:
@@ -51,17 +51,17 @@ def lead_of(spec: Spec) -> Lead:
     return lead._replace(tenant=tenant.value)
 
 
-def _lead(parts: list[Spec], *leading: Spec) -> Lead:
+def _lead(parts: list[Spec], *leading: Spec) -> IndexChoice:
     spec: Spec = Everything()
     for part in leading:
         spec &= part
-    return Lead(spec, leaves=any(part not in leading for part in parts))
+    return IndexChoice(spec, leaves=any(part not in leading for part in parts))
 
 
 def _parts(spec: Spec) -> Iterator[Spec]:
     """All that must be true at once."""
     match spec:
-        case Named():
+        case NamedSpec():
             yield from _parts(spec.meaning)
         case Both(left, right):
             yield from _parts(left)

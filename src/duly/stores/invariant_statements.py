@@ -5,7 +5,7 @@ from typing import Any
 from duly.decide.due_head import PAUSED
 from duly.ports import MOST_VIOLATIONS, NEWEST_EXAMINED, Examined, Violation
 from duly.stores.queries import INVARIANTS, names_in
-from duly.stores.query_base import Asking
+from duly.stores.query_base import QueryBase
 from duly.stores.schedule_statements import PARKED, WAITING
 
 COUNTING = "examined"
@@ -13,7 +13,7 @@ REASONS: dict[str, Any] = {"paused": PAUSED, "reason": WAITING, "parked": PARKED
 """How the reasons read for which events are held."""
 
 
-class InvariantStatements(Asking):
+class InvariantQueries(QueryBase):
     dialect: str
     no_limit: int | None  # what LIMIT takes for all rows
 

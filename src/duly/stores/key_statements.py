@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from duly.ports import Remembered
+from duly.ports import StoredResponse
 from duly.records.api_key import ApiKey, Scope
-from duly.stores.query_base import EPOCH, LAST_ID, Asking
+from duly.stores.query_base import EPOCH, LAST_ID, QueryBase
 
 MEMORY = timedelta(hours=24)
 """How long an answer is remembered."""
@@ -14,7 +14,7 @@ MEMORY = timedelta(hours=24)
 KEY_WIDTH = 12
 
 
-class KeyStatements(Asking):
+class KeyQueries(QueryBase):
     async def add_key(self, key: ApiKey, hash: str) -> None:
         await self.ask(
             "add_key",
@@ -78,10 +78,10 @@ class KeyStatements(Asking):
         )
 
 
-class RequestStatements(Asking):
-    async def recall(self, tenant: str, key: str, fingerprint: str) -> Remembered | None:
+class RequestQueries(QueryBase):
+    async def recall(self, tenant: str, key: str, fingerprint: str) -> StoredResponse | None:
         [row] = await self.ask("recall", tenant=tenant, key=key, fingerprint=fingerprint, memory=self.span(MEMORY))
-        return None if row[1] is None else Remembered(*row)
+        return None if row[1] is None else StoredResponse(*row)
 
     async def remember(self, tenant: str, key: str, status: int, headers_json: str, body: bytes) -> None:
         await self.ask("remember", tenant=tenant, key=key, status=status, headers=headers_json, body=body)

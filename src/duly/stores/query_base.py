@@ -20,7 +20,7 @@ FIRST_ID, LAST_ID = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Asking(ABC):
+class QueryBase(ABC):
     soon: timedelta = timedelta(seconds=5)
 
     @abstractmethod

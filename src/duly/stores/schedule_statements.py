@@ -12,7 +12,7 @@ from duly.decide.targets.targets import waits_for
 from duly.ports import Fired, Freed, Heads, Moved, Reserved
 from duly.records.event import Event, NewEvent
 from duly.records.schedule import Schedule
-from duly.stores.query_base import FIRST_ID, WITHIN, Asking, Columns, each
+from duly.stores.query_base import FIRST_ID, WITHIN, Columns, QueryBase, each
 
 HEAD_COLUMNS = (
     "id tenant type lane due payload_json target_json retry_json series occurrence head scheduled timezone zone_data "
@@ -30,7 +30,7 @@ WAITING = f"{FULL}%"
 PARKED = waits_for("%").rstrip()
 
 
-class ScheduleStatements(Asking):
+class ScheduleQueries(QueryBase):
     # -- schedules
 
     async def schedules(self, ids: Sequence[str]) -> list[Schedule]:

@@ -17,7 +17,7 @@ from duly.records.specs import (
     Everything,
     Gap,
     InSeriesOf,
-    Named,
+    NamedSpec,
     Not,
     Now,
     OneOf,
@@ -56,7 +56,7 @@ def compile_spec(spec: Spec, dialect: Dialect) -> tuple[str, dict[str, Any]]:
 
     def write(spec: Spec) -> str:
         match spec:
-            case Named():
+            case NamedSpec():
                 return write(spec.meaning)
             case Both(left, right):
                 return f"({write(left)} AND {write(right)})"

@@ -12,32 +12,32 @@ from duly.decide.lifecycle import DELIVERED, MAX_INTERRUPTIONS
 from duly.errors import NotFound
 from duly.ports import (
     EXAMINED,
-    NOTHING_SEEN,
+    NO_FRONTIER,
     PAGE_BYTES,
     Added,
     Clock,
     CutShort,
     Horizon,
-    Looked,
-    Looking,
+    KnownFrontier,
     Page,
     Reserved,
-    Seen,
+    ScanRequest,
+    ScanResult,
 )
 from duly.records.event import Claim, Event, NewEvent, Settlement, Status
 from duly.records.history import Entry
 from duly.records.specs import Compare, Spec
 from duly.stores.creations import Told, nobody
-from duly.stores.dead_letter_statements import DeadLetterStatements
-from duly.stores.index_choice import USUAL_TENANT, lead_of
-from duly.stores.invariant_statements import InvariantStatements
-from duly.stores.key_statements import KeyStatements, RequestStatements
+from duly.stores.dead_letter_statements import DeadLetterQueries
+from duly.stores.index_choice import USUAL_TENANT, index_choice
+from duly.stores.invariant_statements import InvariantQueries
+from duly.stores.key_statements import KeyQueries, RequestQueries
 from duly.stores.queries import Query, load
 from duly.stores.query_base import EPOCH, LAST_ID, Columns, each
-from duly.stores.schedule_statements import ScheduleStatements
+from duly.stores.schedule_statements import ScheduleQueries
 from duly.stores.specs import Dialect, compile_spec
-from duly.stores.target_statements import TargetStatements
-from duly.stores.user_statements import UserStatements
+from duly.stores.target_statements import TargetQueries
+from duly.stores.user_statements import UserQueries
 
 EVENT_COLUMNS = (
     "id tenant type lane due delay payload_json target_json retry_json key correlation_id destination via".split()
@@ -50,14 +50,14 @@ MOST_ENTRIES = 2**31 - 1
 FORGOTTEN = "the database lost this claim in a crash of its own; the attempt ended as: {}"
 
 
-class Statements(
-    ScheduleStatements,
-    UserStatements,
-    TargetStatements,
-    DeadLetterStatements,
-    KeyStatements,
-    RequestStatements,
-    InvariantStatements,
+class StoreQueries(
+    ScheduleQueries,
+    UserQueries,
+    TargetQueries,
+    DeadLetterQueries,
+    KeyQueries,
+    RequestQueries,
+    InvariantQueries,
     ABC,
 ):
     """Runs named queries; a subclass knows the driver, the transaction and how values travel."""
@@ -182,7 +182,7 @@ class Statements(
         worker: str,
         room: Mapping[str, int],
         lease: timedelta,
-        seen: Seen = NOTHING_SEEN,
+        seen: KnownFrontier = NO_FRONTIER,
         as_of: datetime | None = None,
     ) -> list[Event]:
         rows = await self.ask(
@@ -214,23 +214,23 @@ class Statements(
         )
         return self.read_claims(rows, worker, lease)
 
-    async def look(self, where: Looking, known: Collection[Key]) -> Looked:
+    async def look(self, where: ScanRequest, known: Collection[Key]) -> ScanResult:
         return self.read_looked(await self.ask("look", self.looking(where), **self.looking_past(where, known)))
 
-    async def look_at_heads(self, where: Looking, known: Collection[Key]) -> Looked:
+    async def look_at_heads(self, where: ScanRequest, known: Collection[Key]) -> ScanResult:
         return self.read_looked(await self.ask("look_at_heads", self.looking(where), **self.looking_past(where, known)))
 
-    def looking(self, where: Looking) -> Columns:
+    def looking(self, where: ScanRequest) -> Columns:
         """A row for each lane."""
         since = [where.since.get(lane) for lane in where.depth]
         return {"lane": list(where.depth), "depth": list(where.depth.values()), "since": since}
 
-    def looking_past(self, where: Looking, known: Collection[Key]) -> dict[str, Any]:
+    def looking_past(self, where: ScanRequest, known: Collection[Key]) -> dict[str, Any]:
         keys: Columns = {"tenant": [key[0] for key in known], "destination": [key[1] or "" for key in known]}
         return {"near": where.newest, "many": where.most, **self.columns(keys)}
 
     @abstractmethod
-    def read_looked(self, rows: Sequence[Any]) -> Looked: ...
+    def read_looked(self, rows: Sequence[Any]) -> ScanResult: ...
 
     def read_claims(self, rows: Sequence[Any], worker: str, lease: timedelta) -> list[Event]:
         if not rows:
@@ -280,15 +280,15 @@ class Statements(
         lanes = self.listed(sorted({one.lane for one in reserved}))
         await self.ask("release", self.reservations(reserved), patience=self.span(patience), lanes=lanes)
 
-    async def horizon(self, lanes: Sequence[str], seen: Seen = NOTHING_SEEN) -> tuple[Horizon, Seen]:
+    async def horizon(self, lanes: Sequence[str], seen: KnownFrontier = NO_FRONTIER) -> tuple[Horizon, KnownFrontier]:
         [row] = await self.ask("horizon", **self.horizon_parameters(lanes, seen))
         now, fresh, heads, leased = (None if instant is None else self.read_instant(instant) for instant in row)
         assert now is not None
         horizon = Horizon(*(None if ready is None else ready - now for ready in (fresh, heads, leased)))
-        return horizon, Seen(dict.fromkeys(lanes, min(fresh or now, now)), leased or now)
+        return horizon, KnownFrontier(dict.fromkeys(lanes, min(fresh or now, now)), leased or now)
 
     @abstractmethod
-    def horizon_parameters(self, lanes: Sequence[str], seen: Seen) -> dict[str, Any]: ...
+    def horizon_parameters(self, lanes: Sequence[str], seen: KnownFrontier) -> dict[str, Any]: ...
 
     async def renew(self, claims: Sequence[Claim], lease: timedelta) -> set[str]:
         claims = sorted(claims, key=lambda claim: claim.id)
@@ -367,7 +367,7 @@ class Statements(
     async def _find(self, spec: Spec, limit: int, after: str | None, within: int | None) -> list[Event]:
         older = spec & Compare("id", "<", after) if after else spec
         asked = self.statement("find", limit=limit, within=within)
-        return each(self.read_event, await self.search(asked, older, lead_of(spec).also))
+        return each(self.read_event, await self.search(asked, older, index_choice(spec).also))
 
     async def page(self, spec: Spec, *, limit: int, after: str | None = None, examine: int = EXAMINED) -> Page:
         floor = await self._floor(spec, after, examine)
@@ -380,7 +380,7 @@ class Statements(
     async def _floor(self, spec: Spec, after: str | None, examine: int) -> str | None:
         """The last of so many that a page looks at, the newest first; None where those are all, or where nothing is
         looked at in vain."""
-        lead = lead_of(spec)
+        lead = index_choice(spec)
         if not lead.leaves:
             return None
         if lead.tenant == USUAL_TENANT:
@@ -426,7 +426,7 @@ class Statements(
         return self.batch(events, EVENT_COLUMNS)
 
 
-class Autocommit(Statements):
+class Autocommit(StoreQueries):
     """Statements that each commit by themselves."""
 
     @abstractmethod

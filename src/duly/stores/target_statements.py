@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 
 from duly.decide.targets.targets import waits_for, whose_events
-from duly.ports import Allowed
+from duly.ports import RateAllowance
 from duly.records.event import Event, Settlement
 from duly.records.target import Known, Target
-from duly.stores.query_base import WITHIN, Asking, Columns, each
+from duly.stores.query_base import WITHIN, Columns, QueryBase, each
 
 TARGET_WIDTH, KNOWN_WIDTH = 9, 5
 
 
-class TargetStatements(Asking):
+class TargetQueries(QueryBase):
     @abstractmethod
     def read_claims(self, rows: Sequence[Any], worker: str, lease: timedelta) -> list[Event]: ...
 
@@ -79,12 +79,12 @@ class TargetStatements(Asking):
     async def limit(self, tenant: str, destination: str, concurrency: int | None, rate: float | None) -> None:
         await self.ask("limit", tenant=tenant, destination=destination, concurrency=concurrency, rate=rate)
 
-    async def allow(self, wanted: Sequence[tuple[str, str, int]]) -> list[Allowed]:
+    async def allow(self, wanted: Sequence[tuple[str, str, int]]) -> list[RateAllowance]:
         tenants, destinations, wants = zip(*wanted, strict=True)
         rows = await self.ask(
             "allow", {"tenant": list(tenants), "destination": list(destinations), "want": list(wants)}
         )
-        return [Allowed(row[0], row[1], row[2], timedelta(microseconds=row[3])) for row in rows]
+        return [RateAllowance(row[0], row[1], row[2], timedelta(microseconds=row[3])) for row in rows]
 
     # -- parking
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from duly.records.event import Event, NewEvent, user_of
 from duly.records.user import User
-from duly.stores.query_base import FIRST_ID, LAST_ID, WITHIN, Asking, Columns, each
+from duly.stores.query_base import FIRST_ID, LAST_ID, WITHIN, Columns, QueryBase, each
 
 USER_COLUMNS = (
     "id tenant key first_name last_name date_of_birth timezone anniversary delivery_time leap target_json "
@@ -15,7 +15,7 @@ USER_COLUMNS = (
 ).split()
 
 
-class UserStatements(Asking):
+class UserQueries(QueryBase):
     @abstractmethod
     async def plant(self, events: Sequence[NewEvent]) -> set[str]: ...
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from duly.decide.error_text import describe
-from duly.engine.schedule import Wish, put_wishes, takes_timers
-from duly.engine.store_backoff import Outage
+from duly.engine.schedule import OrderedTimer, put_ordered_timers, takes_timers
+from duly.engine.store_backoff import StoreBackoff
 from duly.errors import Invalid, NotFound, Problem, StoreError, StoreUnavailable
 from duly.ports import Command, Commands, Store
 from duly.records.event import Timer
@@ -22,23 +22,23 @@ OFTEN = 5
 """Deliveries after which a command that could never be stored is itself at fault, if the store takes others."""
 
 
-class Wanted(NamedTuple):
+class OrderedCommand(NamedTuple):
     command: Command
     timer: Timer
 
 
-class Refused(NamedTuple):
+class RejectedCommand(NamedTuple):
     command: Command
     problems: Sequence[Problem]
 
 
-class Intake:
+class TimerCommands:
     def __init__(
         self, commands: Commands, store: Store, channels: Collection[str], signals: Signals, batch_size: int
     ) -> None:
         self._commands, self._store, self._channels = commands, store, channels
         self._signals, self._batch_size = signals, batch_size
-        self._outage = Outage(signals)
+        self._outage = StoreBackoff(signals)
 
     async def round(self, within: float) -> int:
         """Take what there is, or wait so many seconds for some; how many there were."""
@@ -48,14 +48,14 @@ class Intake:
         return len(taken)
 
     async def _carry_out(self, taken: Sequence[Command]) -> None:
-        wanted: list[Wanted] = []
-        refused: list[Refused] = []
+        wanted: list[OrderedCommand] = []
+        refused: list[RejectedCommand] = []
         for command in taken:
             read = read_command(command.data)
             if isinstance(read, Timer):
-                wanted.append(Wanted(command, read))
+                wanted.append(OrderedCommand(command, read))
             else:
-                refused.append(Refused(command, read))
+                refused.append(RejectedCommand(command, read))
         if wanted:
             refused += await self._put_patiently(wanted)
         unwelcome = {id(command) for command, _ in refused}
@@ -66,7 +66,7 @@ class Intake:
             await self._reject(one)
         self._signals.emit(CommandsTaken(len(taken), len(refused)))
 
-    async def _reject(self, refused: Refused) -> None:
+    async def _reject(self, refused: RejectedCommand) -> None:
         command, problems = refused
         reason, now = "; ".join(map(str, problems)), datetime.now(UTC)
         rejections = [write_rejection(command.data, problems, now, most) for most in (LARGEST, BRIEF)]
@@ -76,7 +76,7 @@ class Intake:
         else:
             self._signals.emit(CommandStuck(command.place, f"{stuck}; it was refused because of {reason}"))
 
-    async def _put_patiently(self, wanted: Sequence[Wanted]) -> list[Refused]:
+    async def _put_patiently(self, wanted: Sequence[OrderedCommand]) -> list[RejectedCommand]:
         """Until the store takes them: nothing is acknowledged before that. Those that it will never take come back."""
         while True:
             try:
@@ -87,7 +87,7 @@ class Intake:
                 self._outage.over()
                 return refused
 
-    async def _put(self, wanted: Sequence[Wanted]) -> list[Refused]:
+    async def _put(self, wanted: Sequence[OrderedCommand]) -> list[RejectedCommand]:
         """One that cannot be stored must not take its neighbours along. But what befalls all of them is not theirs."""
         error = await self._try_to_put(wanted)
         if error is None:
@@ -96,9 +96,9 @@ class Intake:
         if len(failed) == len(wanted) and not await self._are_at_fault(failed):
             raise error
         again = await self._each_alone([one for one, _ in failed])  # it may have befallen the first ones, and be over
-        return [Refused(one.command, _problems(error)) for one, error in again]
+        return [RejectedCommand(one.command, _problems(error)) for one, error in again]
 
-    async def _are_at_fault(self, failed: Sequence[tuple[Wanted, Exception]]) -> bool:
+    async def _are_at_fault(self, failed: Sequence[tuple[OrderedCommand, Exception]]) -> bool:
         """Whether it is these, and not the store: what is wrong with them is known, or they have come often, and the
         store would take another."""
         if all(isinstance(error, Invalid) for _, error in failed):
@@ -107,18 +107,18 @@ class Intake:
             return False
         return await takes_timers(self._store, failed[0][0].timer, self._channels)
 
-    async def _each_alone(self, wanted: Sequence[Wanted]) -> list[tuple[Wanted, Exception]]:
+    async def _each_alone(self, wanted: Sequence[OrderedCommand]) -> list[tuple[OrderedCommand, Exception]]:
         """Those that fail, and why."""
         tried = [(one, await self._try_to_put([one])) for one in wanted]
         return [(one, error) for one, error in tried if error is not None]
 
-    async def _try_to_put(self, wanted: Sequence[Wanted]) -> Exception | None:
+    async def _try_to_put(self, wanted: Sequence[OrderedCommand]) -> Exception | None:
         """Why that is not possible."""
-        wishes = [Wish(one.command.order, one.timer) for one in wanted]
+        wishes = [OrderedTimer(one.command.order, one.timer) for one in wanted]
         failed: Exception | None = None
         for _ in range(RACES):
             try:
-                await put_wishes(self._store, wishes, self._channels)
+                await put_ordered_timers(self._store, wishes, self._channels)
             except StoreUnavailable:
                 raise
             except NotFound as error:

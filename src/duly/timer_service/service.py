@@ -17,15 +17,15 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from duly.channels.brokers.channel import Brokered, Down, Link, Message
+from duly.channels.brokers.channel import BrokerChannel, BrokerConnection, BrokerDown, BrokerMessage
 from duly.channels.http.payload_format import JSON
 from duly.config import read_settings, redacted
-from duly.engine.destinations.broker_health import Reach
+from duly.engine.destinations.broker_health import BrokerHealth
 from duly.errors import BadSetting, Misuse
 from duly.ports import Channel, Commands, Reachable, SlowToStart
 from duly.records.event import Event
 from duly.signals import WorkerStarted
-from duly.timer_service.commands import Intake
+from duly.timer_service.commands import TimerCommands
 from duly.timer_service.messages import TIMER, write_reached
 from duly.wiring import Duly
 
@@ -120,13 +120,13 @@ def _nats(url: str) -> Broker:
     from duly.channels.brokers.nats_commands import NatsCommands
     from duly.channels.brokers.nats_streams import EVENTS, EventStream
 
-    commands = Link(lambda: Nats(url, "duly timer-service, commands"))
-    events = Link(lambda: EventStream(url, "duly timer-service, events"))
-    return Broker(NatsCommands(commands), Brokered(events, _reached, lambda _: {"subject": EVENTS}))
+    commands = BrokerConnection(lambda: Nats(url, "duly timer-service, commands"))
+    events = BrokerConnection(lambda: EventStream(url, "duly timer-service, events"))
+    return Broker(NatsCommands(commands), BrokerChannel(events, _reached, lambda _: {"subject": EVENTS}))
 
 
-def _reached(event: Event) -> Message:
-    return Message(event.id, write_reached(event), {"Content-Type": JSON})
+def _reached(event: Event) -> BrokerMessage:
+    return BrokerMessage(event.id, write_reached(event), {"Content-Type": JSON})
 
 
 BROKERS: dict[str, Callable[[str], Broker]] = {"nats": _nats, "tls": _nats}
@@ -214,7 +214,7 @@ class TimerService:
         try:
             await asyncio.wait([preparing, stopping], return_when=asyncio.FIRST_COMPLETED)
             if preparing.done():
-                with contextlib.suppress(Down):  # which is told by who fires
+                with contextlib.suppress(BrokerDown):  # which is told by who fires
                     preparing.result()
         finally:
             preparing.cancel()
@@ -232,8 +232,10 @@ class TimerService:
         if self._stopping:
             return
         commands, signals = self._broker.commands, self.duly.signals
-        reach = Reach({COMMANDS: commands} if isinstance(commands, Reachable) else {}, signals, self._changed.set)
-        intake = Intake(commands, self.duly.store, [TIMER], signals, MOST_AT_ONCE)
+        reach = BrokerHealth(
+            {COMMANDS: commands} if isinstance(commands, Reachable) else {}, signals, self._changed.set
+        )
+        intake = TimerCommands(commands, self.duly.store, [TIMER], signals, MOST_AT_ONCE)
         async with self.duly:  # open, until the last command is stored
             reach.begin()
             try:
@@ -243,14 +245,14 @@ class TimerService:
             finally:
                 reach.end()
 
-    async def _one_round(self, intake: Intake) -> bool:
+    async def _one_round(self, intake: TimerCommands) -> bool:
         """Whether it went well."""
         self._changed.clear()
         try:
             await intake.round(WAIT)
         except Misuse:
             raise
-        except Down as error:
+        except BrokerDown as error:
             if getattr(self._broker.commands, "down", None) is None:  # or that is told already
                 log.warning("intake.failed error=%s", error)
             return False

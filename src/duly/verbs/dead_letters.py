@@ -10,7 +10,7 @@ import msgspec
 from duly.decide.lifecycle import LONGEST_WAIT
 from duly.decide.targets.origin import closed
 from duly.errors import Invalid, Problem
-from duly.ports import Letter, Store
+from duly.ports import DeadLetter, Store
 from duly.records.results import Discarded, Replayed
 from duly.records.specs import Spec
 
@@ -75,7 +75,7 @@ async def discard_all(
     return done, walk.rest
 
 
-def _target(letter: Letter) -> Any:
+def _target(letter: DeadLetter) -> Any:
     return None if letter.target_json is None else msgspec.json.decode(letter.target_json)
 
 
@@ -87,7 +87,7 @@ class _Walk:
         self._store, self._spec, self._extent = store, spec, extent
         self.rest: Place | None = None  # where to go on, once it has ended
 
-    async def chunks(self) -> AsyncIterator[list[Letter]]:
+    async def chunks(self) -> AsyncIterator[list[DeadLetter]]:
         place = self._extent.begun or Place(await self._store.now(), left=self._extent.limit)
         room = self._extent.most
         while place.left != 0:

@@ -11,12 +11,12 @@ from duly.decide.calendar import concerned
 from duly.decide.checks import name_problems
 from duly.decide.users import changed_user, changes_of, new_user
 from duly.engine.destinations.target_references import Key, key_of, missing, targets_missing
-from duly.engine.series.put_users import Calendars, Changed, change_users, first_heads
+from duly.engine.series.put_users import Calendars, ChangedUser, change_users, first_heads
 from duly.errors import Conflict, Invalid, Misuse, Problem
 from duly.ids import new_ids
 from duly.ports import Store
 from duly.records.event import NewEvent, user_of
-from duly.records.results import Imported, Refused, Stored
+from duly.records.results import Imported, RefusedRow, StoredRow
 from duly.records.user import User
 
 CHUNK = 2000
@@ -29,14 +29,14 @@ MOST_RECENT = 20_000
 """Users whom a dry run remembers at most; of earlier ones it knows only that they would be there."""
 
 
-class Line(NamedTuple):
+class ImportLine(NamedTuple):
     """One row of what is imported: where it stands, and what it says or why that cannot be read."""
 
     number: int
     fields: Mapping[str, Any] | Problem
 
 
-Row = Mapping[str, Any] | Line
+Row = Mapping[str, Any] | ImportLine
 Lines = Iterable[Row] | AsyncIterable[Row]
 
 
@@ -44,16 +44,18 @@ def _nobody(_: Any) -> None:
     """Nobody wants to know."""
 
 
-class Telling(NamedTuple):
+class ImportObserver(NamedTuple):
     """Who hears of an import while it goes on: of each bad row, after each transaction how far it is, and of each good
     row, once it is stored."""
 
-    refused: Callable[[Refused], None] = _nobody
+    refused: Callable[[RefusedRow], None] = _nobody
     progress: Callable[[Imported], None] = _nobody
-    stored: Callable[[Stored], None] = _nobody
+    stored: Callable[[StoredRow], None] = _nobody
 
 
-async def import_users(store: Store, rows: Lines, tenant: str, how: Calendars, by: str, telling: Telling) -> Imported:
+async def import_users(
+    store: Store, rows: Lines, tenant: str, how: Calendars, by: str, telling: ImportObserver
+) -> Imported:
     """While one chunk is on its way to the store, the next one is read and checked."""
     work = _Import(store, tenant, how, by, telling)
     under_way: asyncio.Task[None] | None = None
@@ -77,7 +79,7 @@ async def import_users(store: Store, rows: Lines, tenant: str, how: Calendars, b
     return work.done
 
 
-async def rehearse(store: Store | None, rows: Lines, tenant: str, how: Calendars, telling: Telling) -> Imported:
+async def rehearse(store: Store | None, rows: Lines, tenant: str, how: Calendars, telling: ImportObserver) -> Imported:
     """What an import would do, without doing it; without a store, to one that is empty."""
     work = _Rehearsal(store, tenant, how, telling)
     async for chunk in _chunks(rows):
@@ -88,7 +90,7 @@ async def rehearse(store: Store | None, rows: Lines, tenant: str, how: Calendars
 class _Keyed(NamedTuple):
     """A row with its key, if that is one; else the row is bad, and that is told."""
 
-    line: Line
+    line: ImportLine
     key: str | None
 
 
@@ -101,13 +103,13 @@ class _Checked(NamedTuple):
     added: dict[str, int]  # the numbers of their rows, by their ids
     changes: dict[str, _Keyed]  # for users who are there already, by their ids
     unchanged: dict[str, int]
-    refused: list[Refused]
+    refused: list[RefusedRow]
 
 
 class _Import:
     """An import under way."""
 
-    def __init__(self, store: Store, tenant: str, how: Calendars, by: str, telling: Telling) -> None:
+    def __init__(self, store: Store, tenant: str, how: Calendars, by: str, telling: ImportObserver) -> None:
         self._store, self._tenant, self._how, self._by, self._telling = store, tenant, how, by, telling
         self.done = Imported()
 
@@ -120,7 +122,7 @@ class _Import:
         added: dict[str, int] = {}
         changes: dict[str, _Keyed] = {}
         unchanged: dict[str, int] = {}
-        refused: list[Refused] = []
+        refused: list[RefusedRow] = []
         for count, (keyed, id) in enumerate(zip(rows, new_ids(len(rows)), strict=True)):
             if count % BREATH == 0:
                 await asyncio.sleep(0)
@@ -136,12 +138,12 @@ class _Import:
                 else:
                     unchanged[there.id] = keyed.line.number
             except Invalid as error:
-                refused.append(Refused(keyed.line.number, error.problems))
+                refused.append(RefusedRow(keyed.line.number, error.problems))
         if gone := await self._missing(heads):
             without = [head for head in heads if key_of(head) in gone]
             for id in {user_of(head.series) or "" for head in without}:
                 problems = targets_missing([head for head in without if user_of(head.series) == id], gone)
-                refused.append(Refused(added.pop(id), problems))
+                refused.append(RefusedRow(added.pop(id), problems))
             users = [user for user in users if user.id in added]
             heads = [head for head in heads if user_of(head.series) in added]
         users.sort(key=lambda user: user.key or "")  # so that two who import the same do not wait for each other
@@ -157,7 +159,7 @@ class _Import:
         return {user.key or "": user for user in await self._store.users_by_keys(self._tenant, keys)}
 
     async def store(self, checked: _Checked) -> None:
-        left, refused = checked, list[Refused]()
+        left, refused = checked, list[RefusedRow]()
         for _ in range(MOST_TRIES):
             try:
                 told = await self._write(left)
@@ -174,8 +176,8 @@ class _Import:
             raise Conflict("others add and delete users with these keys just now: import them again")
         self._tell(checked.rows[-1].line.number, sorted(refused))
 
-    def _count(self, stored: _Checked, told: Mapping[str, Changed | Invalid]) -> None:
-        found = {id: one.fields for id, one in told.items() if isinstance(one, Changed)}
+    def _count(self, stored: _Checked, told: Mapping[str, ChangedUser | Invalid]) -> None:
+        found = {id: one.fields for id, one in told.items() if isinstance(one, ChangedUser)}
         changed, done = sum(map(bool, found.values())), self.done
         self.done = msgspec.structs.replace(
             done,
@@ -184,13 +186,13 @@ class _Import:
             unchanged=done.unchanged + len(stored.unchanged) + len(found) - changed,
         )
         for id, number in stored.added.items():
-            self._telling.stored(Stored(number, id, "added"))
+            self._telling.stored(StoredRow(number, id, "added"))
         for id, number in stored.unchanged.items():
-            self._telling.stored(Stored(number, id, "unchanged"))
+            self._telling.stored(StoredRow(number, id, "unchanged"))
         for id, fields in found.items():
-            self._telling.stored(Stored(stored.changes[id].line.number, id, "changed" if fields else "unchanged"))
+            self._telling.stored(StoredRow(stored.changes[id].line.number, id, "changed" if fields else "unchanged"))
 
-    def _tell(self, last: int, refused: Sequence[Refused]) -> None:
+    def _tell(self, last: int, refused: Sequence[RefusedRow]) -> None:
         for bad in refused:
             self._telling.refused(bad)
         done = self.done
@@ -198,7 +200,7 @@ class _Import:
         self.done = msgspec.structs.replace(done, refused=done.refused + len(refused), last=last, problems=problems)
         self._telling.progress(self.done)
 
-    async def _write(self, checked: _Checked) -> dict[str, Changed | Invalid]:
+    async def _write(self, checked: _Checked) -> dict[str, ChangedUser | Invalid]:
         async with self._store.begin() as tx:
             users, changes = checked.users, checked.changes
             if users and len(await tx.add_users(users, checked.heads, self._by)) < len(users):
@@ -212,7 +214,7 @@ class _Import:
 class _Rehearsal(_Import):
     """An import that stores nothing."""
 
-    def __init__(self, store: Store | None, tenant: str, how: Calendars, telling: Telling) -> None:
+    def __init__(self, store: Store | None, tenant: str, how: Calendars, telling: ImportObserver) -> None:
         super().__init__(store, tenant, how, "", telling)  # type: ignore[arg-type]
         self._there = store
         self._at = datetime.now(UTC)
@@ -231,7 +233,7 @@ class _Rehearsal(_Import):
         return before | stored | {key: self._recent[key] for key in keys if key in self._recent}
 
     async def store(self, checked: _Checked) -> None:
-        now, told = await self._now(), dict[str, Changed | Invalid]()
+        now, told = await self._now(), dict[str, ChangedUser | Invalid]()
         known = await self._known([keyed.key for keyed in checked.changes.values() if keyed.key is not None])
         for id, keyed in checked.changes.items():
             try:
@@ -239,12 +241,12 @@ class _Rehearsal(_Import):
                 new = changed_user(old, _fields(keyed.line), self._how.channels, now)
                 fields = changes_of(old, new)
                 self._how.of(new, concerned(self._how.types, fields))
-                told[id] = Changed(new, fields)
+                told[id] = ChangedUser(new, fields)
             except Invalid as error:
                 told[id] = error
         self._count(checked, told)
         self._tell(checked.rows[-1].line.number, sorted(_all_refused(checked, told)))
-        self._remember([*checked.users, *(one.user for one in told.values() if isinstance(one, Changed))])
+        self._remember([*checked.users, *(one.user for one in told.values() if isinstance(one, ChangedUser))])
 
     def _remember(self, users: Sequence[User]) -> None:
         for user in users:
@@ -262,12 +264,12 @@ def _somebody(key: str, tenant: str) -> User:
     return User(id=key, tenant=tenant, first_name="x", last_name="x", date_of_birth=born, timezone="UTC", key=key)
 
 
-def _all_refused(checked: _Checked, told: Mapping[str, Changed | Invalid]) -> list[Refused]:
+def _all_refused(checked: _Checked, told: Mapping[str, ChangedUser | Invalid]) -> list[RefusedRow]:
     changes = [(checked.changes[id].line.number, bad) for id, bad in told.items() if isinstance(bad, Invalid)]
-    return [*checked.refused, *(Refused(number, bad.problems) for number, bad in changes)]
+    return [*checked.refused, *(RefusedRow(number, bad.problems) for number, bad in changes)]
 
 
-def _fields(line: Line) -> Mapping[str, Any]:
+def _fields(line: ImportLine) -> Mapping[str, Any]:
     if isinstance(line.fields, Problem):
         raise Invalid([line.fields])
     return line.fields
@@ -290,7 +292,7 @@ async def _chunks(rows: Lines) -> AsyncIterator[list[_Keyed]]:
         yield chunk
 
 
-async def numbered(rows: Lines) -> AsyncIterator[Line]:
+async def numbered(rows: Lines) -> AsyncIterator[ImportLine]:
     number = 0
     if not isinstance(rows, AsyncIterable | Iterable) or isinstance(rows, str | Mapping):
         raise Misuse(f"an import takes many rows, each an object with a user's fields, not {type(rows).__name__}")
@@ -304,9 +306,9 @@ async def numbered(rows: Lines) -> AsyncIterator[Line]:
             yield _line(row, number)
 
 
-def _line(row: Any, number: int) -> Line:
-    if isinstance(row, Line):
+def _line(row: Any, number: int) -> ImportLine:
+    if isinstance(row, ImportLine):
         return row
     if not isinstance(row, Mapping):
-        return Line(number, Problem("", f"expected an object with a user's fields, not {type(row).__name__}"))
-    return Line(number, row)
+        return ImportLine(number, Problem("", f"expected an object with a user's fields, not {type(row).__name__}"))
+    return ImportLine(number, row)

@@ -15,7 +15,7 @@ from duly.ports import Added, DeadLetters, Page
 from duly.records.api_key import ApiKey, MadeKey
 from duly.records.event import Event
 from duly.records.history import Entry
-from duly.records.results import Backfilled, Discarded, Imported, Refreshed, Replanned, Replayed, Resumed
+from duly.records.results import Backfilled, Discarded, Imported, Refreshed, ReplannedHead, Replayed, Resumed
 from duly.records.schedule import Schedule
 from duly.records.target import Known, Resealed, Target
 from duly.records.user import User
@@ -58,7 +58,7 @@ class ScheduleVerbs(Protocol):
     def skip(self, *args: Any, **options: Any) -> Work[Schedule]: ...
     def backfill(self, *args: Any, **options: Any) -> Work[Backfilled]: ...
     def delete(self, *args: Any, **options: Any) -> Work[int]: ...
-    def replan(self, *args: Any, **options: Any) -> Work[builtins.list[Replanned]]: ...
+    def replan(self, *args: Any, **options: Any) -> Work[builtins.list[ReplannedHead]]: ...
 
 
 class UserVerbs(Protocol):

@@ -28,7 +28,7 @@ from duly.ports import Statements, Store, Transaction
 from duly.records.etags import check_tag
 from duly.records.event import Event, NewEvent
 from duly.records.history import Entry
-from duly.records.results import Backfilled, Replanned, Resumed
+from duly.records.results import Backfilled, ReplannedHead, Resumed
 from duly.records.schedule import PassedOver, Schedule
 from duly.rules.policies import SHADOW
 from duly.rules.recurrence import Occurrence, Rule, instant_name
@@ -323,7 +323,7 @@ class Schedules:
             await tx.delete_schedule(schedule.id)
         return cancelled
 
-    async def replan(self, *, dry_run: bool = False, by: str = "api") -> builtins.list[Replanned]:
+    async def replan(self, *, dry_run: bool = False, by: str = "api") -> builtins.list[ReplannedHead]:
         """Move what has not started to where newer zone data puts it; what was or would be moved."""
         return await replan(self._store, dry_run=dry_run, by=storable(by))
 

@@ -12,7 +12,7 @@ import msgspec
 from duly.decide.checks import MOST_LISTED, check_page, name_problems, write_json
 from duly.decide.error_text import storable
 from duly.decide.targets.rates import read_rate, show_rate
-from duly.decide.targets.secrets import Keys, secret_problem, written
+from duly.decide.targets.secrets import SecretKeys, secret_problem, written
 from duly.decide.targets.targets import (
     HTTP,
     SAID,
@@ -59,7 +59,7 @@ class Targets:
         self,
         store: Store,
         forget: Forget,
-        keys: Keys,
+        keys: SecretKeys,
         signals: Signals,
         most: int | None = None,
         via: str | None = None,

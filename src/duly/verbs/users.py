@@ -17,10 +17,10 @@ from duly.records.history import Entry
 from duly.records.results import Imported, Refreshed
 from duly.records.specs import OfUser
 from duly.records.user import User
-from duly.verbs.import_users import Lines, Telling, import_users
+from duly.verbs.import_users import ImportObserver, Lines, import_users
 
 AT_ONCE = 500
-QUIET = Telling()
+QUIET = ImportObserver()
 A_USERS = "a user's"
 
 
@@ -122,7 +122,7 @@ class Users:
         return created_entry(user) + await self._store.history(user.id)
 
     async def import_(
-        self, rows: Lines, *, tenant: str = "default", by: str = "import", telling: Telling = QUIET
+        self, rows: Lines, *, tenant: str = "default", by: str = "import", telling: ImportObserver = QUIET
     ) -> Imported:
         """Add many, some thousand in each transaction. A row whose ``key`` is known changes that user. A bad row is
         told of, and the good ones are kept."""

@@ -10,7 +10,7 @@ from duly.decide.preview import Preview
 from duly.decide.retry import Retry, parse_retry
 from duly.errors import Invalid, Problem
 from duly.instants import write_instant
-from duly.records.results import Backfilled, Replanned, Resumed
+from duly.records.results import Backfilled, ReplannedHead, Resumed
 from duly.records.schedule import PassedOver, Schedule
 from duly.rules.notation import parse_rule, usual_dst, zone_problems
 from duly.rules.policies import DEFAULT as NO_POLICIES
@@ -98,7 +98,7 @@ def backfilled_to_json(backfilled: Backfilled) -> dict[str, Any]:
     return {"label": backfilled.label, "events": backfilled.ids, "existing": backfilled.existing}
 
 
-def replanned_to_json(moved: Replanned) -> dict[str, Any]:
+def replanned_to_json(moved: ReplannedHead) -> dict[str, Any]:
     return {
         "schedule": moved.schedule,
         "tenant": moved.tenant,

@@ -6,7 +6,7 @@ import msgspec
 
 from duly.instants import write_instant
 from duly.records.event import Event
-from duly.records.results import Imported, Refreshed, Refused
+from duly.records.results import Imported, Refreshed, RefusedRow
 from duly.records.user import User
 
 
@@ -56,7 +56,7 @@ def rehearsed_to_json(done: Imported) -> dict[str, Any]:
     return {"good": done.rows - done.refused, "refused": done.refused, "last_line": done.last}
 
 
-def refused_to_json(bad: Refused) -> dict[str, Any]:
+def refused_to_json(bad: RefusedRow) -> dict[str, Any]:
     return {"line": bad.number, "problems": [problem._asdict() for problem in bad.problems]}
 
 

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Any
 
 from duly.api.description.examples import PROBLEMS
-from duly.api.description.operations import Answers, Open, Operation
+from duly.api.description.operations import DescribedResponse, OpenOperation, Operation
 from duly.api.description.schema_words import ref
 from duly.api.protocol.problems import MEDIA_TYPE
 from duly.decide.checks import LONGEST
@@ -65,7 +65,7 @@ def described(operation: Operation) -> dict[str, Any]:
     }
 
 
-def described_open(one: Open) -> dict[str, Any]:
+def described_open(one: OpenOperation) -> dict[str, Any]:
     """The item of its path."""
     good = {str(status): _content(answers, {}) for status, answers in one.answers.items()}
     refused = {str(status): _problem(status) for status in sorted({*AT_THE_DOOR, *one.refuses})}
@@ -80,7 +80,7 @@ def answers(operation: Operation) -> dict[str, Any]:
     return good | {str(status): _problem(status) for status in _refusals(operation)}
 
 
-def _answer(operation: Operation, answers: Answers) -> dict[str, Any]:
+def _answer(operation: Operation, answers: DescribedResponse) -> dict[str, Any]:
     headers: dict[str, Any] = {}
     if answers.tagged:
         headers["ETag"] = _answered("For If-Match")
@@ -95,7 +95,7 @@ def _answer(operation: Operation, answers: Answers) -> dict[str, Any]:
     return _content(answers, headers)
 
 
-def _content(answers: Answers, headers: Mapping[str, Any]) -> dict[str, Any]:
+def _content(answers: DescribedResponse, headers: Mapping[str, Any]) -> dict[str, Any]:
     content = {"schema": dict(answers.schema), "example": answers.example}
     every = {"X-Request-Id": _answered(REQUEST_ID)}
     return {"description": answers.told, "headers": {**every, **headers}, "content": {answers.media_type: content}}

@@ -12,7 +12,7 @@ Schema = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class DescribedResponse:
     """What one status means, with an example of it."""
 
     told: str
@@ -24,7 +24,7 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True)
-class Takes:
+class RequestBody:
     """What a body says."""
 
     schema: Schema
@@ -33,7 +33,7 @@ class Takes:
     required: bool = True
 
 
-NOTHING = Takes({"type": "object", "properties": {}, "additionalProperties": False}, {}, required=False)
+NOTHING = RequestBody({"type": "object", "properties": {}, "additionalProperties": False}, {}, required=False)
 """An empty object, or no body at all."""
 
 
@@ -43,9 +43,9 @@ class Operation:
     path: str
     tag: str
     run: Run
-    answers: Mapping[int, Answers]
+    answers: Mapping[int, DescribedResponse]
     needs: Scope
-    takes: Takes | None = None
+    takes: RequestBody | None = None
     query: Mapping[str, Schema] = field(default_factory=dict)
     conflicts: bool = False  # can be refused for what state things are in
     guarded: bool = False  # heeds If-Match
@@ -68,13 +68,13 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
+class OpenOperation:
     """What anybody may ask, without a key."""
 
     path: str
     name: str
     told: str
-    answers: Mapping[int, Answers]
+    answers: Mapping[int, DescribedResponse]
     refuses: tuple[int, ...] = ()
 
 
@@ -86,7 +86,13 @@ class Operations:
         self.all: list[Operation] = []
 
     def add(
-        self, method: str, path: str, answers: Mapping[int, Answers], *, needs: Scope | None = None, **more: Any
+        self,
+        method: str,
+        path: str,
+        answers: Mapping[int, DescribedResponse],
+        *,
+        needs: Scope | None = None,
+        **more: Any,
     ) -> Callable[[Run], Run]:
         """Declare the function below; its docstring is the description. Reading needs the scope for that, and all else
         the one for writing, unless it is said."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from duly.api.protocol.request import Ask
+from duly.api.protocol.request import ApiRequest
 from duly.decide.checks import is_id
 from duly.decide.error_text import storable
 from duly.decide.lifecycle import LONGEST_WAIT
@@ -24,14 +24,14 @@ MOST_WANTED = 2**53
 _places = msgspec.json.Decoder(Place)
 
 
-async def replay_some(ask: Ask, spec: Spec, said: Mapping[str, Any]) -> dict[str, Any]:
+async def replay_some(ask: ApiRequest, spec: Spec, said: Mapping[str, Any]) -> dict[str, Any]:
     gap = None if said["rate"] is None else read_rate(said["rate"])
     own, extent = spec & OfTenant(ask.tenant), _extent(said)
     done, rest = await replay_all(ask.own.store, own, gap, extent, storable(ask.by), _nobody, ask.own.channels)
     return replayed_to_json(done) | {"next_cursor": _written(said, rest)}
 
 
-async def discard_some(ask: Ask, spec: Spec, said: Mapping[str, Any]) -> dict[str, Any]:
+async def discard_some(ask: ApiRequest, spec: Spec, said: Mapping[str, Any]) -> dict[str, Any]:
     why = None if said["reason"] is None else storable(said["reason"])
     own, extent = spec & OfTenant(ask.tenant), _extent(said)
     done, rest = await discard_all(ask.own.store, own, extent, storable(ask.by), why, _nobody)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from duly.api.protocol.request import Ask
+from duly.api.protocol.request import ApiRequest
 from duly.decide.checks import check_id, name_problems
 from duly.decide.targets.targets import origin_of, url_problems
 from duly.errors import Invalid, NotFound, Problem
@@ -28,7 +28,7 @@ FIELDS = "status type key user_id schedule destination error due_from due_to fai
 LONGEST_ERROR, LONGEST_DESTINATION = 500, 2000
 
 
-async def read_filter(ask: Ask, given: Any, path: str = "") -> Spec:
+async def read_filter(ask: ApiRequest, given: Any, path: str = "") -> Spec:
     """All that is given must hold; Invalid with all that is wrong."""
     if not isinstance(given, Mapping):
         raise Invalid([Problem(path.rstrip(".") or "filter", f"expected an object with some of {', '.join(FIELDS)}")])
@@ -65,7 +65,7 @@ def _instant(given: Mapping[str, Any], field: str, problems: list[Problem]) -> A
     return instant
 
 
-async def _of_schedule(ask: Ask, written: Any, problems: list[Problem]) -> Spec:
+async def _of_schedule(ask: ApiRequest, written: Any, problems: list[Problem]) -> Spec:
     if isinstance(written, str):
         try:
             return OfSeries((await ask.own.schedules.get(written, tenant=ask.tenant)).series)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from duly.api.description import examples
-from duly.api.description.operations import Answers, Operations, Takes
+from duly.api.description.operations import DescribedResponse, Operations, RequestBody
 from duly.api.description.schema_words import anything, given_instant, maybe, name, ref, taken, text, whole
 from duly.api.description.schemas import PAGING
 from duly.api.protocol.all_problems import together
@@ -14,9 +14,9 @@ from duly.api.protocol.etags import etag, expected
 from duly.api.protocol.fields import Kind, look_at_fields, read_fields
 from duly.api.protocol.long_poll import until_ended
 from duly.api.protocol.pages import asked_page, page_of_history, page_of_these
-from duly.api.protocol.preview_places import Budget, a_turn
+from duly.api.protocol.preview_places import PreviewBudget, a_turn
 from duly.api.protocol.query_string import read_whole
-from duly.api.protocol.request import Answer, Ask
+from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.decide.checks import MOST_LISTED
 from duly.decide.preview import Preview
 from duly.errors import Conflict, Invalid, NotFound, Problem, Stale
@@ -39,18 +39,18 @@ from duly.wire.schedules import (
 
 operations = Operations("schedules")
 
-SCHEDULE = Answers("The schedule", ref("Schedule"), examples.SCHEDULE, tagged=True)
+SCHEDULE = DescribedResponse("The schedule", ref("Schedule"), examples.SCHEDULE, tagged=True)
 MERGED = ("misfire", "retry", "dst", "depends_on")
 """Of these, a change may give some fields alone."""
 
 MOST_TRIES = 30
 
 
-def _shown(schedule: Schedule, status: int = 200, **headers: str) -> Answer:
-    return Answer(schedule_to_json(schedule), status, {**etag(schedule_tag(schedule)), **headers})
+def _shown(schedule: Schedule, status: int = 200, **headers: str) -> ApiResponse:
+    return ApiResponse(schedule_to_json(schedule), status, {**etag(schedule_tag(schedule)), **headers})
 
 
-async def _there(ask: Ask) -> Schedule | None:
+async def _there(ask: ApiRequest) -> Schedule | None:
     try:
         return await ask.own.schedules.get(ask.named("name"), tenant=ask.tenant)
     except NotFound:
@@ -61,14 +61,14 @@ async def _there(ask: Ask) -> Schedule | None:
     "PUT",
     "/v1/schedules/{name}",
     {
-        201: Answers("It is created", ref("Schedule"), examples.SCHEDULE, tagged=True, located=True),
-        200: Answers("It is replaced, or was the same", ref("Schedule"), examples.SCHEDULE, tagged=True),
+        201: DescribedResponse("It is created", ref("Schedule"), examples.SCHEDULE, tagged=True, located=True),
+        200: DescribedResponse("It is replaced, or was the same", ref("Schedule"), examples.SCHEDULE, tagged=True),
     },
-    takes=Takes(ref("NewSchedule"), examples.NEW_SCHEDULE),
+    takes=RequestBody(ref("NewSchedule"), examples.NEW_SCHEDULE),
     conflicts=True,
     guarded=True,
 )
-async def put_schedule(ask: Ask) -> Answer:
+async def put_schedule(ask: ApiRequest) -> ApiResponse:
     """Create a schedule, or replace it.
 
     A changed rule or zone moves the next event; an unchanged one keeps it where it is, and so does one that is due
@@ -86,10 +86,14 @@ async def put_schedule(ask: Ask) -> Answer:
 @operations.add(
     "GET",
     "/v1/schedules",
-    {200: Answers("A page, in the order of names", ref("Schedules"), examples.page("schedules", examples.SCHEDULE))},
+    {
+        200: DescribedResponse(
+            "A page, in the order of names", ref("Schedules"), examples.page("schedules", examples.SCHEDULE)
+        )
+    },
     query=PAGING,
 )
-async def list_schedules(ask: Ask) -> Answer:
+async def list_schedules(ask: ApiRequest) -> ApiResponse:
     """List schedules."""
     page = asked_page(ask)
     after = (ask.tenant, page.after or "")
@@ -98,7 +102,7 @@ async def list_schedules(ask: Ask) -> Answer:
 
 
 @operations.add("GET", "/v1/schedules/{name}", {200: SCHEDULE})
-async def get_schedule(ask: Ask) -> Answer:
+async def get_schedule(ask: ApiRequest) -> ApiResponse:
     """Read a schedule, with when it fires next."""
     return _shown(await ask.own.schedules.get(ask.named("name"), tenant=ask.tenant))
 
@@ -107,11 +111,11 @@ async def get_schedule(ask: Ask) -> Answer:
     "PATCH",
     "/v1/schedules/{name}",
     {200: SCHEDULE},
-    takes=Takes(ref("ScheduleChanges"), {"rule": {"cron": "0 10 * * MON"}, "misfire": {"policy": "skip"}}),
+    takes=RequestBody(ref("ScheduleChanges"), {"rule": {"cron": "0 10 * * MON"}, "misfire": {"policy": "skip"}}),
     conflicts=True,
     guarded=True,
 )
-async def change_schedule(ask: Ask) -> Answer:
+async def change_schedule(ask: ApiRequest) -> ApiResponse:
     """Change some fields of a schedule.
 
     Those that are given replace what was there; null is the default again. Of `misfire`, `retry`, `dst` and
@@ -149,16 +153,16 @@ def _merged(there: Schedule, changes: dict[str, Any]) -> dict[str, Any]:
 @operations.add(
     "DELETE",
     "/v1/schedules/{name}",
-    {200: Answers("It is gone", ref("Deleted"), {"name": "weekly-report", "cancelled": 1})},
+    {200: DescribedResponse("It is gone", ref("Deleted"), {"name": "weekly-report", "cancelled": 1})},
     conflicts=True,
     guarded=True,
 )
-async def delete_schedule(ask: Ask) -> Answer:
+async def delete_schedule(ask: ApiRequest) -> ApiResponse:
     """Delete a schedule. What is under way ends; all else of it is cancelled."""
     there = await ask.own.schedules.get(ask.named("name"), tenant=ask.tenant)
     tag = expected(ask, schedule_tag(there))
     cancelled = await ask.own.schedules.delete(there.name, tenant=ask.tenant, by=ask.by, expected=tag)
-    return Answer({"name": there.name, "cancelled": cancelled})
+    return ApiResponse({"name": there.name, "cancelled": cancelled})
 
 
 REASON = taken({"reason": maybe(text(1, 1000))})
@@ -168,10 +172,10 @@ REASON = taken({"reason": maybe(text(1, 1000))})
     "POST",
     "/v1/schedules/{name}/pause",
     {200: SCHEDULE},
-    takes=Takes(REASON, {"reason": "the printer is out of paper"}, required=False),
+    takes=RequestBody(REASON, {"reason": "the printer is out of paper"}, required=False),
     conflicts=True,
 )
-async def pause_schedule(ask: Ask) -> Answer:
+async def pause_schedule(ask: ApiRequest) -> ApiResponse:
     """Pause a schedule: nothing of it starts until it is resumed."""
     reason = read_fields(ask.body, {"reason": str})["reason"]
     return _shown(await ask.own.schedules.pause(ask.named("name"), tenant=ask.tenant, by=ask.by, reason=reason))
@@ -180,11 +184,17 @@ async def pause_schedule(ask: Ask) -> Answer:
 @operations.add(
     "POST",
     "/v1/schedules/{name}/resume",
-    {200: Answers("It goes on", ref("Resumed"), {**examples.SCHEDULE, "passed": 2, "fires": False}, tagged=True)},
-    takes=Takes(taken({"passed": {"type": "string", "enum": ["skip", "fire"]}}), {"passed": "skip"}, required=False),
+    {
+        200: DescribedResponse(
+            "It goes on", ref("Resumed"), {**examples.SCHEDULE, "passed": 2, "fires": False}, tagged=True
+        )
+    },
+    takes=RequestBody(
+        taken({"passed": {"type": "string", "enum": ["skip", "fire"]}}), {"passed": "skip"}, required=False
+    ),
     conflicts=True,
 )
-async def resume_schedule(ask: Ask) -> Answer:
+async def resume_schedule(ask: ApiRequest) -> ApiResponse:
     """Let a paused schedule go on.
 
     What the pause has passed over is left out. With `"passed": "fire"` it is treated by the misfire policy.
@@ -194,14 +204,14 @@ async def resume_schedule(ask: Ask) -> Answer:
         resumed = await ask.own.schedules.resume(
             ask.named("name"), tenant=ask.tenant, by=ask.by, passed=said["passed"] or "skip"
         )
-    return Answer(resumed_to_json(resumed), headers=etag(schedule_tag(resumed.schedule)))
+    return ApiResponse(resumed_to_json(resumed), headers=etag(schedule_tag(resumed.schedule)))
 
 
 @operations.add(
     "POST",
     "/v1/schedules/{name}/trigger",
-    {201: Answers("The event that fires now", ref("Event"), examples.EVENT, located=True)},
-    takes=Takes(
+    {201: DescribedResponse("The event that fires now", ref("Event"), examples.EVENT, located=True)},
+    takes=RequestBody(
         taken({"payload": anything, "correlation_id": maybe(name("correlation_id"))}),
         {"payload": {"only": "today"}},
         required=False,
@@ -209,7 +219,7 @@ async def resume_schedule(ask: Ask) -> Answer:
     conflicts=True,
     waits=until_ended,
 )
-async def trigger_schedule(ask: Ask) -> Answer:
+async def trigger_schedule(ask: ApiRequest) -> ApiResponse:
     """Fire a schedule now, beside its rule: its next event stays where it is.
 
     With the header `Prefer: wait=10`, the answer comes when the event has ended or its first attempt has failed, ten
@@ -227,7 +237,7 @@ async def trigger_schedule(ask: Ask) -> Answer:
             correlation_id=said["correlation_id"],
         )
     prefix = ask.address.partition("/v1/")[0]
-    return Answer(event_to_json(event, ask.named("name")), 201, {"Location": f"{prefix}/v1/events/{event.id}"})
+    return ApiResponse(event_to_json(event, ask.named("name")), 201, {"Location": f"{prefix}/v1/events/{event.id}"})
 
 
 DUE = taken({"due_at": given_instant}, "due_at")
@@ -236,11 +246,11 @@ DUE = taken({"due_at": given_instant}, "due_at")
 @operations.add(
     "POST",
     "/v1/schedules/{name}/reschedule",
-    {200: Answers("The schedule", ref("Schedule"), examples.MOVED, tagged=True)},
-    takes=Takes(DUE, {"due_at": "2026-12-01T10:00:00Z"}),
+    {200: DescribedResponse("The schedule", ref("Schedule"), examples.MOVED, tagged=True)},
+    takes=RequestBody(DUE, {"due_at": "2026-12-01T10:00:00Z"}),
     conflicts=True,
 )
-async def reschedule_next(ask: Ask) -> Answer:
+async def reschedule_next(ask: ApiRequest) -> ApiResponse:
     """Move the next event of a schedule, that one alone.
 
     What it is moved past is passed over, and `passed_over` tells of it. Moved back in time, it is open again.
@@ -253,10 +263,10 @@ async def reschedule_next(ask: Ask) -> Answer:
     "POST",
     "/v1/schedules/{name}/skip",
     {200: SCHEDULE},
-    takes=Takes(REASON, {"reason": "a holiday"}, required=False),
+    takes=RequestBody(REASON, {"reason": "a holiday"}, required=False),
     conflicts=True,
 )
-async def skip_next(ask: Ask) -> Answer:
+async def skip_next(ask: ApiRequest) -> ApiResponse:
     """Leave the next event of a schedule out, that one alone."""
     reason = read_fields(ask.body, {"reason": str})["reason"]
     return _shown(await ask.own.schedules.skip(ask.named("name"), tenant=ask.tenant, by=ask.by, reason=reason))
@@ -265,8 +275,8 @@ async def skip_next(ask: Ask) -> Answer:
 @operations.add(
     "POST",
     "/v1/schedules/{name}/backfill",
-    {200: Answers("What it has made", ref("Backfilled"), examples.BACKFILLED)},
-    takes=Takes(
+    {200: DescribedResponse("What it has made", ref("Backfilled"), examples.BACKFILLED)},
+    takes=RequestBody(
         taken(
             {"from": given_instant, "to": given_instant, "limit": whole(1, MOST_BACKFILLED), "label": name("name")},
             "from",
@@ -276,7 +286,7 @@ async def skip_next(ask: Ask) -> Answer:
     ),
     conflicts=True,
 )
-async def backfill_schedule(ask: Ask) -> Answer:
+async def backfill_schedule(ask: ApiRequest) -> ApiResponse:
     """Fire the occurrences of a time that is over, each as an event of its own.
 
     With the same label, nothing is made twice.
@@ -288,16 +298,16 @@ async def backfill_schedule(ask: Ask) -> Answer:
         done = await ask.own.schedules.backfill(
             ask.named("name"), said["from"], said["to"], tenant=ask.tenant, by=ask.by, **more
         )
-    return Answer(backfilled_to_json(done))
+    return ApiResponse(backfilled_to_json(done))
 
 
 @operations.add(
     "GET",
     "/v1/schedules/{name}/preview",
-    {200: Answers("The next ones", ref("Occurrences"), examples.OCCURRENCES)},
+    {200: DescribedResponse("The next ones", ref("Occurrences"), examples.OCCURRENCES)},
     query={"count": whole(1, MOST_LISTED), "after": given_instant},
 )
-async def preview_schedule(ask: Ask) -> Answer:
+async def preview_schedule(ask: ApiRequest) -> ApiResponse:
     """Tell when a schedule fires next, and what is odd about it when clocks are changed.
 
     Where `complete` is false, finding the rest would take too long: ask again, `after` the last one.
@@ -318,18 +328,18 @@ async def preview_schedule(ask: Ask) -> Answer:
     return _ahead(found, budget)
 
 
-def _ahead(found: Sequence[Preview], budget: Budget) -> Answer:
-    return Answer({"occurrences": [preview_to_json(one) for one in found], "complete": not budget.spent})
+def _ahead(found: Sequence[Preview], budget: PreviewBudget) -> ApiResponse:
+    return ApiResponse({"occurrences": [preview_to_json(one) for one in found], "complete": not budget.spent})
 
 
 @operations.add(
     "POST",
     "/v1/schedules/preview",
-    {200: Answers("The next ones", ref("Occurrences"), examples.OCCURRENCES)},
+    {200: DescribedResponse("The next ones", ref("Occurrences"), examples.OCCURRENCES)},
     needs=Scope.READ,
-    takes=Takes(ref("Preview"), examples.PREVIEW),
+    takes=RequestBody(ref("Preview"), examples.PREVIEW),
 )
-async def preview_rule(ask: Ask) -> Answer:
+async def preview_rule(ask: ApiRequest) -> ApiResponse:
     """Tell when a rule would fire, without storing anything.
 
     Where `complete` is false, finding the rest would take too long: ask again, `after` the last one.
@@ -355,10 +365,10 @@ async def preview_rule(ask: Ask) -> Answer:
 @operations.add(
     "GET",
     "/v1/schedules/{name}/history",
-    {200: Answers("A page, the oldest first", ref("History"), examples.page("history", examples.ENTRY))},
+    {200: DescribedResponse("A page, the oldest first", ref("History"), examples.page("history", examples.ENTRY))},
     query=PAGING,
 )
-async def schedule_history(ask: Ask) -> Answer:
+async def schedule_history(ask: ApiRequest) -> ApiResponse:
     """Tell what people have done to a schedule."""
     schedule = await ask.own.schedules.get(ask.named("name"), tenant=ask.tenant)
     return await page_of_history(ask, schedule.id)

@@ -9,11 +9,11 @@ from fastapi import FastAPI, Request, Response
 
 from duly.api.description import examples
 from duly.api.description.docs_page import POLICY, docs_page
-from duly.api.description.operations import Answers, Open, Operations
+from duly.api.description.operations import DescribedResponse, OpenOperation, Operations
 from duly.api.description.schema_words import answered, choice, ref
-from duly.api.protocol.handler import Answering, write
+from duly.api.protocol.handler import RequestHandler, write
 from duly.api.protocol.problems import RETRY_AFTER, problem
-from duly.api.protocol.request import Answer, Ask
+from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.errors import DulyError, StoreUnavailable
 from duly.observers.metrics import Metrics
 from duly.records.event import HANDLER
@@ -28,9 +28,9 @@ KNOWN_FOR = 1.0
 @operations.add(
     "GET",
     "/v1/event-types",
-    {200: Answers("Those that are known here", ref("EventTypes"), examples.EVENT_TYPES)},
+    {200: DescribedResponse("Those that are known here", ref("EventTypes"), examples.EVENT_TYPES)},
 )
-async def list_event_types(ask: Ask) -> Answer:
+async def list_event_types(ask: ApiRequest) -> ApiResponse:
     """List the types of events that are registered: those of users' calendars, and those that have handlers here."""
     duly = ask.own.duly
     calendar: list[Mapping[str, Any]] = [
@@ -42,7 +42,7 @@ async def list_event_types(ask: Ask) -> Answer:
         for lane in duly.routes()
         if lane.startswith(prefix)
     ]
-    return Answer({"event_types": sorted([*calendar, *handlers], key=lambda one: (one["name"], one["source"]))})
+    return ApiResponse({"event_types": sorted([*calendar, *handlers], key=lambda one: (one["name"], one["source"]))})
 
 
 def _state(word: str) -> tuple[Mapping[str, Any], dict[str, str]]:
@@ -50,30 +50,36 @@ def _state(word: str) -> tuple[Mapping[str, Any], dict[str, str]]:
 
 
 OPEN = (
-    Open("/healthz", "is_alive", "Tell whether the server is up.", {200: Answers("It is", *_state("alive"))}),
-    Open(
+    OpenOperation(
+        "/healthz", "is_alive", "Tell whether the server is up.", {200: DescribedResponse("It is", *_state("alive"))}
+    ),
+    OpenOperation(
         "/readyz",
         "is_ready",
         "Tell whether requests can be answered. That needs a database that can be read and written, which is asked "
         "once in a second at most.",
-        {200: Answers("They can", *_state("ready"))},
+        {200: DescribedResponse("They can", *_state("ready"))},
         refuses=(503,),
     ),
-    Open(
+    OpenOperation(
         "/metrics",
         "read_metrics",
         "Read the figures of the server, for Prometheus.",
-        {200: Answers("As Prometheus reads them", {"type": "string"}, examples.METRICS, media_type="text/plain")},
+        {
+            200: DescribedResponse(
+                "As Prometheus reads them", {"type": "string"}, examples.METRICS, media_type="text/plain"
+            )
+        },
     ),
 )
 """Those that machines ask. They tell nothing of anybody."""
 
 
-class Ready:
+class Readiness:
     """Whether requests can be answered. The database is asked once in a second at most, whoever wants to know. It is
     only read, until a request or the worker of this process could not write: then it is written as well."""
 
-    def __init__(self, answering: Answering) -> None:
+    def __init__(self, answering: RequestHandler) -> None:
         self._answering = answering
         self._asking = asyncio.Lock()
         self._answers, self._asked = False, -KNOWN_FOR
@@ -113,16 +119,16 @@ class Ready:
         self._answering.not_writable |= signal.readable
 
 
-def add_routes(api: FastAPI, answering: Answering, metrics: Metrics) -> None:
+def add_routes(api: FastAPI, answering: RequestHandler, metrics: Metrics) -> None:
     """Those that need no key: they tell nothing of anybody."""
-    ready = Ready(answering)
+    ready = Readiness(answering)
 
     async def healthz(request: Request) -> Response:
-        return write(Answer({"status": "alive"}), request)
+        return write(ApiResponse({"status": "alive"}), request)
 
     async def readyz(request: Request) -> Response:
         if await ready.now():
-            return write(Answer({"status": "ready"}), request)
+            return write(ApiResponse({"status": "ready"}), request)
         told = "the database cannot be used just now"
         return write(problem(503, told, headers={"Retry-After": RETRY_AFTER}), request)
 

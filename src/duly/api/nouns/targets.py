@@ -3,13 +3,13 @@
 from typing import Any
 
 from duly.api.description import examples
-from duly.api.description.operations import NOTHING, Answers, Operations, Takes
+from duly.api.description.operations import NOTHING, DescribedResponse, Operations, RequestBody
 from duly.api.description.schema_words import choice, duration, maybe, ref, taken, text
 from duly.api.description.schemas import PAGING
 from duly.api.protocol.all_problems import together
 from duly.api.protocol.fields import look_at_fields, read_fields
 from duly.api.protocol.pages import asked_page, page_of_these
-from duly.api.protocol.request import IDEMPOTENCY_KEY, Answer, Ask
+from duly.api.protocol.request import IDEMPOTENCY_KEY, ApiRequest, ApiResponse
 from duly.api.protocol.tenancy import MOST_RELEASED
 from duly.errors import Invalid, Problem
 from duly.ports import PAGE_BYTES
@@ -20,7 +20,7 @@ BOOLEANS = ("true", "false")
 
 operations = Operations("targets")
 
-TARGET = Answers("The target", ref("Target"), examples.TARGET)
+TARGET = DescribedResponse("The target", ref("Target"), examples.TARGET)
 SECRET = {**examples.TARGET, "secret": "whsec_bWFkZSB1cCBmb3IgdGhlIGV4YW1wbGUgYWJvdmU="}
 
 
@@ -39,14 +39,16 @@ def _with_secret(target: Target) -> dict[str, Any]:
     "PUT",
     "/v1/targets/{name}",
     {
-        201: Answers("It is stored; its secret is shown this once", ref("TargetWithSecret"), SECRET, located=True),
-        200: Answers("It is replaced", ref("TargetWithSecret"), {**SECRET, "secret": None}),
+        201: DescribedResponse(
+            "It is stored; its secret is shown this once", ref("TargetWithSecret"), SECRET, located=True
+        ),
+        200: DescribedResponse("It is replaced", ref("TargetWithSecret"), {**SECRET, "secret": None}),
     },
-    takes=Takes(ref("NewTarget"), {"url": "https://hooks.example/duly"}),
+    takes=RequestBody(ref("NewTarget"), {"url": "https://hooks.example/duly"}),
     conflicts=True,
     discloses=True,
 )
-async def put_target(ask: Ask) -> Answer:
+async def put_target(ask: ApiRequest) -> ApiResponse:
     """Store a target, or replace it.
 
     A webhook's has a secret, which is made unless one is given. Where the target exists, its secret and the values of
@@ -59,17 +61,21 @@ async def put_target(ask: Ask) -> Answer:
         url = said.pop("url", "")
         stored = await ask.own.targets.put(ask.named("name"), url, tenant=ask.tenant, by=ask.by, **said)
     if not stored.new:
-        return Answer(_with_secret(stored))
-    return Answer(_with_secret(stored), 201, {"Location": ask.address})
+        return ApiResponse(_with_secret(stored))
+    return ApiResponse(_with_secret(stored), 201, {"Location": ask.address})
 
 
 @operations.add(
     "GET",
     "/v1/targets",
-    {200: Answers("A page, in the order of names", ref("Targets"), examples.page("targets", examples.TARGET))},
+    {
+        200: DescribedResponse(
+            "A page, in the order of names", ref("Targets"), examples.page("targets", examples.TARGET)
+        )
+    },
     query=PAGING,
 )
-async def list_targets(ask: Ask) -> Answer:
+async def list_targets(ask: ApiRequest) -> ApiResponse:
     """List stored targets. Secrets and the values of headers are never shown."""
     page = asked_page(ask)
     after = (ask.tenant, page.after or "")
@@ -78,19 +84,19 @@ async def list_targets(ask: Ask) -> Answer:
 
 
 @operations.add("GET", "/v1/targets/{name}", {200: TARGET})
-async def get_target(ask: Ask) -> Answer:
+async def get_target(ask: ApiRequest) -> ApiResponse:
     """Read a target."""
-    return Answer(target_to_json(await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)))
+    return ApiResponse(target_to_json(await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)))
 
 
 @operations.add(
     "DELETE",
     "/v1/targets/{name}",
-    {200: Answers("As it was", ref("Target"), examples.TARGET)},
+    {200: DescribedResponse("As it was", ref("Target"), examples.TARGET)},
     query={"force": choice(*BOOLEANS)},
     conflicts=True,
 )
-async def delete_target(ask: Ask) -> Answer:
+async def delete_target(ask: ApiRequest) -> ApiResponse:
     """Delete a target. Refused while events wait for it, unless with `force=true`: then they become dead letters when
     they are due.
     """
@@ -98,18 +104,18 @@ async def delete_target(ask: Ask) -> Answer:
     if force not in BOOLEANS:
         raise Invalid([Problem("force", f"must be true or false, not {force[:50]!r}")])
     deleted = await ask.own.targets.delete(ask.named("name"), force=force == "true", tenant=ask.tenant, by=ask.by)
-    return Answer(target_to_json(deleted))
+    return ApiResponse(target_to_json(deleted))
 
 
 @operations.add(
     "POST",
     "/v1/targets/{name}/rotate",
-    {200: Answers("With the new secret, shown this once", ref("TargetWithSecret"), SECRET)},
-    takes=Takes(taken({"secret": text(1, 200), "keep": duration}), {"keep": "1d"}, required=False),
+    {200: DescribedResponse("With the new secret, shown this once", ref("TargetWithSecret"), SECRET)},
+    takes=RequestBody(taken({"secret": text(1, 200), "keep": duration}), {"keep": "1d"}, required=False),
     conflicts=True,
     discloses=True,
 )
-async def rotate_secret(ask: Ask) -> Answer:
+async def rotate_secret(ask: ApiRequest) -> ApiResponse:
     """Give a webhook's target a new secret. The old one signs as well until `keep` has passed.
 
     To be able to ask again, send a secret of your own: where it is the newest already, nothing changes. Without one, an
@@ -121,17 +127,17 @@ async def rotate_secret(ask: Ask) -> Answer:
     said = {field: value for field, value in read.items() if value is not None}
     with together(problems):
         rotated = await ask.own.targets.rotate(ask.named("name"), tenant=ask.tenant, by=ask.by, **said)
-    return Answer(_with_secret(rotated))
+    return ApiResponse(_with_secret(rotated))
 
 
 @operations.add(
     "POST",
     "/v1/targets/{name}/disable",
     {200: TARGET},
-    takes=Takes(taken({"reason": maybe(text(1, 1000))}), {"reason": "it moves house"}, required=False),
+    takes=RequestBody(taken({"reason": maybe(text(1, 1000))}), {"reason": "it moves house"}, required=False),
     conflicts=True,
 )
-async def disable_target(ask: Ask) -> Answer:
+async def disable_target(ask: ApiRequest) -> ApiResponse:
     """Send nothing there until it is enabled: its events are held."""
     reason = read_fields(ask.body, {"reason": str})["reason"]
     found = await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)
@@ -142,21 +148,25 @@ async def disable_target(ask: Ask) -> Answer:
 @operations.add(
     "POST",
     "/v1/targets/{name}/enable",
-    {200: Answers("How many events were released", ref("Released"), {"name": "shop", "events": 12, "more": False})},
+    {
+        200: DescribedResponse(
+            "How many events were released", ref("Released"), {"name": "shop", "events": 12, "more": False}
+        )
+    },
     takes=NOTHING,
     conflicts=True,
 )
-async def enable_target(ask: Ask) -> Answer:
+async def enable_target(ask: ApiRequest) -> ApiResponse:
     """Send there again, whatever it was parked for. A request releases some 10,000 of the events that wait for it;
     where there are `more`, the workers release them, a moment later."""
     read_fields(ask.body, {})
     found = await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)
     events = await ask.own.targets.enable(found.name, tenant=ask.tenant, by=ask.by)
-    return Answer({"name": found.name, "events": events, "more": events >= MOST_RELEASED})
+    return ApiResponse({"name": found.name, "events": events, "more": events >= MOST_RELEASED})
 
 
 @operations.add("POST", "/v1/targets/{name}/probe", {200: TARGET}, takes=NOTHING, conflicts=True)
-async def probe_target(ask: Ask) -> Answer:
+async def probe_target(ask: ApiRequest) -> ApiResponse:
     """Let a worker try a parked target at its next look."""
     read_fields(ask.body, {})
     found = await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)
@@ -165,9 +175,12 @@ async def probe_target(ask: Ask) -> Answer:
 
 
 @operations.add(
-    "PUT", "/v1/targets/{name}/limits", {200: TARGET}, takes=Takes(ref("Limits"), {"concurrency": 5, "rate": "50/s"})
+    "PUT",
+    "/v1/targets/{name}/limits",
+    {200: TARGET},
+    takes=RequestBody(ref("Limits"), {"concurrency": 5, "rate": "50/s"}),
 )
-async def limit_target(ask: Ask) -> Answer:
+async def limit_target(ask: ApiRequest) -> ApiResponse:
     """Limit how many events go there at once and how many in a time. What is not given has no limit."""
     said, problems = look_at_fields(ask.body, {"concurrency": int, "rate": str})
     with together(problems):

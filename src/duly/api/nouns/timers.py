@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from duly.api.description import examples
-from duly.api.description.operations import Answers, Operations, Takes
+from duly.api.description.operations import DescribedResponse, Operations, RequestBody
 from duly.api.description.schema_words import MOST_BULK, ref
 from duly.api.protocol.bodies import BULKY
 from duly.api.protocol.problems import errors_of
-from duly.api.protocol.request import Answer, Ask
+from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.engine.destinations.target_references import key_of, missing, targets_missing
 from duly.errors import Invalid, Problem
 from duly.records.event import NewEvent, Timer
@@ -32,12 +32,12 @@ CHANGES = {"moved": "changed"}
     "PUT",
     "/v1/timers/{key}",
     {
-        201: Answers("It is scheduled", ref("Event"), examples.EVENT, located=True),
-        200: Answers("It was there: moved, unchanged, or fired already", ref("Event"), examples.EVENT),
+        201: DescribedResponse("It is scheduled", ref("Event"), examples.EVENT, located=True),
+        200: DescribedResponse("It was there: moved, unchanged, or fired already", ref("Event"), examples.EVENT),
     },
-    takes=Takes(ref("Timer"), examples.TIMER),
+    takes=RequestBody(ref("Timer"), examples.TIMER),
 )
-async def put_timer(ask: Ask) -> Answer:
+async def put_timer(ask: ApiRequest) -> ApiResponse:
     """Schedule a timer, or move it.
 
     The key is yours, and unique among your timers. Once the timer has been started, nothing changes, and the answer
@@ -47,35 +47,41 @@ async def put_timer(ask: Ask) -> Answer:
     [added] = await ask.own.put(ask.own.plan((timer,)))
     body = event_to_json(added.event)
     if added.change != "created":
-        return Answer(body)
-    return Answer(body, 201, {"Location": ask.address})
+        return ApiResponse(body)
+    return ApiResponse(body, 201, {"Location": ask.address})
 
 
-@operations.add("GET", "/v1/timers/{key}", {200: Answers("The timer", ref("Event"), examples.EVENT)})
-async def get_timer(ask: Ask) -> Answer:
+@operations.add("GET", "/v1/timers/{key}", {200: DescribedResponse("The timer", ref("Event"), examples.EVENT)})
+async def get_timer(ask: ApiRequest) -> ApiResponse:
     """Read a timer."""
-    return Answer(event_to_json(await ask.own.events.by_key(ask.named("key"), tenant=ask.tenant)))
+    return ApiResponse(event_to_json(await ask.own.events.by_key(ask.named("key"), tenant=ask.tenant)))
 
 
 @operations.add(
     "DELETE",
     "/v1/timers/{key}",
-    {200: Answers("It is cancelled", ref("Event"), {**examples.EVENT, "status": "CANCELLED", "ready_at": None})},
+    {
+        200: DescribedResponse(
+            "It is cancelled", ref("Event"), {**examples.EVENT, "status": "CANCELLED", "ready_at": None}
+        )
+    },
     conflicts=True,
 )
-async def cancel_timer(ask: Ask) -> Answer:
+async def cancel_timer(ask: ApiRequest) -> ApiResponse:
     """Cancel a timer that has not been started. Its key is free again."""
     event = await ask.own.events.by_key(ask.named("key"), tenant=ask.tenant)
-    return Answer(event_to_json(await ask.own.events.cancel(event.id, tenant=ask.tenant, by=ask.by)))
+    return ApiResponse(event_to_json(await ask.own.events.cancel(event.id, tenant=ask.tenant, by=ask.by)))
 
 
 @operations.add(
     "POST",
     "/v1/timers",
-    {200: Answers("What became of each, in order", ref("TimerResults"), examples.TIMER_RESULTS)},
-    takes=Takes(ref("Timers"), {"timers": [{**examples.TIMER, "key": "invoice-7"}, {"type": "x", "due_at": 5}]}, BULKY),
+    {200: DescribedResponse("What became of each, in order", ref("TimerResults"), examples.TIMER_RESULTS)},
+    takes=RequestBody(
+        ref("Timers"), {"timers": [{**examples.TIMER, "key": "invoice-7"}, {"type": "x", "due_at": 5}]}, BULKY
+    ),
 )
-async def put_timers(ask: Ask) -> Answer:
+async def put_timers(ask: ApiRequest) -> ApiResponse:
     """Schedule many timers, each with a key or without. One that is bad does not harm the others.
 
     Of several with the same key, the last is what is stored.
@@ -98,13 +104,13 @@ async def put_timers(ask: Ask) -> Answer:
                 results[index] = _result(change, added.event.id, event.key)
     became = Counter(result["status"] for result in results)
     counts = {word: became[word] for word in ("created", "changed", "unchanged", "refused")}
-    return Answer(counts | {"results": results})
+    return ApiResponse(counts | {"results": results})
 
 
 Numbered = tuple[int, NewEvent]
 
 
-async def _planned(ask: Ask, written: Sequence[Any], results: list[dict[str, Any]]) -> list[Numbered]:
+async def _planned(ask: ApiRequest, written: Sequence[Any], results: list[dict[str, Any]]) -> list[Numbered]:
     """The events of the good ones with their places; what is wrong with each other one is its result."""
     events: list[Numbered] = []
     for place in range(0, len(written), BREATH):
@@ -124,7 +130,7 @@ async def _planned(ask: Ask, written: Sequence[Any], results: list[dict[str, Any
 
 
 async def _aimed(
-    ask: Ask, events: Sequence[Numbered], written: Sequence[Any], results: list[dict[str, Any]]
+    ask: ApiRequest, events: Sequence[Numbered], written: Sequence[Any], results: list[dict[str, Any]]
 ) -> Sequence[Numbered]:
     """Those whose stored target exists, or that name none; what is wrong with each other one is its result."""
     gone = await missing(ask.own.store, (key_of(event) for _, event in events))
@@ -137,7 +143,7 @@ async def _aimed(
 
 
 def _planned_singly(
-    ask: Ask, timers: Sequence[tuple[int, Timer]], written: Sequence[Any], results: list[dict[str, Any]]
+    ask: ApiRequest, timers: Sequence[tuple[int, Timer]], written: Sequence[Any], results: list[dict[str, Any]]
 ) -> list[Numbered]:
     events: list[Numbered] = []
     for index, timer in timers:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from duly.api.description import examples
-from duly.api.description.operations import Answers, Operations, Takes
+from duly.api.description.operations import DescribedResponse, Operations, RequestBody
 from duly.api.description.schema_words import MOST_BULK, name, ref
 from duly.api.description.schemas import PAGING
 from duly.api.nouns.events import id_of, list_page
@@ -13,51 +13,55 @@ from duly.api.protocol.bodies import BULKY
 from duly.api.protocol.etags import etag, expected
 from duly.api.protocol.pages import asked_page, page_of, page_of_history, page_of_these
 from duly.api.protocol.problems import errors_of
-from duly.api.protocol.query_string import Page
-from duly.api.protocol.request import Answer, Ask
+from duly.api.protocol.query_string import RequestedPage
+from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.decide.checks import check_id, name_problems
 from duly.decide.users import FIELDS, changed_user, new_user
 from duly.errors import Invalid, NotFound, Problem
 from duly.ports import PAGE_BYTES
 from duly.records.etags import user_tag
-from duly.records.results import Refused, Stored
+from duly.records.results import RefusedRow, StoredRow
 from duly.records.specs import OfUser
 from duly.records.user import User
-from duly.verbs.import_users import Telling
+from duly.verbs.import_users import ImportObserver
 from duly.verbs.users import created_entry
 from duly.wire.users import user_to_json
 
 operations = Operations("users")
 
-USER = Answers("The user", ref("User"), examples.USER, tagged=True)
+USER = DescribedResponse("The user", ref("User"), examples.USER, tagged=True)
 SHOWN = ("created_at", "updated_at", "warnings")
 """What a user shows and nobody can set: ignored where it is sent back."""
 
 
-def _answer(user: User, status: int = 200, **headers: str) -> Answer:
-    return Answer(user_to_json(user), status, {**etag(user_tag(user)), **headers})
+def _answer(user: User, status: int = 200, **headers: str) -> ApiResponse:
+    return ApiResponse(user_to_json(user), status, {**etag(user_tag(user)), **headers})
 
 
 @operations.add(
     "POST",
     "/v1/users",
-    {201: Answers("The user, whose events are planned", ref("User"), examples.USER, tagged=True, located=True)},
-    takes=Takes(ref("NewUser"), examples.NEW_USER),
+    {
+        201: DescribedResponse(
+            "The user, whose events are planned", ref("User"), examples.USER, tagged=True, located=True
+        )
+    },
+    takes=RequestBody(ref("NewUser"), examples.NEW_USER),
     conflicts=True,
 )
-async def add_user(ask: Ask) -> Answer:
+async def add_user(ask: ApiRequest) -> ApiResponse:
     """Add a user. Their events are planned when this returns."""
     fields = await _fields(ask, {}, lambda known, now: _check_new(ask, known, now))
     user = await ask.own.users.add(tenant=ask.tenant, by=ask.by, **fields)
     return _answer(user, 201, Location=f"{ask.address.rstrip('/')}/{user.id}")
 
 
-def _check_new(ask: Ask, fields: Mapping[str, Any], now: datetime) -> None:
+def _check_new(ask: ApiRequest, fields: Mapping[str, Any], now: datetime) -> None:
     new_user(fields, "", ask.tenant, ask.own.channels, now, ask.own.duly.settings.delivery_time)
 
 
 async def _fields(
-    ask: Ask, own: Mapping[str, Any], check: Callable[[Mapping[str, Any], datetime], object]
+    ask: ApiRequest, own: Mapping[str, Any], check: Callable[[Mapping[str, Any], datetime], object]
 ) -> dict[str, Any]:
     """What a body says of a user. Of what is not a caller's to say, it may repeat what is so."""
     body = ask.body
@@ -84,12 +88,12 @@ async def _fields(
 @operations.add(
     "GET",
     "/v1/users",
-    {200: Answers("A page, the newest first", ref("Users"), examples.page("users", examples.USER))},
+    {200: DescribedResponse("A page, the newest first", ref("Users"), examples.page("users", examples.USER))},
     query={"key": name("key", description="Only the one whom your system calls so"), **PAGING},
 )
-async def list_users(ask: Ask) -> Answer:
+async def list_users(ask: ApiRequest) -> ApiResponse:
     """List users."""
-    page = Page(ask.query)
+    page = RequestedPage(ask.query)
     problems = [*page.problems, *(name_problems("key", ask.query["key"]) if "key" in ask.query else ())]
     if problems:
         raise Invalid(problems)
@@ -100,7 +104,7 @@ async def list_users(ask: Ask) -> Answer:
     return page_of_these(ask, page, "users", found, user_to_json, lambda user: user.id)
 
 
-async def _by_key(ask: Ask) -> list[dict[str, Any]]:
+async def _by_key(ask: ApiRequest) -> list[dict[str, Any]]:
     try:
         return [user_to_json(await ask.own.users.by_key(ask.query["key"], tenant=ask.tenant))]
     except NotFound:
@@ -108,7 +112,7 @@ async def _by_key(ask: Ask) -> list[dict[str, Any]]:
 
 
 @operations.add("GET", "/v1/users/{id}", {200: USER})
-async def get_user(ask: Ask) -> Answer:
+async def get_user(ask: ApiRequest) -> ApiResponse:
     """Read a user."""
     return _answer(await ask.own.users.get(id_of(ask), tenant=ask.tenant))
 
@@ -117,11 +121,11 @@ async def get_user(ask: Ask) -> Answer:
     "PUT",
     "/v1/users/{id}",
     {200: USER},
-    takes=Takes(ref("UserChanges"), {"timezone": "America/Los_Angeles"}),
+    takes=RequestBody(ref("UserChanges"), {"timezone": "America/Los_Angeles"}),
     conflicts=True,
     guarded=True,
 )
-async def change_user(ask: Ask) -> Answer:
+async def change_user(ask: ApiRequest) -> ApiResponse:
     """Change some fields of a user; the others stay.
 
     Of `attributes`, those that are given change, and null takes one away. What has not started follows: its time, its
@@ -135,22 +139,26 @@ async def change_user(ask: Ask) -> Answer:
 
 
 @operations.add(
-    "DELETE", "/v1/users/{id}", {200: Answers("As it was", ref("User"), examples.USER)}, conflicts=True, guarded=True
+    "DELETE",
+    "/v1/users/{id}",
+    {200: DescribedResponse("As it was", ref("User"), examples.USER)},
+    conflicts=True,
+    guarded=True,
 )
-async def delete_user(ask: Ask) -> Answer:
+async def delete_user(ask: ApiRequest) -> ApiResponse:
     """Delete a user. Their future events are cancelled; one that is under way goes on to its end."""
     there = await ask.own.users.get(id_of(ask), tenant=ask.tenant)
     tag = expected(ask, user_tag(there))
-    return Answer(user_to_json(await ask.own.users.delete(there.id, tenant=ask.tenant, by=ask.by, expected=tag)))
+    return ApiResponse(user_to_json(await ask.own.users.delete(there.id, tenant=ask.tenant, by=ask.by, expected=tag)))
 
 
 @operations.add(
     "GET",
     "/v1/users/{id}/events",
-    {200: Answers("A page, the newest first", ref("Events"), examples.page("events", examples.EVENT))},
+    {200: DescribedResponse("A page, the newest first", ref("Events"), examples.page("events", examples.EVENT))},
     query=PAGING,
 )
-async def list_users_events(ask: Ask) -> Answer:
+async def list_users_events(ask: ApiRequest) -> ApiResponse:
     """List the events of a user."""
     page = asked_page(ask)
     user = await ask.own.users.get(id_of(ask), tenant=ask.tenant)
@@ -160,10 +168,10 @@ async def list_users_events(ask: Ask) -> Answer:
 @operations.add(
     "GET",
     "/v1/users/{id}/history",
-    {200: Answers("A page, the oldest first", ref("History"), examples.page("history", examples.ENTRY))},
+    {200: DescribedResponse("A page, the oldest first", ref("History"), examples.page("history", examples.ENTRY))},
     query=PAGING,
 )
-async def user_history(ask: Ask) -> Answer:
+async def user_history(ask: ApiRequest) -> ApiResponse:
     """Tell what was done to a user. What became of their events is in theirs."""
     user = await ask.own.users.get(id_of(ask), tenant=ask.tenant)
     return await page_of_history(ask, user.id, created_entry(user))
@@ -172,18 +180,18 @@ async def user_history(ask: Ask) -> Answer:
 @operations.add(
     "POST",
     "/v1/users/import",
-    {200: Answers("What became of each, in order", ref("UserResults"), examples.USER_RESULTS)},
-    takes=Takes(ref("NewUsers"), {"users": [examples.NEW_USER, {"first_name": "Ada"}]}, BULKY),
+    {200: DescribedResponse("What became of each, in order", ref("UserResults"), examples.USER_RESULTS)},
+    takes=RequestBody(ref("NewUsers"), {"users": [examples.NEW_USER, {"first_name": "Ada"}]}, BULKY),
 )
-async def import_users(ask: Ask) -> Answer:
+async def import_users(ask: ApiRequest) -> ApiResponse:
     """Add many users. One whose key is known is changed; one that is bad does not harm the others."""
     written = ask.body.get("users") if isinstance(ask.body, dict) else None
     if not isinstance(written, list) or not 1 <= len(written) <= MOST_BULK or set(ask.body) != {"users"}:
         message = f'expected an object {{"users": [...]}} with 1 to {MOST_BULK:,} of them, and nothing else'
         raise Invalid([Problem("users", message)])
-    refused: list[Refused] = []
-    stored: list[Stored] = []
-    telling = Telling(refused.append, stored=stored.append)
+    refused: list[RefusedRow] = []
+    stored: list[StoredRow] = []
+    telling = ImportObserver(refused.append, stored=stored.append)
     done = await ask.own.users.import_(written, tenant=ask.tenant, by=ask.by, telling=telling)
     became: dict[int, tuple[str, str | None, Sequence[Problem]]] = {
         **{one.number: (one.act, one.id, ()) for one in stored},
@@ -199,4 +207,4 @@ async def import_users(ask: Ask) -> Answer:
         for row, (_, (act, id, problems)) in zip(written, sorted(became.items()), strict=True)
     ]
     counts = {word: getattr(done, word) for word in ("added", "changed", "unchanged", "refused")}
-    return Answer(counts | {"results": results})
+    return ApiResponse(counts | {"results": results})

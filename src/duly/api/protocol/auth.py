@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from starlette.requests import Request
 
-from duly.api.protocol.key_lookups import Crowd
-from duly.api.protocol.problems import Refused
+from duly.api.protocol.key_lookups import KeyLookups
+from duly.api.protocol.problems import RefusedRequest
 from duly.api.protocol.request import Caller
 from duly.api.server.proxies import refuse_proxies, whose_address
 from duly.decide.checks import name_problems
@@ -41,23 +41,25 @@ BURST = 1.0
 Authenticate = Callable[[Request], Awaitable[Caller]]
 
 
-class Seen(NamedTuple):
+class KeyLookup(NamedTuple):
     """What became of looking a key up: the key, or why it is none."""
 
     found: ApiKey | Unauthenticated
     at: float
 
 
-class Admission:
+class Authenticator:
     """By API keys. Where there are none yet and *keyless* is said, whoever can reach the port is ``default``, or the
     tenant that it names: that is for people who try things on their own machine."""
 
     def __init__(self, duly: Duly, *, keyless: bool | str = False, authenticate: Authenticate | None = None) -> None:
         self._duly, self._authenticate = duly, authenticate
         self._keyless = "default" if keyless is True else keyless or None
-        self._seen: OrderedDict[str, Seen] = OrderedDict()  # good keys
-        self._unknown: OrderedDict[str, Seen] = OrderedDict()  # apart, so that a flood of them displaces no good one
-        self._crowd = Crowd(duly.keys.known)
+        self._seen: OrderedDict[str, KeyLookup] = OrderedDict()  # good keys
+        self._unknown: OrderedDict[str, KeyLookup] = (
+            OrderedDict()
+        )  # apart, so that a flood of them displaces no good one
+        self._crowd = KeyLookups(duly.keys.known)
         self._slowed = 0  # guesses that wait for their answer
         self._noted: OrderedDict[str, float] = OrderedDict()
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()
@@ -124,7 +126,7 @@ class Admission:
             if not wait and isinstance(found, ApiKey):
                 guessing.give_back(GUESSES)
         if seen is None or seen.found is not found:
-            self._keep(secret, Seen(found, now))
+            self._keep(secret, KeyLookup(found, now))
         if isinstance(found, Unauthenticated):
             raise Unauthenticated(str(found))
         return found
@@ -143,7 +145,7 @@ class Admission:
         except Unauthenticated as error:
             return error
 
-    def _keep(self, secret: str, seen: Seen) -> None:
+    def _keep(self, secret: str, seen: KeyLookup) -> None:
         good = isinstance(seen.found, ApiKey)
         kept, other = (self._seen, self._unknown) if good else (self._unknown, self._seen)
         other.pop(secret, None)
@@ -185,7 +187,7 @@ def _bucket(buckets: "OrderedDict[str, Bucket]", whose: str, now: float) -> "Buc
 
 def _refuse_if_too_soon(wait: float, told: str) -> None:
     if wait > 0:
-        raise Refused(429, f"{told}: wait {wait:.3g} s", headers={"Retry-After": str(max(1, round(wait + 0.5)))})
+        raise RefusedRequest(429, f"{told}: wait {wait:.3g} s", headers={"Retry-After": str(max(1, round(wait + 0.5)))})
 
 
 class Bucket:

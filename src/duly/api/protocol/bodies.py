@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from duly.api.protocol.problems import Refused
+from duly.api.protocol.problems import RefusedRequest
 from duly.decide.checks import MAX_DEPTH
 from duly.errors import Invalid, Problem
 
@@ -51,9 +51,11 @@ async def read_body(request: Request, most: int) -> bytes:
                     raise _too_large(most)
                 parts.append(part)
     except TimeoutError:
-        raise Refused(408, f"the body did not arrive within {PATIENCE:g} s", headers={"Connection": "close"}) from None
+        raise RefusedRequest(
+            408, f"the body did not arrive within {PATIENCE:g} s", headers={"Connection": "close"}
+        ) from None
     except ClientDisconnect:
-        raise Refused(400, "the connection ended before the body did") from None
+        raise RefusedRequest(400, "the connection ended before the body did") from None
     return b"".join(parts)
 
 
@@ -67,13 +69,13 @@ async def read_json(request: Request, body: bytes, required: bool) -> Any:
     written = request.headers.get("content-type", "")
     kind = written.partition(";")[0].strip().lower()
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
-        raise Refused(415, f"expected Content-Type: application/json, not {written[:100] or 'none'}")
+        raise RefusedRequest(415, f"expected Content-Type: application/json, not {written[:100] or 'none'}")
     await _check_shape(body)
     try:
         return _decoded(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         told = _told(error, body)
-        raise Refused(400, f"the body is not JSON: {told}", [Problem("body", told)]) from None
+        raise RefusedRequest(400, f"the body is not JSON: {told}", [Problem("body", told)]) from None
 
 
 def _told(error: Exception, body: bytes) -> str:
@@ -97,9 +99,9 @@ async def _check_shape(body: bytes) -> None:
         values += steps.count(1) + outside.count(b",")
         if values > MOST_VALUES:
             told = f"the body has more than {MOST_VALUES:,} values: send less, or in several requests"
-            raise Refused(413, told)
+            raise RefusedRequest(413, told)
         if depth + max(accumulate(steps), default=0) > DEEP:
-            raise Refused(400, f"the body is nested more than {DEEP} levels deep")
+            raise RefusedRequest(400, f"the body is nested more than {DEEP} levels deep")
         depth += sum(steps)
         await asyncio.sleep(0)
 
@@ -115,7 +117,7 @@ def _decoded(body: bytes) -> Any:
             gc.enable()
 
 
-def _too_large(most: int) -> Refused:
+def _too_large(most: int) -> RefusedRequest:
     # What is left of it is not read: the connection ends.
     told = f"the body is larger than {most // MEGABYTE} MB: send less, or in several requests"
-    return Refused(413, told, headers={"Connection": "close"})
+    return RefusedRequest(413, told, headers={"Connection": "close"})

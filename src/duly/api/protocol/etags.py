@@ -2,7 +2,7 @@
 
 from starlette.requests import Request
 
-from duly.api.protocol.request import Ask
+from duly.api.protocol.request import ApiRequest
 from duly.errors import Problem, Stale
 
 CONDITIONS = ("If-Match", "If-None-Match", "If-Unmodified-Since")
@@ -35,7 +35,7 @@ def _tags(written: str) -> list[str]:
     return [tag.strip() for tag in written.split(",")]
 
 
-def expected(ask: Ask, current: str | None) -> str | None:
+def expected(ask: ApiRequest, current: str | None) -> str | None:
     """The tag that must still hold when it is written; None where the caller does not care. *current* is that of what
     is there, if it is. The check is made again on the locked row."""
     written = ask.request.headers.get("if-match")

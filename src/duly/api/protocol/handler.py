@@ -16,23 +16,23 @@ from starlette.responses import Response
 
 from duly.api.description.operations import Operation
 from duly.api.protocol.all_problems import gathered, together
-from duly.api.protocol.auth import Admission
+from duly.api.protocol.auth import Authenticator
 from duly.api.protocol.bodies import LARGE, read_body, read_json
 from duly.api.protocol.etags import if_match_problems, unheeded
 from duly.api.protocol.problems import (
     BUG,
     MEDIA_TYPE,
     RETRY_AFTER,
-    Refused,
+    RefusedRequest,
     Uncertain,
     problem,
     problem_of,
     without_message,
 )
 from duly.api.protocol.query_string import read_query
-from duly.api.protocol.request import IDEMPOTENCY_KEY, SLASH, Answer, Ask, Caller
+from duly.api.protocol.request import IDEMPOTENCY_KEY, SLASH, ApiRequest, ApiResponse, Caller
 from duly.api.protocol.tenancy import tenancy
-from duly.api.protocol.tenant_budget import Pace, long_answer
+from duly.api.protocol.tenant_budget import TenantBudget, long_answer
 from duly.decide.checks import name_problems
 from duly.errors import (
     Conflict,
@@ -45,7 +45,7 @@ from duly.errors import (
     StoreUnavailable,
     Unsealed,
 )
-from duly.keyed_semaphore import Shares
+from duly.keyed_semaphore import KeyedSemaphore
 from duly.observers.logs import Line
 from duly.wiring import Duly
 
@@ -60,15 +60,15 @@ MOST_SWEPT = 20_000
 _encode = msgspec.json.Encoder().encode
 
 
-class Answering:
-    def __init__(self, duly: Duly, admission: Admission) -> None:
+class RequestHandler:
+    def __init__(self, duly: Duly, admission: Authenticator) -> None:
         self.duly, self._admission = duly, admission
         self.not_writable = False  # a write has failed, and nobody has found yet that it works again
         self._prepared = False
         self._preparing = asyncio.Lock()
         self._swept = 0.0
-        self._turns = Shares(1)
-        self._pace = Pace()
+        self._turns = KeyedSemaphore(1)
+        self._pace = TenantBudget()
 
     async def respond(self, operation: Operation, request: Request) -> Response:
         response = await self._answer(operation, request)
@@ -91,7 +91,7 @@ class Answering:
         except Exception as error:
             return write(self._problem(error, request), request)
 
-    def _problem(self, error: Exception, request: Request) -> Answer:
+    def _problem(self, error: Exception, request: Request) -> ApiResponse:
         if isinstance(error, StoreError):
             self.not_writable |= isinstance(error, NotWritable)
             log.error(Line("request.failed", {"request": request_id(request), "error": str(error)}))
@@ -105,11 +105,13 @@ class Answering:
         log.error(Line("request.failed", {"request": request_id(request), "error": without_message(error)}))
         return problem(500, BUG)
 
-    async def _carry_out(self, operation: Operation, request: Request, caller: Caller, asked: "Asked") -> Answer:
+    async def _carry_out(
+        self, operation: Operation, request: Request, caller: Caller, asked: "ReadRequest"
+    ) -> ApiResponse:
         key, done = asked.key, False
         try:
             async with self._turn(caller, key), tenancy(self.duly, caller.tenant, writes=operation.writes) as own:
-                ask = Ask(request, caller, own, asked.said, asked.query)
+                ask = ApiRequest(request, caller, own, asked.said, asked.query)
                 with together(asked.problems, {}):
                     answer = await (operation.run(ask) if key is None else _once(key, operation, ask, asked.body))
                 done = operation.writes
@@ -126,7 +128,7 @@ class Answering:
         """Who asks the same again meanwhile waits here, where that takes no connection."""
         return nullcontext() if key is None else self._turns.one((caller.tenant, key))
 
-    def _misused(self, error: Misuse, request: Request) -> Answer:
+    def _misused(self, error: Misuse, request: Request) -> ApiResponse:
         """Not by who asks, but where secrets cannot be sealed: the Duly was closed meanwhile, or it is a bug."""
         if isinstance(error, Unsealed):
             return problem_of(error)
@@ -156,12 +158,12 @@ class Answering:
                 self._prepared = True
 
 
-def _not_open() -> Refused:
+def _not_open() -> RefusedRequest:
     told = "the Duly behind this API is not open: open it where the application starts"
-    return Refused(503, told, headers={"Retry-After": RETRY_AFTER})
+    return RefusedRequest(503, told, headers={"Retry-After": RETRY_AFTER})
 
 
-class Asked(NamedTuple):
+class ReadRequest(NamedTuple):
     """What a request says, and what is wrong around it."""
 
     query: dict[str, str]
@@ -171,7 +173,7 @@ class Asked(NamedTuple):
     problems: list[Problem]
 
 
-async def _read(operation: Operation, request: Request, body: bytes) -> Asked:
+async def _read(operation: Operation, request: Request, body: bytes) -> ReadRequest:
     """Where something is wrong around a body, it is read all the same: what is wrong with that is told as well."""
     query, problems = read_query(request.query_params.multi_items(), operation.query)
     problems += if_match_problems(request) if operation.guarded else ()
@@ -180,15 +182,15 @@ async def _read(operation: Operation, request: Request, body: bytes) -> Asked:
     with gathered(problems):
         key = _key(request) if operation.remembered else None
     if operation.takes is None:
-        return Asked(query, key, body, _refuse(body), problems)
+        return ReadRequest(query, key, body, _refuse(body), problems)
     try:
         said = await read_json(request, body, operation.takes.required)
     except Invalid as error:
         raise Invalid([*problems, *error.problems]) from None
-    return Asked(query, key, body, said, problems)
+    return ReadRequest(query, key, body, said, problems)
 
 
-def write(answer: Answer, request: Request) -> Response:
+def write(answer: ApiResponse, request: Request) -> Response:
     headers = {"Content-Type": "application/json", **answer.headers}
     body = answer.body
     if headers["Content-Type"] == MEDIA_TYPE:
@@ -196,7 +198,7 @@ def write(answer: Answer, request: Request) -> Response:
     return Response(_encode(body), answer.status, headers)
 
 
-async def _once(key: str, operation: Operation, ask: Ask, body: bytes) -> Answer:
+async def _once(key: str, operation: Operation, ask: ApiRequest, body: bytes) -> ApiResponse:
     """The same key and the same body: the same answer, and nothing happens again. An answer that says that nothing was
     done is not kept: whoever mends the reason may ask again."""
     store = ask.own.store
@@ -205,7 +207,7 @@ async def _once(key: str, operation: Operation, ask: Ask, body: bytes) -> Answer
     if known is not None:
         if known.fingerprint != asked:
             raise Conflict(f"the Idempotency-Key {key!r:.60} was used for another request: choose a new one")
-        return Answer(msgspec.Raw(known.body), known.status, {**msgspec.json.decode(known.headers), **REPLAYED})
+        return ApiResponse(msgspec.Raw(known.body), known.status, {**msgspec.json.decode(known.headers), **REPLAYED})
     answer = await operation.run(ask)
     await store.remember(ask.tenant, key, answer.status, _encode(answer.headers).decode(), _encode(answer.body))
     return answer
@@ -219,7 +221,9 @@ def _check_address(request: Request) -> None:
         except UnicodeDecodeError:
             readable = False
         if not readable:
-            raise Refused(400, "the address is not text in UTF-8: write each name with its characters percent-encoded")
+            raise RefusedRequest(
+                400, "the address is not text in UTF-8: write each name with its characters percent-encoded"
+            )
 
 
 def _key(request: Request) -> str | None:
@@ -231,7 +235,7 @@ def _key(request: Request) -> str | None:
 
 def _refuse(body: bytes) -> Any:
     if body.strip():
-        raise Refused(400, "this takes no body", [Problem("body", "must be empty")])
+        raise RefusedRequest(400, "this takes no body", [Problem("body", "must be empty")])
     return None
 
 

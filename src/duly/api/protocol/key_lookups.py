@@ -12,7 +12,7 @@ MOST_TOGETHER = 10_000
 """Keys that wait at once; more do not come to one process in that time."""
 
 
-class Crowd:
+class KeyLookups:
     """Asks for many keys in one query, and for one such query at a time."""
 
     def __init__(self, known: Callable[[Collection[str]], Awaitable[set[str]]]) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from duly.api.protocol.request import Answer, Ask
+from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.api.protocol.tenancy import tenancy
 from duly.errors import DulyError
 from duly.records.event import TERMINAL, Event
@@ -25,7 +25,7 @@ MOST_WAITING, MOST_OF_ONE = 100, 10
 _WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?(\d{1,18})\"?\s*(?:$|[,;])", re.IGNORECASE)
 
 
-class Waiting:
+class LongPoll:
     """Those who wait just now."""
 
     def __init__(self) -> None:
@@ -57,18 +57,18 @@ class Waiting:
         return False
 
 
-async def until_ended(ask: Ask, answer: Answer) -> Answer:
+async def until_ended(ask: ApiRequest, answer: ApiResponse) -> ApiResponse:
     """The answer when the event has ended, for as long as the caller prefers. What it tells is committed already: it
     stays the answer if the event cannot be looked at any more."""
     preferred = _WAIT.search(ask.request.headers.get("prefer", ""))
     if preferred is None:
         return answer
-    waiting: Waiting = ask.request.app.state.waiting
+    waiting: LongPoll = ask.request.app.state.waiting
     with waiting.place(ask.caller.key or ask.tenant) as free:
         return await _wait(ask, answer, min(float(preferred[1]), LONGEST_WAIT), waiting) if free else answer
 
 
-async def _wait(ask: Ask, answer: Answer, seconds: float, waiting: Waiting) -> Answer:
+async def _wait(ask: ApiRequest, answer: ApiResponse, seconds: float, waiting: LongPoll) -> ApiResponse:
     deadline = time.monotonic() + seconds
     id = msgspec.json.decode(msgspec.json.encode(answer.body))["id"]
     look, applied = FIRST_LOOK, {"Preference-Applied": f"wait={seconds:g}"}
@@ -80,10 +80,10 @@ async def _wait(ask: Ask, answer: Answer, seconds: float, waiting: Waiting) -> A
                 schedules = await own.events.schedules_of([event])
         except DulyError:
             return answer
-        answer = Answer(event_to_json(event, schedules.get(event.id)), answer.status, answer.headers)
+        answer = ApiResponse(event_to_json(event, schedules.get(event.id)), answer.status, answer.headers)
         left = deadline - time.monotonic()
         if _has_ended(event) or left <= 0:
-            return Answer(answer.body, answer.status, {**answer.headers, **applied})
+            return ApiResponse(answer.body, answer.status, {**answer.headers, **applied})
         if over:
             break
         over = not await waiting.pause(min(look, left))  # then a last look: the one before may be old by now

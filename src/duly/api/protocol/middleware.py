@@ -42,7 +42,7 @@ def _nobody(_method: str, _route: str, _status: int, _seconds: float) -> None:
     """Nobody counts."""
 
 
-class Surroundings:
+class Middleware:
     """Outside all else. *told* hears of each request: its method, route, status and seconds."""
 
     def __init__(self, app: ASGIApp, told: Told = _nobody) -> None:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from duly.api.protocol.query_string import Page, link_to_next
-from duly.api.protocol.request import Answer, Ask
+from duly.api.protocol.query_string import RequestedPage, link_to_next
+from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.errors import Invalid, Problem
 from duly.ports import PAGE_BYTES, CutShort
 from duly.records.history import Entry
@@ -13,30 +13,37 @@ from duly.wire.events import entry_to_json
 Item = TypeVar("Item")
 
 
-def asked_page(ask: Ask) -> Page:
-    page = Page(ask.query)
+def asked_page(ask: ApiRequest) -> RequestedPage:
+    page = RequestedPage(ask.query)
     if page.problems:
         raise Invalid(page.problems)
     return page
 
 
-def page_of(ask: Ask, page: Page, name: str, items: Sequence[Any], after: str | None) -> Answer:
+def page_of(ask: ApiRequest, page: RequestedPage, name: str, items: Sequence[Any], after: str | None) -> ApiResponse:
     """*after* is where the next page begins; None at the end."""
     cursor = None if after is None else page.cursor(after)
     headers = {} if cursor is None else {"Link": link_to_next(ask.address, ask.query, cursor)}
-    return Answer({name: items, "next_cursor": cursor}, headers=headers)
+    return ApiResponse({name: items, "next_cursor": cursor}, headers=headers)
 
 
 def page_of_these(
-    ask: Ask, page: Page, name: str, found: Sequence[Item], show: Callable[[Item], Any], place: Callable[[Item], str]
-) -> Answer:
+    ask: ApiRequest,
+    page: RequestedPage,
+    name: str,
+    found: Sequence[Item],
+    show: Callable[[Item], Any],
+    place: Callable[[Item], str],
+) -> ApiResponse:
     """The same, where one more than fits was looked for: then there is a next page, after the last one's *place*."""
     fits = found[: page.limit]
     more = len(found) > page.limit or isinstance(found, CutShort)
     return page_of(ask, page, name, [show(one) for one in fits], place(fits[-1]) if more else None)
 
 
-async def page_of_history(ask: Ask, subject: str, before: Sequence[Entry] = (), page: Page | None = None) -> Answer:
+async def page_of_history(
+    ask: ApiRequest, subject: str, before: Sequence[Entry] = (), page: RequestedPage | None = None
+) -> ApiResponse:
     """Entries never change and are only added at the end: so a cursor is how many came before. *before* are those that
     are not in the history itself."""
     page = page or asked_page(ask)
@@ -50,7 +57,7 @@ async def page_of_history(ask: Ask, subject: str, before: Sequence[Entry] = (), 
     return page_of(ask, page, "history", shown, str(passed + len(shown)) if more else None)
 
 
-def _passed(page: Page) -> int:
+def _passed(page: RequestedPage) -> int:
     if page.after is None:
         return 0
     if not page.after.isdecimal() or len(page.after) > 9:

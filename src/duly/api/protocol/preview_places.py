@@ -5,9 +5,9 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from duly.api.protocol.problems import RETRY_AFTER, Refused
-from duly.api.protocol.request import Ask
-from duly.keyed_semaphore import Shares
+from duly.api.protocol.problems import RETRY_AFTER, RefusedRequest
+from duly.api.protocol.request import ApiRequest
+from duly.keyed_semaphore import KeyedSemaphore
 
 BUDGET = 0.5
 """Seconds for one preview, after which it has no more occurrences than it has found."""
@@ -20,12 +20,12 @@ PATIENCE = 10.0
 """Seconds until it is one's turn."""
 
 
-class Places:
+class PreviewPlaces:
     """Where previews are evaluated. A tenant waits for a place with one preview at most, so those who wait take
     turns, however many more of them one tenant has asked for."""
 
     def __init__(self) -> None:
-        self._places, self._tenants = asyncio.Semaphore(AT_ONCE), Shares(EACH)
+        self._places, self._tenants = asyncio.Semaphore(AT_ONCE), KeyedSemaphore(EACH)
 
     async def take(self, tenant: str) -> None:
         await self._tenants.take(tenant)
@@ -40,7 +40,7 @@ class Places:
         self._tenants.give_back(tenant)
 
 
-class Budget:
+class PreviewBudget:
     """Asked after each occurrence whether the time is spent; then the preview is not complete."""
 
     def __init__(self) -> None:
@@ -53,16 +53,16 @@ class Budget:
 
 
 @asynccontextmanager
-async def a_turn(ask: Ask) -> AsyncIterator[Budget]:
+async def a_turn(ask: ApiRequest) -> AsyncIterator[PreviewBudget]:
     """Before anything is asked of the database: who waits here keeps no connection."""
-    places: Places = ask.request.app.state.previews
+    places: PreviewPlaces = ask.request.app.state.previews
     try:
         async with asyncio.timeout(PATIENCE):
             await places.take(ask.tenant)
     except TimeoutError:
         told = "too many rules are being previewed just now: try again in a moment"
-        raise Refused(503, told, headers={"Retry-After": RETRY_AFTER}) from None
+        raise RefusedRequest(503, told, headers={"Retry-After": RETRY_AFTER}) from None
     try:
-        yield Budget()
+        yield PreviewBudget()
     finally:
         places.give_back(ask.tenant)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from duly.api.protocol.request import Answer
+from duly.api.protocol.request import ApiResponse
 from duly.errors import (
     Conflict,
     DulyError,
@@ -36,7 +36,7 @@ MAY_BE = (
 BUG = "an error in the server, which has logged it under this request's id"
 
 
-class Refused(DulyError):
+class RefusedRequest(DulyError):
     """A request that does not get as far as a verb."""
 
     def __init__(
@@ -69,7 +69,7 @@ _STATUSES: tuple[tuple[type[Exception], int], ...] = (
 
 def problem(
     status: int, detail: str, problems: Sequence[Problem] = (), headers: Mapping[str, str] | None = None
-) -> Answer:
+) -> ApiResponse:
     body: dict[str, Any] = {
         "type": "about:blank",
         "title": _title(status),
@@ -77,7 +77,7 @@ def problem(
         "detail": detail,
         "errors": errors_of(problems, MOST_TOLD),
     }
-    return Answer(body, status, {"Content-Type": MEDIA_TYPE, **(headers or {})})
+    return ApiResponse(body, status, {"Content-Type": MEDIA_TYPE, **(headers or {})})
 
 
 def _title(status: int) -> str:
@@ -92,9 +92,9 @@ def errors_of(problems: Sequence[Problem], most: int = MOST_TOLD_OF_ONE) -> list
     return [{"path": RENAMED.get(path, path), "message": message} for path, message in problems[:most]]
 
 
-def problem_of(error: DulyError) -> Answer:
+def problem_of(error: DulyError) -> ApiResponse:
     """What an error of a verb is to those who ask over HTTP."""
-    if isinstance(error, Refused):
+    if isinstance(error, RefusedRequest):
         return problem(error.status, str(error), error.problems, error.headers)
     if isinstance(error, Invalid):
         count = len(error.problems)

@@ -35,7 +35,7 @@ def read_whole(path: str, written: str, least: int, most: int) -> int | Problem:
     return Problem(path, f"must be a whole number from {least} to {most:,}, not {written!r:.50}")
 
 
-class Page:
+class RequestedPage:
     """Which page of a list: so many, after where the one before it ended. A cursor fits only the list that gave it."""
 
     def __init__(self, query: Mapping[str, str]) -> None:

@@ -30,7 +30,7 @@ class Caller(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ApiRequest:
     """A request that was admitted and read."""
 
     request: Request
@@ -59,11 +59,11 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApiResponse:
     body: Any = None
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Run = Callable[[Ask], Awaitable[Answer]]
-Afterwards = Callable[[Ask, Answer], Awaitable[Answer]]
+Run = Callable[[ApiRequest], Awaitable[ApiResponse]]
+Afterwards = Callable[[ApiRequest, ApiResponse], Awaitable[ApiResponse]]

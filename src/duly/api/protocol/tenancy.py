@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from duly.decide.planning import plan
-from duly.decide.targets.origin import OVER_HTTP, OverHttp
+from duly.decide.targets.origin import OVER_HTTP, HttpOrigin
 from duly.engine.schedule import add_events, put_events
 from duly.errors import Misuse
 from duly.ids import new_ids
@@ -26,7 +26,7 @@ class Tenancy:
 
     def __init__(self, duly: Duly, store: Store, tenant: str) -> None:
         self.duly, self.store, self.tenant = duly, store, tenant
-        self.channels = OverHttp(duly.channels, duly.settings.broker_allow, tenant)
+        self.channels = HttpOrigin(duly.channels, duly.settings.broker_allow, tenant)
         self.events = Events(store, self.channels)
         self.schedules = Schedules(store, self.channels, _no_transaction)
         self.users = Users(store, duly.calendars._replace(channels=self.channels), _no_transaction)

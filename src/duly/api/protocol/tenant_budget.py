@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from time import monotonic
 
-from duly.api.protocol.problems import Refused
+from duly.api.protocol.problems import RefusedRequest
 from duly.engine.rule_threads import SPENT, Spent
-from duly.keyed_semaphore import Shares
+from duly.keyed_semaphore import KeyedSemaphore
 
 SHARE = 0.2
 """Of a core, over time, for the costly work of one tenant."""
@@ -35,13 +35,13 @@ PER_BYTE = 2e-9
 MOST_KEPT = 10_000
 
 
-class Pace:
+class TenantBudget:
     """Each tenant has an account that refills at SHARE. While it is overdrawn, its requests begin one by one, each when
     what came before is paid for."""
 
     def __init__(self) -> None:
         self._paid_at: OrderedDict[str, float] = OrderedDict()  # when all is paid for, by time.monotonic
-        self._queue = Shares(1)
+        self._queue = KeyedSemaphore(1)
 
     @asynccontextmanager
     async def turn(self, tenant: str) -> AsyncIterator[Spent]:
@@ -64,7 +64,9 @@ class Pace:
                 self._spend(tenant, ADVANCE)  # or all that wait would begin together
         except TimeoutError:
             told = "the rules and pages that were asked for take more than one tenant's share of this server"
-            raise Refused(429, f"{told}: ask more slowly", headers={"Retry-After": str(round(PATIENCE))}) from None
+            raise RefusedRequest(
+                429, f"{told}: ask more slowly", headers={"Retry-After": str(round(PATIENCE))}
+            ) from None
 
     def _wait(self, tenant: str) -> float:
         return self._paid_at.get(tenant, 0.0) - BURST / SHARE - monotonic()

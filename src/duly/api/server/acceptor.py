@@ -9,8 +9,8 @@ import logging
 import socket
 from collections.abc import Callable
 
-from duly.api.server.connections import Connections, Seldom
-from duly.api.server.http_protocol import Wire
+from duly.api.server.connections import Connections, RateLimitedLog
+from duly.api.server.http_protocol import HttpProtocol
 from duly.observers.logs import Line
 
 log = logging.getLogger("duly.http")
@@ -22,15 +22,15 @@ PAUSE = 1.0
 """Seconds for which nothing is accepted after the system has refused to."""
 
 
-class Accepting:
+class Acceptor:
     """Has the methods that uvicorn calls of asyncio's server."""
 
-    def __init__(self, listening: socket.socket, make: Callable[[], Wire], connections: Connections) -> None:
+    def __init__(self, listening: socket.socket, make: Callable[[], HttpProtocol], connections: Connections) -> None:
         self._listening, self._make, self._connections = listening, make, connections
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._pausing: asyncio.TimerHandle | None = None
-        self._told = Seldom()
+        self._told = RateLimitedLog()
         listening.setblocking(False)
         self._start()
 
@@ -64,7 +64,7 @@ class Accepting:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _connect(self, wire: Wire, accepted: socket.socket) -> None:
+    async def _connect(self, wire: HttpProtocol, accepted: socket.socket) -> None:
         try:
             await self._loop.connect_accepted_socket(lambda: wire, accepted)
         except OSError:  # it has ended already

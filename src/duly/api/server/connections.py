@@ -26,7 +26,7 @@ TOLD_EVERY = 60.0
 """Seconds between two lines in the log about one kind of trouble, however often it happens."""
 
 
-class Connection(Hashable, Protocol):
+class OpenConnection(Hashable, Protocol):
     def end(self) -> None:
         """At once, and without an answer."""
 
@@ -40,12 +40,12 @@ class Connections:
         self.most = most or default_limit()
         self._most_of_one = max(1, self.most // OF_ONE_ADDRESS)
         self._trusted = trusted
-        self._from: dict[Connection, str] = {}
+        self._from: dict[OpenConnection, str] = {}
         self._open: Counter[str] = Counter()  # by address
-        self._idle: OrderedDict[Connection, None] = OrderedDict()  # the oldest first
-        self._idle_of: dict[str, OrderedDict[Connection, None]] = {}
+        self._idle: OrderedDict[OpenConnection, None] = OrderedDict()  # the oldest first
+        self._idle_of: dict[str, OrderedDict[OpenConnection, None]] = {}
         self._ended = self._refused = 0
-        self._told = Seldom()
+        self._told = RateLimitedLog()
 
     def __len__(self) -> int:
         return len(self._from)
@@ -72,7 +72,7 @@ class Connections:
             if not self._end_oldest(self._idle):
                 return
 
-    def _end_oldest(self, idle: OrderedDict[Connection, None]) -> bool:
+    def _end_oldest(self, idle: OrderedDict[OpenConnection, None]) -> bool:
         oldest = next(iter(idle), None)
         if oldest is None:
             return False
@@ -80,26 +80,26 @@ class Connections:
         oldest.end()
         return True
 
-    def opened(self, connection: Connection, peer: str) -> None:
+    def opened(self, connection: OpenConnection, peer: str) -> None:
         """It is idle from now on: among many that come at once, each can make room for the next."""
         whose = self._from[connection] = network_of(peer)
         self._open[whose] += 1
         self.idle(connection)
 
-    def idle(self, connection: Connection) -> None:
+    def idle(self, connection: OpenConnection) -> None:
         if connection in self._from:
             self.busy(connection)
             self._idle[connection] = None
             self._idle_of.setdefault(self._from[connection], OrderedDict())[connection] = None
 
-    def busy(self, connection: Connection) -> None:
+    def busy(self, connection: OpenConnection) -> None:
         if self._idle.pop(connection, self) is None:
             whose = self._from[connection]
             del self._idle_of[whose][connection]
             if not self._idle_of[whose]:
                 del self._idle_of[whose]
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: OpenConnection) -> None:
         if connection in self._from:
             self.busy(connection)
             whose = self._from.pop(connection)
@@ -108,7 +108,7 @@ class Connections:
                 del self._open[whose]
 
 
-class Seldom:
+class RateLimitedLog:
     """Whether it is time for another line in the log."""
 
     def __init__(self) -> None:

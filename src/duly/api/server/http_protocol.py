@@ -26,7 +26,7 @@ PATIENCE = 30.0
 at all is closed as well."""
 
 
-class Wire(HttpToolsProtocol):
+class HttpProtocol(HttpToolsProtocol):
     """Answers what is no HTTP with a problem, too."""
 
     _head = 0  # bytes of the head that is being read

@@ -8,9 +8,9 @@ from datetime import timedelta
 import uvicorn
 from fastapi import FastAPI
 
-from duly.api.server.acceptor import Accepting
+from duly.api.server.acceptor import Acceptor
 from duly.api.server.connections import Connections
-from duly.api.server.http_protocol import Wire
+from duly.api.server.http_protocol import HttpProtocol
 from duly.decide.targets.addresses import Network
 from duly.errors import Misuse
 
@@ -41,11 +41,11 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=[])
 
-        def make() -> Wire:
-            return Wire(self.config, self.server_state, self.lifespan.state, connections=self.connections)
+        def make() -> HttpProtocol:
+            return HttpProtocol(self.config, self.server_state, self.lifespan.state, connections=self.connections)
 
         for listening in sockets or ():
-            self.servers.append(Accepting(listening, make, self.connections))  # type: ignore[arg-type]  # what is called
+            self.servers.append(Acceptor(listening, make, self.connections))  # type: ignore[arg-type]  # what is called
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -65,7 +65,7 @@ def http_server(api: FastAPI, grace: timedelta, *, most: int | None = None, trus
     return Server(
         uvicorn.Config(
             api,
-            http=Wire,
+            http=HttpProtocol,
             lifespan="off",
             ws="none",
             log_config=None,

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from duly.channels.brokers.channel import Down, NotNow
+from duly.channels.brokers.channel import BrokerDown, MessageDeferred
 from duly.decide.error_text import describe_without_paths
 from duly.decide.exhaustion import exhausted
 
@@ -15,7 +15,7 @@ Send = Callable[[list[T]], Awaitable[Sequence[Exception | None]]]
 """Sends so many, and tells of each what went wrong. `Down`, told or raised, is the end of it all."""
 
 
-class Waiting(NamedTuple, Generic[T]):
+class WaitingMessage(NamedTuple, Generic[T]):
     item: T
     size: int
     sent: "asyncio.Future[None]"
@@ -25,22 +25,22 @@ class Batches(Generic[T]):
     def __init__(self, send: Send[T], lost: Callable[[str], None], most: int, large: int) -> None:
         self._send, self._lost = send, lost
         self._most, self._large = most, large  # how many go together, and from how many bytes on one goes alone
-        self._waiting: deque[Waiting[T]] = deque()
-        self._under_way: list[Waiting[T]] = []
+        self._waiting: deque[WaitingMessage[T]] = deque()
+        self._under_way: list[WaitingMessage[T]] = []
         self._sending: asyncio.Task[None] | None = None
-        self._ended: Down | None = None
+        self._ended: BrokerDown | None = None
 
     async def add(self, item: T, size: int) -> None:
         """Return when it is sent, or raise why it is not."""
         if self._ended is not None:
             raise self._ended
         sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(Waiting(item, size, sent))
+        self._waiting.append(WaitingMessage(item, size, sent))
         if self._sending is None:
             self._sending = asyncio.create_task(self._work())
         await sent
 
-    def end(self, reason: Down) -> None:
+    def end(self, reason: BrokerDown) -> None:
         self._ended = self._ended or reason
         for one in [*self._under_way, *self._waiting]:
             _settle(one.sent, reason)
@@ -55,29 +55,29 @@ class Batches(Generic[T]):
             for one, answer in zip(batch, answers, strict=True):
                 _settle(one.sent, answer)
             for answer in answers:
-                if isinstance(answer, Down):
+                if isinstance(answer, BrokerDown):
                     self._sending = None
                     self.end(answer)
                     self._lost(str(answer))
                     return
         self._under_way, self._sending = [], None
 
-    async def _answers(self, batch: Sequence[Waiting[T]]) -> Sequence[Exception | None]:
+    async def _answers(self, batch: Sequence[WaitingMessage[T]]) -> Sequence[Exception | None]:
         """Whatever happens, each gets one, and the next batch its turn."""
         try:
             answers = await self._send([one.item for one in batch])
-        except Down as error:
+        except BrokerDown as error:
             return [error] * len(batch)
         except Exception as error:  # a library's bug: who has sent these knows what to tell of it
             if (lack := exhausted(error)) is not None:
-                return [Down(lack)] * len(batch)
-            return [NotNow(f"not sent: {describe_without_paths(error)}")] * len(batch)
+                return [BrokerDown(lack)] * len(batch)
+            return [MessageDeferred(f"not sent: {describe_without_paths(error)}")] * len(batch)
         if len(answers) != len(batch):
-            return [NotNow(f"{len(batch)} were sent together, and {len(answers)} answers came")] * len(batch)
+            return [MessageDeferred(f"{len(batch)} were sent together, and {len(answers)} answers came")] * len(batch)
         return answers
 
-    def _next(self) -> list[Waiting[T]]:
-        batch: list[Waiting[T]] = []
+    def _next(self) -> list[WaitingMessage[T]]:
+        batch: list[WaitingMessage[T]] = []
         size = 0
         while self._waiting and len(batch) < self._most:
             size += self._waiting[0].size

@@ -12,7 +12,7 @@ from kombu import Connection, Producer
 from kombu.exceptions import OperationalError
 
 from duly.channels.brokers.batches import Batches
-from duly.channels.brokers.channel import Down, Message, NotNow, Refused, Unwilling
+from duly.channels.brokers.channel import BrokerBusy, BrokerDown, BrokerMessage, MessageDeferred, MessageRefused
 from duly.channels.python.threads import Threads
 from duly.decide.error_text import describe_without_paths
 from duly.errors import Misuse
@@ -38,7 +38,7 @@ NEVER = (AccessRefused, NotAllowed, NotFound, PreconditionFailed)
 
 class Task(NamedTuple):
     where: Mapping[str, Any]
-    message: Message
+    message: BrokerMessage
 
 
 class Celery:
@@ -58,7 +58,7 @@ class Celery:
     async def open(self) -> None:
         await self._in_thread(self._open)
 
-    async def publish(self, where: Mapping[str, Any], message: Message) -> None:
+    async def publish(self, where: Mapping[str, Any], message: BrokerMessage) -> None:
         await self._batches.add(Task(where, message), len(message.body))
 
     async def ping(self) -> None:
@@ -66,7 +66,7 @@ class Celery:
         await self._in_thread(self._connect_once)
 
     async def close(self) -> None:
-        self._batches.end(Down("Celery: the connection is closed"))
+        self._batches.end(BrokerDown("Celery: the connection is closed"))
         try:
             await self._in_thread(self._connection.close)
         finally:
@@ -107,7 +107,7 @@ class Celery:
         answers: list[Exception | None] = []
         for task in tasks:
             answers.append(self._send_one(task))
-            if isinstance(answers[-1], Down):
+            if isinstance(answers[-1], BrokerDown):
                 break
         return answers + answers[-1:] * (len(tasks) - len(answers))
 
@@ -147,17 +147,19 @@ class Celery:
     def _meaning(self, error: Exception) -> Exception:
         told = f"Celery: {describe_without_paths(error)}"
         if isinstance(error, MessageNacked):
-            return NotNow("Celery: the queue did not take the task: is it full?")
+            return MessageDeferred("Celery: the queue did not take the task: is it full?")
         if isinstance(error, self._connection.channel_errors):
             try:
                 self._renew()
             except Exception:
-                return Down(told)
-            return Refused(told) if isinstance(error, NEVER) else NotNow(told)
+                return BrokerDown(told)
+            return MessageRefused(told) if isinstance(error, NEVER) else MessageDeferred(told)
         if isinstance(error, TimeoutError):
-            return Unwilling(told)
+            return BrokerBusy(told)
         gone = (*self._connection.connection_errors, OperationalError, OSError, AttributeError)
-        return Down(told) if isinstance(error, gone) else NotNow(told)  # AttributeError: as it ends, of a connection
+        return (
+            BrokerDown(told) if isinstance(error, gone) else MessageDeferred(told)
+        )  # AttributeError: as it ends, of a connection
 
 
 def _connect(connection: Connection) -> None:

@@ -32,7 +32,7 @@ AT_ONCE = timedelta()
 DELIVERED = Delivered()
 
 
-class Message(msgspec.Struct, frozen=True, gc=False):
+class BrokerMessage(msgspec.Struct, frozen=True, gc=False):
     """What is published: the id is the event's, the same on every retry and replay."""
 
     id: str
@@ -40,24 +40,24 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     headers: Mapping[str, str]
 
 
-class Down(Exception):
+class BrokerDown(Exception):
     """The broker cannot be reached, or was lost before it said that it has the message."""
 
 
-class Unwilling(Down):
+class BrokerBusy(BrokerDown):
     """The broker is there, and takes nothing for now. That one can connect to it shows nothing, only what gets through
     does."""
 
 
-class Refused(Exception):
+class MessageRefused(Exception):
     """The broker will never take this."""
 
 
-class NotNow(Exception):
+class MessageDeferred(Exception):
     """The broker did not take this, and may the next time."""
 
 
-class Client(Protocol):
+class BrokerClient(Protocol):
     """A connection to a broker, for one life: when it is lost, another one is made."""
 
     lost: Callable[[str], None]
@@ -66,7 +66,7 @@ class Client(Protocol):
     async def open(self) -> None:
         """Connect, or raise what the library raises; `Misuse` where no waiting helps, such as with a bad password."""
 
-    async def publish(self, where: Mapping[str, Any], message: Message) -> None:
+    async def publish(self, where: Mapping[str, Any], message: BrokerMessage) -> None:
         """Return when the broker has it, on disk if it keeps things there. Raise `Down`, `Refused` or `NotNow`."""
 
     async def ping(self) -> None:
@@ -76,13 +76,13 @@ class Client(Protocol):
         """End the connection, or what is left of it."""
 
 
-class Link:
+class BrokerConnection:
     """Keeps a connection to a broker."""
 
-    def __init__(self, make: Callable[[], Client]) -> None:
+    def __init__(self, make: Callable[[], BrokerClient]) -> None:
         self._make = make
-        self._client: Client | None = None
-        self._opening: asyncio.Task[Client] | None = None
+        self._client: BrokerClient | None = None
+        self._opening: asyncio.Task[BrokerClient] | None = None
         self._turns = asyncio.Lock()
         self._mending: asyncio.Task[None] | None = None
         self._watchers: list[Callable[[], None]] = []
@@ -100,18 +100,18 @@ class Link:
         with contextlib.suppress(ValueError):
             self._watchers.remove(changed)
 
-    async def client(self) -> Client:
+    async def client(self) -> BrokerClient:
         """The one there is, or a new one; `Down` if there can be none now."""
         if self._client is not None:
             return self._client
         if self.down is not None:
-            raise Down(self.down) from self._why
+            raise BrokerDown(self.down) from self._why
         if self._opening is None:  # one for all
             self._opening = asyncio.create_task(self._opened())
             self._opening.add_done_callback(self._no_longer_opening)
         return await asyncio.shield(self._opening)
 
-    async def publish(self, where: Mapping[str, Any], message: Message) -> None:
+    async def publish(self, where: Mapping[str, Any], message: BrokerMessage) -> None:
         """As a client does. One that says `Down` is given up."""
         async with self._turns:  # or who comes when it is just connected would overtake those who waited for that
             client = await self.client()
@@ -122,19 +122,19 @@ class Link:
             if _is_cancelled():
                 raise
             self._lost("the connection is lost", client)  # and the library has cancelled what waited for it
-            raise Down("the connection is lost") from None
-        except Down as error:
+            raise BrokerDown("the connection is lost") from None
+        except BrokerDown as error:
             self._lost(str(error), client)
-            if isinstance(error, Unwilling):
+            if isinstance(error, BrokerBusy):
                 self.doubt()
             raise
         except TimeoutError:
             if not await self._answers(client):
                 self.doubt()
-                raise Down(self.down or "the connection is lost") from None
-            raise NotNow(f"not acknowledged within {ACKNOWLEDGED_WITHIN:g} s") from None
+                raise BrokerDown(self.down or "the connection is lost") from None
+            raise MessageDeferred(f"not acknowledged within {ACKNOWLEDGED_WITHIN:g} s") from None
 
-    async def _answers(self, client: Client) -> bool:
+    async def _answers(self, client: BrokerClient) -> bool:
         """Whether a broker that keeps silent about a message is there at all. If it is not, it is not this message's
         fault."""
         try:
@@ -168,20 +168,20 @@ class Link:
         if client is not None:
             await _close(client)
 
-    async def _opened(self) -> Client:
+    async def _opened(self) -> BrokerClient:
         try:
             return await self._open()
         except Exception as error:
             self._why = error
             self._lost(_told(error))
-            raise Down(_told(error)) from error
+            raise BrokerDown(_told(error)) from error
 
-    def _no_longer_opening(self, opening: "asyncio.Task[Client]") -> None:
+    def _no_longer_opening(self, opening: "asyncio.Task[BrokerClient]") -> None:
         self._opening = None
         if not opening.cancelled():
             opening.exception()  # there may be nobody left who wants to know
 
-    async def _open(self) -> Client:
+    async def _open(self) -> BrokerClient:
         client = await asyncio.to_thread(self._make)  # which imports its library: others shall not be late for it
         client.lost = lambda reason: self._lost(reason, client)
         try:
@@ -195,7 +195,7 @@ class Link:
         self._client, self._why = client, None
         return client
 
-    def _lost(self, reason: str, client: Client | None = None) -> None:
+    def _lost(self, reason: str, client: BrokerClient | None = None) -> None:
         if client is not None and client is not self._client:
             return  # it has been replaced already
         self._client = None
@@ -205,7 +205,7 @@ class Link:
             self._mending = asyncio.get_running_loop().create_task(self._mend(client))
             self._tell()
 
-    async def _mend(self, lost: Client | None) -> None:
+    async def _mend(self, lost: BrokerClient | None) -> None:
         if lost is not None:
             await _close(lost)
         while True:
@@ -228,7 +228,7 @@ class Link:
             changed()
 
 
-async def _close(client: Client) -> None:
+async def _close(client: BrokerClient) -> None:
     """Whatever it takes: nobody uses it any more."""
     with contextlib.suppress(Exception):
         async with asyncio.timeout(CLOSED_WITHIN):
@@ -254,17 +254,17 @@ def _told(error: Exception) -> str:
         return "it does not answer in time"
     if (lack := exhausted(error)) is not None:
         return lack
-    said = str(error) if isinstance(error, DulyError | Down) else describe_without_paths(error)
+    said = str(error) if isinstance(error, DulyError | BrokerDown) else describe_without_paths(error)
     return without_login(first_line(said))
 
 
-class Brokered:
+class BrokerChannel:
     """A channel whose events become messages. Several can share a link."""
 
     def __init__(
         self,
-        link: Link,
-        write: Callable[[Event], Message],
+        link: BrokerConnection,
+        write: Callable[[Event], BrokerMessage],
         where: Callable[[Event], Mapping[str, Any]],
         closed: Callable[[Event, Mapping[str, Any]], str | None] = lambda _event, _where: None,
     ) -> None:
@@ -295,11 +295,11 @@ class Brokered:
         message = self._write(event)
         try:
             await self._link.publish(where, message)
-        except Down as error:
+        except BrokerDown as error:
             return Unreachable(str(error), AT_ONCE, told=True)
-        except Refused as error:
+        except MessageRefused as error:
             return Rejected(str(error))
-        except NotNow as error:
+        except MessageDeferred as error:
             return unreachable(error) or Failed(str(error))
         self._link.worked()
         return DELIVERED

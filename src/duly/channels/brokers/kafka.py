@@ -24,7 +24,7 @@ from aiokafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
-from duly.channels.brokers.channel import Down, Message, NotNow, Refused
+from duly.channels.brokers.channel import BrokerDown, BrokerMessage, MessageDeferred, MessageRefused
 from duly.decide.error_text import describe_without_paths
 
 logging.getLogger("aiokafka").addHandler(logging.NullHandler())  # what matters comes back from the calls
@@ -64,9 +64,9 @@ class Kafka:
             await producer.start()
         except KafkaConnectionError as error:  # of a wrong password, the library says no more than this
             said = " or none takes the credentials in its URL" if "sasl_mechanism" in self._options else ""
-            raise Down(f"Kafka: no broker can be reached{said} ({error})") from error
+            raise BrokerDown(f"Kafka: no broker can be reached{said} ({error})") from error
 
-    async def publish(self, where: Mapping[str, Any], message: Message) -> None:
+    async def publish(self, where: Mapping[str, Any], message: BrokerMessage) -> None:
         assert self._producer is not None
         topic, key = where["topic"], where.get("key")
         headers = [(name, value.encode()) for name, value in {ID: message.id, **message.headers}.items()]
@@ -78,18 +78,18 @@ class Kafka:
             await self._acknowledged(sent)
         except UnknownTopicOrPartitionError as error:
             if not await self._is_there():
-                raise Down("Kafka: no broker answers") from error
-            raise NotNow(f"Kafka: there is no topic {topic!r}: create it") from error
+                raise BrokerDown("Kafka: no broker answers") from error
+            raise MessageDeferred(f"Kafka: there is no topic {topic!r}: create it") from error
         except NEVER as error:
-            raise Refused(f"Kafka: {describe_without_paths(error)}") from error
+            raise MessageRefused(f"Kafka: {describe_without_paths(error)}") from error
         except ENDED as error:
-            raise Down(f"Kafka: {describe_without_paths(error)}") from error
+            raise BrokerDown(f"Kafka: {describe_without_paths(error)}") from error
         except KafkaError as error:
-            raise NotNow(f"Kafka: {describe_without_paths(error)}") from error
+            raise MessageDeferred(f"Kafka: {describe_without_paths(error)}") from error
 
     async def ping(self) -> None:
         if not await self._is_there():
-            raise Down("Kafka: no broker answers")
+            raise BrokerDown("Kafka: no broker answers")
 
     async def close(self) -> None:
         if self._producer is None:
@@ -114,7 +114,7 @@ class Kafka:
         sent.add_done_callback(_seen)
         while not (await asyncio.wait([sent], timeout=LOOK))[0]:
             if not await self._is_there():
-                raise Down("Kafka: no broker answers")
+                raise BrokerDown("Kafka: no broker answers")
         sent.result()
 
     async def _is_there(self) -> bool:

@@ -18,7 +18,7 @@ from nats.errors import (
 )
 from nats.js import JetStreamContext
 
-from duly.channels.brokers.channel import Down, Message, NotNow, Refused
+from duly.channels.brokers.channel import BrokerDown, BrokerMessage, MessageDeferred, MessageRefused
 from duly.decide.error_text import describe_without_paths
 from duly.errors import Misuse
 
@@ -41,33 +41,33 @@ LOOK_EVERY, ANSWERED_WITHIN = 1.0, 5.0
 """Seconds between looks at whether it is, and that JetStream has for answering a question about its streams."""
 
 
-class NoStream(NotNow):
+class NoStream(MessageDeferred):
     """Nobody keeps what is published there."""
 
 
-class Forbidden(Refused):
+class PublishForbidden(MessageRefused):
     """This user may not publish there."""
 
 
-class Problem(msgspec.Struct):
+class PublishError(msgspec.Struct):
     err_code: int = 0
     description: str = ""
 
 
-class Answer(msgspec.Struct):
-    error: Problem | None = None
+class PublishReply(msgspec.Struct):
+    error: PublishError | None = None
 
 
-class UnderWay(NamedTuple):
+class PendingPublish(NamedTuple):
     answered: "asyncio.Future[Msg]"
     since: float
     subject: str
 
 
-_decode = msgspec.json.Decoder(Answer).decode
+_decode = msgspec.json.Decoder(PublishReply).decode
 
 
-class Connection(Client):
+class NatsConnection(Client):
     """The library's own leaves the socket of a try open that the server ended early."""
 
     async def _select_next_server(self) -> None:
@@ -83,10 +83,10 @@ class Nats:
 
     def __init__(self, url: str, name: str = "duly") -> None:
         self._servers, self._name = [server.strip() for server in url.split(",")], name
-        self.connection = Connection()
+        self.connection = NatsConnection()
         self.stream: JetStreamContext
         self.said: Exception | None = None  # by the server or the library, beside the calls
-        self.under_way: dict[str, UnderWay] = {}  # the oldest first
+        self.under_way: dict[str, PendingPublish] = {}  # the oldest first
         self.forbidden: Callable[[str], None] = lambda _: None  # is told of each subject that is, in small letters
         self._published = 0
         self._inbox = ""
@@ -120,7 +120,7 @@ class Nats:
             closed_cb=self._closed,
         )
 
-    async def publish(self, where: Mapping[str, Any], message: Message) -> None:
+    async def publish(self, where: Mapping[str, Any], message: BrokerMessage) -> None:
         # Not by the library's own means: those keep to themselves why JetStream does not take a message.
         subject, headers = where["subject"], {ID: message.id, **message.headers}
         self._refuse_too_large(message, headers)
@@ -128,26 +128,26 @@ class Nats:
         self._published += 1
         token = str(self._published)
         answered: asyncio.Future[Msg] = loop.create_future()
-        self.under_way[token] = UnderWay(answered, loop.time(), subject)
+        self.under_way[token] = PendingPublish(answered, loop.time(), subject)
         try:
             await self.connection.publish(subject, message.body, f"{self._inbox}.{token}", headers)
             answer = await answered
         except (ConnectionClosedError, ConnectionReconnectingError, OutboundBufferLimitError) as error:
             self.give_up(LOST)
-            raise Down(str(error)) from error
+            raise BrokerDown(str(error)) from error
         except (BadSubjectError, BadHeaderError) as error:
-            raise Refused(str(error)) from error
+            raise MessageRefused(str(error)) from error
         finally:
             self.under_way.pop(token, None)
             _hear(answered)
         _read_answer(subject, answer)
 
-    def _refuse_too_large(self, message: Message, headers: Mapping[str, str]) -> None:
+    def _refuse_too_large(self, message: BrokerMessage, headers: Mapping[str, str]) -> None:
         """The server would hang up, on others as well."""
         most = self.connection.max_payload
         size = len(message.body) + sum(len(name) + len(value.encode()) + 4 for name, value in headers.items()) + 12
         if size > most:
-            raise Refused(f"is larger than what the server takes ({most:,} bytes)")
+            raise MessageRefused(f"is larger than what the server takes ({most:,} bytes)")
 
     async def ping(self) -> None:
         await self.connection.flush()
@@ -184,7 +184,7 @@ class Nats:
         if (found := FORBIDDEN.search(str(error))) is not None:
             for one in self.under_way.values():
                 if one.subject.lower() == found[1].lower() and not one.answered.done():
-                    one.answered.set_exception(Forbidden(f"NATS: {error}"))
+                    one.answered.set_exception(PublishForbidden(f"NATS: {error}"))
             self.forbidden(found[1].lower())
 
     async def _closed(self) -> None:
@@ -207,7 +207,7 @@ class Nats:
         reason = f"{what} ({describe_without_paths(error)})" if error and str(error) not in what else what
         for one in self.under_way.values():
             if not one.answered.done():
-                one.answered.set_exception(Down(reason))
+                one.answered.set_exception(BrokerDown(reason))
         self.lost(reason)
 
 
@@ -222,4 +222,6 @@ def _read_answer(subject: str, answer: Msg) -> None:
         raise NoStream(f"no stream takes {subject!r}: add one that has this subject")
     error = _decode(answer.data).error if b'"error"' in answer.data else None
     if error is not None:
-        raise (Refused if error.err_code in NEVER else NotNow)(f"JetStream: {error.description} ({error.err_code})")
+        raise (MessageRefused if error.err_code in NEVER else MessageDeferred)(
+            f"JetStream: {error.description} ({error.err_code})"
+        )

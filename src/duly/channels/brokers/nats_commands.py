@@ -13,7 +13,7 @@ from nats.aio.subscription import Subscription
 from nats.errors import ConnectionClosedError, Error
 from nats.js.api import AckPolicy, ConsumerConfig, StreamInfo
 
-from duly.channels.brokers.channel import Down, Link, Message, NotNow, Refused
+from duly.channels.brokers.channel import BrokerConnection, BrokerDown, BrokerMessage, MessageDeferred, MessageRefused
 from duly.channels.brokers.nats import LOST, STATUS, Nats, NoStream
 from duly.channels.brokers.nats_streams import (
     COMMANDS,
@@ -60,7 +60,7 @@ PLACES = 13
 ACKNOWLEDGEMENTS = "$JS.ACK."
 
 
-class Denied(Down):
+class Denied(BrokerDown):
     """This user may not publish what it takes to be given commands, or to acknowledge them."""
 
     def __init__(self, subject: str, *, to_acknowledge: bool) -> None:
@@ -106,14 +106,14 @@ class Taken:
         try:
             await self._message.ack()
         except ConnectionClosedError as error:
-            raise Down(str(error)) from error
+            raise BrokerDown(str(error)) from error
         self._puller.acknowledges = True
 
 
 class NatsCommands:
     """The ``Commands`` of the timer service."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: BrokerConnection) -> None:
         self._link = link
         self._puller: Puller | None = None
         self._served = self._released = False
@@ -152,9 +152,9 @@ class NatsCommands:
                 await puller.check()
                 self._acknowledged, self._doubtful = True, False
             messages = await puller.take(most, within)
-        except (Error, Down) as error:
+        except (Error, BrokerDown) as error:
             await self._drop(puller, error)
-            raise Down(str(error)) from error
+            raise BrokerDown(str(error)) from error
         self._pulled = True
         if not self._doubtful:
             self._link.worked()
@@ -178,8 +178,8 @@ class NatsCommands:
         for written in rejections:
             try:
                 async with asyncio.timeout(SILENT):
-                    await _publish(client, Message(command.id, written, {}))
-            except (Refused, NotNow) as error:
+                    await _publish(client, BrokerMessage(command.id, written, {}))
+            except (MessageRefused, MessageDeferred) as error:
                 reason = str(error)
             except TimeoutError:
                 reason = f"no acknowledgement within {SILENT:g} s"
@@ -195,11 +195,11 @@ class NatsCommands:
                 async with sorted_refusals(client):
                     self._puller = await _puller(client)
                 self._served = True
-        except (Down, Misuse) as error:
+        except (BrokerDown, Misuse) as error:
             critical = error if isinstance(error, Misuse) else error.__cause__
             if isinstance(critical, Misuse) and not self._served and self._lasts(critical):
                 raise critical from None
-            raise Down(str(error)) from error  # it has worked before, or may soon, so somebody is at it: wait
+            raise BrokerDown(str(error)) from error  # it has worked before, or may soon, so somebody is at it: wait
         return self._puller
 
     def _lasts(self, critical: Misuse) -> bool:
@@ -235,7 +235,7 @@ class Puller:
         self._asked = 0  # how many may still come
         self._until = 0.0
         self._checked = False
-        self._broken: Down | None = None
+        self._broken: BrokerDown | None = None
         self._released = False
 
     async def open(self) -> None:
@@ -314,7 +314,7 @@ class Puller:
             headers = message.headers or {}
             self._asked = 0
             if headers.get(STATUS) not in NOTHING_THERE:
-                self._broken = Down(f"JetStream: {headers.get('Description') or 'the consumer is gone'}")
+                self._broken = BrokerDown(f"JetStream: {headers.get('Description') or 'the consumer is gone'}")
         self._news.set()
 
     def _forbidden(self, subject: str) -> None:
@@ -325,7 +325,7 @@ class Puller:
         self._news.set()
 
 
-async def _publish(client: Nats, rejection: Message) -> None:
+async def _publish(client: Nats, rejection: BrokerMessage) -> None:
     """To a stream that is made again if somebody has deleted it meanwhile."""
     try:
         await client.publish({"subject": REJECTED}, rejection)
@@ -333,7 +333,7 @@ async def _publish(client: Nats, rejection: Message) -> None:
         try:
             await stream_for(client, FOR_REJECTED)
         except Error as refused:
-            raise NotNow(f"{error} ({describe(refused)})") from refused
+            raise MessageDeferred(f"{error} ({describe(refused)})") from refused
         await client.publish({"subject": REJECTED}, rejection)
 
 

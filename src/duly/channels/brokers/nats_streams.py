@@ -13,8 +13,8 @@ from nats.errors import TimeoutError as NoAnswer
 from nats.js.api import RetentionPolicy, StreamConfig, StreamInfo
 from nats.js.errors import APIError, NotFoundError
 
-from duly.channels.brokers.channel import Down, Message, NotNow, Unwilling
-from duly.channels.brokers.nats import Forbidden, Nats
+from duly.channels.brokers.channel import BrokerBusy, BrokerDown, BrokerMessage, MessageDeferred
+from duly.channels.brokers.nats import Nats, PublishForbidden
 from duly.decide.error_text import describe
 from duly.errors import Misuse
 
@@ -58,12 +58,12 @@ class EventStream(Nats):
         async with sorted_refusals(self):
             await remember_ids(self, await stream_for(self, FOR_EVENTS))
 
-    async def publish(self, where: Mapping[str, Any], message: Message) -> None:
+    async def publish(self, where: Mapping[str, Any], message: BrokerMessage) -> None:
         try:
             await super().publish(where, message)
-        except (NotNow, Forbidden) as error:
+        except (MessageDeferred, PublishForbidden) as error:
             self.give_up(str(error))
-            raise Unwilling(str(error)) from error
+            raise BrokerBusy(str(error)) from error
 
     def look(self) -> str | None:
         oldest = next(iter(self.under_way.values()), None)
@@ -84,15 +84,15 @@ async def sorted_refusals(client: Nats) -> AsyncIterator[None]:
             ) from error
         told = f"JetStream: {error.description} ({error.err_code})"
         if (error.code or 500) >= 500 or error.err_code in PASSING:
-            raise Down(told) from error
+            raise BrokerDown(told) from error
         raise Misuse(f"{told}. The timer service needs streams for {COMMANDS}, {REJECTED} and {EVENTS}") from error
     except NoAnswer as error:
         if "permissions violation" in str(client.said).lower():
             told = f"{client.said} (told in small letters, whatever its own are)"
             raise Misuse(f"{told}. The timer service needs this, see its documentation") from error
-        raise Down("JetStream does not answer") from error
+        raise BrokerDown("JetStream does not answer") from error
     except ConnectionClosedError as error:
-        raise Down(str(error)) from error
+        raise BrokerDown(str(error)) from error
 
 
 async def stream_for(client: Nats, wanted: StreamConfig) -> StreamInfo:

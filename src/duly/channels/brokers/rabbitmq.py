@@ -27,7 +27,7 @@ from aiormq.exceptions import (
 )
 from yarl import URL
 
-from duly.channels.brokers.channel import Down, Message, NotNow, Refused
+from duly.channels.brokers.channel import BrokerDown, BrokerMessage, MessageDeferred, MessageRefused
 from duly.decide.error_text import describe_without_paths
 from duly.errors import Misuse
 
@@ -78,7 +78,7 @@ class RabbitMq:
         connection.close_callbacks.add(self._closed)
         self._channel = await self._new_channel()
 
-    async def publish(self, where: Mapping[str, Any], message: Message) -> None:
+    async def publish(self, where: Mapping[str, Any], message: BrokerMessage) -> None:
         exchange, key = where.get("exchange", ""), where["routing_key"]
         try:
             if message.id not in suspects and len(message.body) < LARGE:
@@ -91,18 +91,20 @@ class RabbitMq:
                     _suspect(message.id)
             await self._publish_alone(exchange, key, message)
         except PublishError as error:
-            raise Refused(f"RabbitMQ: no queue takes {_place(exchange, key)}: declare one, and bind it") from error
+            raise MessageRefused(
+                f"RabbitMQ: no queue takes {_place(exchange, key)}: declare one, and bind it"
+            ) from error
         except DeliveryError as error:
-            raise NotNow(f"RabbitMQ: a queue did not take {_place(exchange, key)}: is it full?") from error
+            raise MessageDeferred(f"RabbitMQ: a queue did not take {_place(exchange, key)}: is it full?") from error
         except NEVER as error:
-            raise Refused(f"RabbitMQ: {error}") from error
+            raise MessageRefused(f"RabbitMQ: {error}") from error
         except ChannelClosed as error:
-            raise NotNow(f"RabbitMQ: {error}") from error
+            raise MessageDeferred(f"RabbitMQ: {error}") from error
         except OUR_DOING as error:
             _suspect(message.id)
-            raise Down(f"RabbitMQ: {describe_without_paths(error)}") from error
+            raise BrokerDown(f"RabbitMQ: {describe_without_paths(error)}") from error
         except (AMQPError, RuntimeError, OSError) as error:  # RuntimeError: of a connection that is closed
-            raise Down(f"RabbitMQ: {describe_without_paths(error)}") from error
+            raise BrokerDown(f"RabbitMQ: {describe_without_paths(error)}") from error
 
     async def ping(self) -> None:
         await (await self._new_channel()).close()
@@ -112,7 +114,7 @@ class RabbitMq:
         if self._connection is not None:
             await self._connection.close()
 
-    async def _publish(self, channel: AbstractChannel, exchange: str, key: str, message: Message) -> None:
+    async def _publish(self, channel: AbstractChannel, exchange: str, key: str, message: BrokerMessage) -> None:
         outgoing = Outgoing(
             message.body,
             message_id=message.id,
@@ -123,7 +125,7 @@ class RabbitMq:
         to = await channel.get_exchange(exchange, ensure=False) if exchange else channel.default_exchange
         await to.publish(outgoing, key, mandatory=True)
 
-    async def _publish_alone(self, exchange: str, key: str, message: Message) -> None:
+    async def _publish_alone(self, exchange: str, key: str, message: BrokerMessage) -> None:
         channel = await self._new_channel()
         try:
             await self._publish(channel, exchange, key, message)
@@ -146,7 +148,7 @@ class RabbitMq:
 
     async def _new_channel(self) -> AbstractChannel:
         if self._connection is None or self._connection.is_closed or self._ended:
-            raise Down("RabbitMQ: the connection is lost")
+            raise BrokerDown("RabbitMQ: the connection is lost")
         channel = self._connection.channel(publisher_confirms=True, on_return_raises=True)
         await channel.initialize()
         return channel

@@ -22,7 +22,13 @@ from redis.exceptions import (
 )
 
 from duly.channels.brokers.batches import Batches
-from duly.channels.brokers.channel import ACKNOWLEDGED_WITHIN, Down, Message, NotNow, Refused
+from duly.channels.brokers.channel import (
+    ACKNOWLEDGED_WITHIN,
+    BrokerDown,
+    BrokerMessage,
+    MessageDeferred,
+    MessageRefused,
+)
 from duly.decide.error_text import describe_without_paths
 from duly.errors import Misuse
 
@@ -66,7 +72,7 @@ class Redis:
         except ResponseError as error:
             raise Misuse(f"Redis refuses: {error}") from error
 
-    async def publish(self, where: Mapping[str, Any], message: Message) -> None:
+    async def publish(self, where: Mapping[str, Any], message: BrokerMessage) -> None:
         trimmed = ("MAXLEN", "~", where["max_length"]) if "max_length" in where else ()
         fields = {ID: message.id, BODY: message.body, **message.headers}
         written = [part for field in fields.items() for part in field]
@@ -76,7 +82,7 @@ class Redis:
         await self._server.execute_command("PING")
 
     async def close(self) -> None:
-        self._batches.end(Down("Redis: the connection is closed"))
+        self._batches.end(BrokerDown("Redis: the connection is closed"))
         await self._server.aclose()
 
     async def _refuse_replica(self) -> None:
@@ -86,7 +92,7 @@ class Redis:
         except NoPermissionError:
             return
         if role == b"slave":
-            raise Down("Redis: this server is a replica, which takes no writes")
+            raise BrokerDown("Redis: this server is a replica, which takes no writes")
 
     async def _send(self, commands: list[Command]) -> list[Exception | None]:
         try:
@@ -99,8 +105,10 @@ class Redis:
             return [_failure(answer) for answer in answers]
         except (RedisError, OSError) as error:
             if _size(commands) >= LARGE and len(commands) == 1 and await self._answers():
-                return [NotNow(f"Redis cut off the connection: is it larger than what the server takes? ({error})")]
-            raise Down(f"Redis: {describe_without_paths(error)}") from error
+                return [
+                    MessageDeferred(f"Redis cut off the connection: is it larger than what the server takes? ({error})")
+                ]
+            raise BrokerDown(f"Redis: {describe_without_paths(error)}") from error
 
     async def _answers(self) -> bool:
         """A server that is there after all has cut off what was too much for it."""
@@ -121,11 +129,11 @@ def _failure(answer: Any) -> Exception | None:
         return None
     told = f"Redis: {answer}"
     if HANGS_UP in told:
-        return Refused(f"is larger than what the server takes ({told})")
+        return MessageRefused(f"is larger than what the server takes ({told})")
     if isinstance(answer, ReadOnlyError | MasterDownError):
-        return Down(told)
+        return BrokerDown(told)
     if isinstance(answer, MovedError | AskError):
-        return Refused(f"{told}: this key is on another node of a cluster, and clusters are not supported")
+        return MessageRefused(f"{told}: this key is on another node of a cluster, and clusters are not supported")
     if isinstance(answer, PASSING) or str(answer).split(" ")[0] in TRY_AGAIN:
-        return NotNow(told)
-    return Refused(told)
+        return MessageDeferred(told)
+    return MessageRefused(told)

@@ -5,50 +5,50 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from duly.channels.brokers.channel import Brokered, Client, Link, Message
+from duly.channels.brokers.channel import BrokerChannel, BrokerClient, BrokerConnection, BrokerMessage
 from duly.channels.http.payload_format import CLOUD, JSON, cloud_body, facts_of, standard_body
 from duly.decide.targets.broker_allow import BrokerAllow
 from duly.decide.targets.brokers import CELERY, KAFKA, NATS, RABBITMQ, REDIS, spelled_out
 from duly.records.event import Event, Outcome, Unreachable
 
 
-class Engine(NamedTuple):
+class Broker(NamedTuple):
     title: str
     library: str  # to be imported
     module: str  # of this package
     client: str  # the class in it; it takes the URL
 
 
-ENGINES = {  # each is called as what is to be installed: duly[nats]
-    NATS: Engine("NATS", "nats", "nats", "Nats"),
-    REDIS: Engine("Redis", "redis", "redis", "Redis"),
-    RABBITMQ: Engine("RabbitMQ", "aio_pika", "rabbitmq", "RabbitMq"),
-    KAFKA: Engine("Kafka", "aiokafka", "kafka", "Kafka"),
-    CELERY: Engine("Celery", "celery", "celery", "Celery"),
+BROKERS = {  # each is called as what is to be installed: duly[nats]
+    NATS: Broker("NATS", "nats", "nats", "Nats"),
+    REDIS: Broker("Redis", "redis", "redis", "Redis"),
+    RABBITMQ: Broker("RabbitMQ", "aio_pika", "rabbitmq", "RabbitMq"),
+    KAFKA: Broker("Kafka", "aiokafka", "kafka", "Kafka"),
+    CELERY: Broker("Celery", "celery", "celery", "Celery"),
 }
 
 CLOSED = BrokerAllow()
 FORMS = {"standard": (JSON, standard_body), "cloudevents": (CLOUD, cloud_body)}
 
 
-class Absent:
+class MissingChannel:
     """A channel that is for other workers to serve: here, nobody said where its server is, or its library is not
     installed."""
 
     def __init__(self, name: str, url: str | None) -> None:
         self.name = name
         variable = f"DULY_{name.upper()}_URL"
-        self.lack = f"{variable} is not set" if url is None else f"{ENGINES[name].library} is not installed"
+        self.lack = f"{variable} is not set" if url is None else f"{BROKERS[name].library} is not installed"
         self.advice = f"set {variable}" if url is None else f"pip install 'duly[{name}]'"
 
     async def deliver(self, event: Event) -> Outcome:
-        return Unreachable(f"this worker cannot reach {ENGINES[self.name].title}: {self.advice}")
+        return Unreachable(f"this worker cannot reach {BROKERS[self.name].title}: {self.advice}")
 
 
-def make_channel(name: str, url: str | None, allow: BrokerAllow = CLOSED) -> Brokered | Absent:
+def make_channel(name: str, url: str | None, allow: BrokerAllow = CLOSED) -> BrokerChannel | MissingChannel:
     """*allow* is what may be sent that came over HTTP."""
-    if url is None or find_spec(ENGINES[name].library) is None:
-        return Absent(name, url)
+    if url is None or find_spec(BROKERS[name].library) is None:
+        return MissingChannel(name, url)
     write = write_task if name == CELERY else write_message
 
     def closed(event: Event, where: Mapping[str, Any]) -> str | None:
@@ -56,7 +56,7 @@ def make_channel(name: str, url: str | None, allow: BrokerAllow = CLOSED) -> Bro
             return None
         return f"not sent: {problems[0]} (it came over HTTP; for its delivery, the worker's own setting counts)"
 
-    return Brokered(Link(_opener(name, url)), write, lambda event: where_to(name, event), closed)
+    return BrokerChannel(BrokerConnection(_opener(name, url)), write, lambda event: where_to(name, event), closed)
 
 
 def where_to(name: str, event: Event) -> Mapping[str, Any]:
@@ -64,15 +64,15 @@ def where_to(name: str, event: Event) -> Mapping[str, Any]:
     return spelled_out(name, event.target[name])
 
 
-def write_message(event: Event) -> Message:
+def write_message(event: Event) -> BrokerMessage:
     """The same body as a webhook's. What it says about the message stands in its headers."""
     [spec] = (event.target or {}).values()
     said = spec if isinstance(spec, dict) else {}
     content_type, write = FORMS[said.get("format", "standard")]
-    return Message(event.id, write(event), {"Content-Type": content_type, **said.get("headers", {})})
+    return BrokerMessage(event.id, write(event), {"Content-Type": content_type, **said.get("headers", {})})
 
 
-def write_task(event: Event) -> Message:
+def write_task(event: Event) -> BrokerMessage:
     """The payload, for a task's arguments; what else there is to know is in its request."""
     facts = facts_of(event)
     said = {
@@ -84,14 +84,14 @@ def write_task(event: Event) -> Message:
         "correlation_id": event.correlation_id,
     }
     headers = {f"duly_{name}": value for name, value in said.items() if value is not None}
-    return Message(event.id, event.payload_json.encode(), headers)
+    return BrokerMessage(event.id, event.payload_json.encode(), headers)
 
 
-def _opener(name: str, url: str) -> Callable[[], Client]:
-    engine = ENGINES[name]
+def _opener(name: str, url: str) -> Callable[[], BrokerClient]:
+    engine = BROKERS[name]
 
-    def make() -> Client:
-        made: Client = getattr(import_module(f"duly.channels.{engine.module}"), engine.client)(url)
+    def make() -> BrokerClient:
+        made: BrokerClient = getattr(import_module(f"duly.channels.{engine.module}"), engine.client)(url)
         return made
 
     return make

@@ -9,7 +9,7 @@ LOOK = 0.1
 """Seconds between looks, while something is under way."""
 
 
-class Underway:
+class PendingRequest:
     """One request, within the task that makes it, until the head of its answer is there."""
 
     __slots__ = ("_cancelled", "_dial", "_silence", "_task", "_total", "exceeded", "until")
@@ -40,18 +40,18 @@ class Underway:
 
 class Deadlines:
     def __init__(self) -> None:
-        self._under_way: set[Underway] = set()
+        self._under_way: set[PendingRequest] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    def begin(self, dial: Dial, silence: float, total: float) -> Underway:
+    def begin(self, dial: Dial, silence: float, total: float) -> PendingRequest:
         """*silence*: seconds from the connection on; *total*: for all of it."""
-        underway = Underway(dial, silence, total)
+        underway = PendingRequest(dial, silence, total)
         self._under_way.add(underway)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(LOOK, self._look)
         return underway
 
-    def end(self, underway: Underway) -> None:
+    def end(self, underway: PendingRequest) -> None:
         self._under_way.discard(underway)
 
     def _look(self) -> None:

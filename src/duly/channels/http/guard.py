@@ -26,7 +26,7 @@ SPARE = 4
 """File descriptors that must be free at the least: looking up a name or a certificate takes some."""
 
 
-class Refused(OSError):
+class AddressRefused(OSError):
     """Nothing may be sent to this address."""
 
 
@@ -55,7 +55,7 @@ class Guard:
         dial = dialling.get()
         if (reason := refusal(address[0], self._allowed)) is not None:
             dial.refused.append(reason)
-            raise Refused(reason)
+            raise AddressRefused(reason)
         dial.opened += 1
         dial.since = monotonic()
         try:

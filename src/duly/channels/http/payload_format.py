@@ -16,7 +16,7 @@ JSON, CLOUD = "application/json", "application/cloudevents+json"
 _encode = msgspec.json.Encoder().encode
 
 
-class Facts(msgspec.Struct):
+class EventFacts(msgspec.Struct):
     """What the body says of the event itself."""
 
     id: str
@@ -32,7 +32,7 @@ class Body(msgspec.Struct):
     type: str
     timestamp: str
     data: msgspec.Raw
-    event: Facts
+    event: EventFacts
 
 
 def standard_body(event: Event) -> bytes:
@@ -41,10 +41,10 @@ def standard_body(event: Event) -> bytes:
     return _encode(Body(event.type, facts.due_at, msgspec.Raw(event.payload_json.encode()), facts))
 
 
-def facts_of(event: Event) -> Facts:
+def facts_of(event: Event) -> EventFacts:
     fired = max(event.claimed or event.due, event.due)
     late = (fired - event.due).total_seconds()
-    return Facts(
+    return EventFacts(
         event.id, event.tenant, instant_name(event.due), instant_name(fired), late, event.attempt, event.correlation_id
     )
 

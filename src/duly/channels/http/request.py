@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 
 from duly.channels.http.payload_format import JSON
-from duly.channels.http.sender import Request, Sender
+from duly.channels.http.sender import OutgoingRequest, Sender
 from duly.channels.http.webhook import WITHOUT_KEY, timeout_of, unusable
-from duly.decide.targets.secrets import Keys
+from duly.decide.targets.secrets import SecretKeys
 from duly.decide.targets.targets import HTTP, named
 from duly.errors import Misuse
-from duly.ports import Directory
+from duly.ports import DestinationLookup
 from duly.records.event import Event, Outcome, Rejected, Unreachable
 from duly.target_secrets import Seal
 
@@ -18,8 +18,8 @@ USUAL = "POST"
 WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
-class Http:
-    def __init__(self, sender: Sender, directory: Directory, keys: Keys) -> None:
+class HttpRequest:
+    def __init__(self, sender: Sender, directory: DestinationLookup, keys: SecretKeys) -> None:
         self._sender, self._directory, self._seal = sender, directory, Seal(keys)
 
     async def deliver(self, event: Event) -> Outcome:
@@ -43,7 +43,7 @@ class Http:
         await self._sender.close()
 
 
-def request_for(event: Event, said: dict[str, Any]) -> Request:
+def request_for(event: Event, said: dict[str, Any]) -> OutgoingRequest:
     """The request that a target describes. Without a body, the payload is sent where the method has one."""
     method = said.get("method", USUAL)
     headers = dict(said.get("headers", {}))
@@ -60,4 +60,4 @@ def request_for(event: Event, said: dict[str, Any]) -> Request:
         body = msgspec.json.encode(said["body"])
     if body is not None and "content-type" not in given:
         headers["Content-Type"] = content_type
-    return Request(method, said["url"], headers, body, timeout_of(said))
+    return OutgoingRequest(method, said["url"], headers, body, timeout_of(said))

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from duly.channels.http.deadlines import Deadlines, Underway
+from duly.channels.http.deadlines import Deadlines, PendingRequest
 from duly.channels.http.guard import Dial, Guard, Resolver, dialling, why_none_is_free
 from duly.decide.exhaustion import unreachable
 from duly.decide.targets.addresses import Network
@@ -55,7 +55,7 @@ _CERTIFICATE_ERRORS = (aiohttp.ClientConnectorCertificateError, ssl.CertificateE
 _TLS_ERRORS = (aiohttp.ClientSSLError, ssl.SSLError)
 
 
-class Request(msgspec.Struct, frozen=True):
+class OutgoingRequest(msgspec.Struct, frozen=True):
     method: str
     url: str
     headers: Mapping[str, str]
@@ -79,7 +79,7 @@ class Sender:
         self._deadlines = Deadlines()
         self._name = f"Duly/{version('duly')}"  # here, and so in a thread: it is read from a file
 
-    async def send(self, request: Request) -> Outcome:
+    async def send(self, request: OutgoingRequest) -> Outcome:
         dial, total = Dial(), request.timeout.total_seconds()
         dialling.set(dial)
         underway = self._deadlines.begin(dial, SILENCE if request.timeout <= TOTAL else total, total)
@@ -92,7 +92,7 @@ class Sender:
         finally:
             self._deadlines.end(underway)
 
-    async def _send(self, request: Request, dial: Dial, underway: Underway) -> Outcome:
+    async def _send(self, request: OutgoingRequest, dial: Dial, underway: PendingRequest) -> Outcome:
         for tries in range(1, TRIES + 1):
             try:
                 async with self._request(request) as answer:
@@ -108,7 +108,7 @@ class Sender:
                 return _trouble(error, request, dial)
         raise AssertionError("the last try returns")
 
-    def _request(self, request: Request) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+    def _request(self, request: OutgoingRequest) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         return self._opened().request(
             request.method,
             url_in_ascii(request.url),
@@ -166,7 +166,7 @@ async def _beginning(answer: aiohttp.ClientResponse, left: float) -> bytes:
     return b"".join(read)
 
 
-def _refusal(answer: aiohttp.ClientResponse, body: bytes, request: Request) -> Outcome:
+def _refusal(answer: aiohttp.ClientResponse, body: bytes, request: OutgoingRequest) -> Outcome:
     status = answer.status
     error = f"{_named(status)} from {host_of(request.url)}"
     if 300 <= status < 400:
@@ -186,7 +186,7 @@ def _named(status: int) -> str:
         return str(status)
 
 
-def _trouble(error: Exception, request: Request, dial: Dial) -> Outcome:
+def _trouble(error: Exception, request: OutgoingRequest, dial: Dial) -> Outcome:
     host = host_of(request.url)
     if (exhausted := dial.exhausted or _exhausted(error)) is not None:
         return exhausted

@@ -6,12 +6,12 @@ from datetime import timedelta
 from typing import Any
 
 from duly.channels.http.payload_format import CLOUD, JSON, cloud_body, signed_headers, standard_body
-from duly.channels.http.sender import TOTAL, Request, Sender
-from duly.decide.targets.secrets import Keys
+from duly.channels.http.sender import TOTAL, OutgoingRequest, Sender
+from duly.decide.targets.secrets import SecretKeys
 from duly.decide.targets.targets import WEBHOOK, named, origin_of
 from duly.durations import parse_duration
 from duly.errors import Misuse
-from duly.ports import Directory
+from duly.ports import DestinationLookup
 from duly.records.event import Event, Outcome, Rejected, Unreachable
 from duly.records.target import Target
 from duly.target_secrets import Seal
@@ -27,7 +27,7 @@ WITHOUT_KEY = timedelta(seconds=30)
 
 
 class Webhook:
-    def __init__(self, sender: Sender, directory: Directory, keys: Keys) -> None:
+    def __init__(self, sender: Sender, directory: DestinationLookup, keys: SecretKeys) -> None:
         self._sender, self._directory, self._keys = sender, directory, keys
         self._seal = Seal(keys)
         self._derived: OrderedDict[tuple[str, str], list[str]] = OrderedDict()
@@ -50,11 +50,11 @@ class Webhook:
         secrets = [secret for secret, until in sealed.secrets if until is None or until > now]
         return await self._sender.send(self._request(event, found.spec, secrets, sealed.headers))
 
-    def _request(self, event: Event, said: dict[str, Any], secrets: list[str], more: dict[str, str]) -> Request:
+    def _request(self, event: Event, said: dict[str, Any], secrets: list[str], more: dict[str, str]) -> OutgoingRequest:
         content_type, write = FORMS[said.get("format", "standard")]
         body = write(event)
         headers = {**more, **signed_headers(event, body, secrets, content_type)}
-        return Request("POST", said["url"], headers, body, timeout_of(said))
+        return OutgoingRequest("POST", said["url"], headers, body, timeout_of(said))
 
     def _usual(self, tenant: str, url: str) -> list[str]:
         """What signs webhooks to a URL that is no stored target's."""

@@ -16,9 +16,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 
-from duly.channels.brokers.channel import Down, end_if_cancelled
+from duly.channels.brokers.channel import BrokerDown, end_if_cancelled
 from duly.cli.demo.receiver import Arrival
-from duly.timer_service.commands import Intake
+from duly.timer_service.commands import TimerCommands
 from duly.timer_service.messages import REACHED, SCHEDULE, TIMER
 from duly.timer_service.service import Broker, open_broker
 from duly.wiring import Duly
@@ -37,7 +37,7 @@ def server() -> str | None:
     return (str(beside) if beside.exists() else shutil.which("nats-server")) if find_spec("nats") else None
 
 
-class Nats:
+class DemoBroker:
     """Runs while it is open."""
 
     def __init__(self, binary: str, tenant: str, hear: Callable[[Arrival], None]) -> None:
@@ -75,12 +75,12 @@ class Nats:
 
     async def take_in(self, duly: Duly) -> None:
         """Commands become timers, for ever."""
-        intake = Intake(self.broker.commands, duly.store, [TIMER], duly.signals, 100)
+        intake = TimerCommands(self.broker.commands, duly.store, [TIMER], duly.signals, 100)
         while True:
             end_if_cancelled()
             try:
                 await intake.round(1.0)
-            except Down:
+            except BrokerDown:
                 await asyncio.sleep(0.5)
 
     async def ask(self) -> None:

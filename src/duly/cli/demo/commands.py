@@ -17,7 +17,7 @@ from duly.cli.demo.views import Lines, Screen, View
 from duly.cli.invocation import Hidden
 from duly.config import read_settings, without_login
 from duly.decide.retry import Retry
-from duly.decide.targets.secrets import Keys
+from duly.decide.targets.secrets import SecretKeys
 from duly.decide.targets.targets import webhook
 from duly.durations import parse_duration
 from duly.errors import BadSetting, Conflict, Invalid, Misuse, NotFound, Problem, StoreUnavailable
@@ -30,13 +30,13 @@ from duly.verbs.events import MOST
 from duly.wiring import Duly
 
 if TYPE_CHECKING:
-    from duly.cli.demo.broker import Nats
+    from duly.cli.demo.broker import DemoBroker
     from duly.cli.demo.receiver import Receiver
 
 TENANT = "demo"
 RECEIVER = "receiver"
 DATABASE = "sqlite:///duly-demo.db"
-KEY = Keys("what the demo keeps secret is for everybody to see")  # where there is no DULY_SECRET_KEY
+KEY = SecretKeys("what the demo keeps secret is for everybody to see")  # where there is no DULY_SECRET_KEY
 LEASE = timedelta(seconds=3)  # short, so that what a crash interrupted is back soon
 ROUND = timedelta(seconds=15)
 UNWATCHED = timedelta(seconds=15)
@@ -89,7 +89,7 @@ def demo(
     asyncio.run(_run(url, view, span))
 
 
-def _duly(url: str, view: View, broker: "Nats | None") -> Duly:
+def _duly(url: str, view: View, broker: "DemoBroker | None") -> Duly:
     try:
         duly = Duly(
             url,
@@ -202,17 +202,17 @@ async def _receiving(view: View) -> AsyncIterator["Receiver | None"]:
 
 
 @contextlib.asynccontextmanager
-async def _brokering(view: View) -> AsyncIterator["Nats | None"]:
+async def _brokering(view: View) -> AsyncIterator["DemoBroker | None"]:
     """None, where NATS is not installed."""
     if not (find_spec("aiohttp") and find_spec("nats")):
         yield None
         return
-    from duly.cli.demo.broker import Nats, server
+    from duly.cli.demo.broker import DemoBroker, server
 
     if (binary := server()) is None:
         yield None
         return
-    async with Nats(binary, TENANT, view.receive) as broker:
+    async with DemoBroker(binary, TENANT, view.receive) as broker:
         yield broker
 
 
@@ -270,7 +270,7 @@ async def _invite(duly: Duly) -> None:
         )
 
 
-async def _plan_rounds(duly: Duly, span: timedelta | None, broker: "Nats | None", *, webhooks: bool) -> None:
+async def _plan_rounds(duly: Duly, span: timedelta | None, broker: "DemoBroker | None", *, webhooks: bool) -> None:
     """None is begun that could not end before the demo does."""
     left = span
     while left is None or left >= min(UNWATCHED, span or UNWATCHED):

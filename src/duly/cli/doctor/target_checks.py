@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from datetime import datetime
 from importlib.metadata import version
 
-from duly.channels.brokers.channel import Brokered, Down
-from duly.channels.brokers.registry import ENGINES, make_channel
+from duly.channels.brokers.channel import BrokerChannel, BrokerDown
+from duly.channels.brokers.registry import BROKERS, make_channel
 from duly.cli.doctor.finding import FAIL, OK, WARN, Finding
 from duly.cli.output import brief, counted
 from duly.cli.processes.capabilities import INSTALL, REQUESTS, open_brokers
@@ -42,9 +42,9 @@ def webhooks(duly: Duly, waiting: Sequence[Waiting]) -> Iterator[Finding]:
 
 async def engines(duly: Duly, waiting: Sequence[Waiting]) -> AsyncIterator[Finding]:
     """Whether the brokers and task queues can be reached from here, and whether they have to be."""
-    many = _counted(waiting, ENGINES)
+    many = _counted(waiting, BROKERS)
     absent = {channel.name: channel for channel in duly.absent()}
-    for name, engine in ENGINES.items():
+    for name, engine in BROKERS.items():
         url = getattr(duly.settings, f"{name}_url")
         if name not in absent:
             yield await _reached(name, url)
@@ -59,16 +59,16 @@ async def engines(duly: Duly, waiting: Sequence[Waiting]) -> AsyncIterator[Findi
 
 async def _reached(name: str, url: str) -> Finding:
     channel = make_channel(name, url)
-    assert isinstance(channel, Brokered)
+    assert isinstance(channel, BrokerChannel)
     place = without_login(url).replace("***@", "").partition("?")[0]
     try:
         await channel.prepare()
-    except Down as error:
+    except BrokerDown as error:
         advice = "start it, or repair the URL; until then, what is due for it waits"
-        return Finding(FAIL, ENGINES[name].title, f"{place}: {error}", advice)
+        return Finding(FAIL, BROKERS[name].title, f"{place}: {error}", advice)
     finally:
         await channel.close()
-    return Finding(OK, ENGINES[name].title, place)
+    return Finding(OK, BROKERS[name].title, place)
 
 
 def _counted(waiting: Sequence[Waiting], lanes: Iterable[str]) -> dict[str, int]:

@@ -12,7 +12,7 @@ from duly.cli.invocation import Hidden, Invocation
 from duly.cli.output import STYLES, away, note, print_json, readable, screen, utc
 from duly.cli.payloads import read_payload
 from duly.cli.processes.capabilities import handlers_of
-from duly.cli.targets.options import HERE, Whither
+from duly.cli.targets.options import HERE, TargetOptions
 from duly.errors import Misuse
 from duly.ports import Added
 from duly.records.event import Event
@@ -25,7 +25,7 @@ def register(commands: App) -> None:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class What:
+class TimerOptions:
     """What is to happen."""
 
     type: Annotated[str, Parameter(help="The event type, which chooses the handler")]
@@ -39,8 +39,8 @@ class What:
 
 def at(
     *when: Annotated[str, Parameter(help="2026-12-01T09:00:00Z, +30s, in 5m, or now", allow_leading_hyphen=False)],
-    what: What,
-    whither: Whither = HERE,
+    what: TimerOptions,
+    whither: TargetOptions = HERE,
     invocation: Hidden,
 ) -> None:
     """Schedule one event.
@@ -52,7 +52,7 @@ def at(
     asyncio.run(_at(" ".join(when), what, whither, invocation))
 
 
-async def _at(written: str, what: What, whither: Whither, invocation: Invocation) -> None:
+async def _at(written: str, what: TimerOptions, whither: TargetOptions, invocation: Invocation) -> None:
     due, payload = parse_when(written), read_payload(what.payload)
     duly = invocation.duly()
     async with duly:

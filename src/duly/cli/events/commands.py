@@ -7,7 +7,7 @@ from cyclopts import App, Parameter
 
 from duly.cli.events import acts, dead_letters
 from duly.cli.events.acts import Tenant
-from duly.cli.events.filters import ALL, Filter
+from duly.cli.events.filters import ALL, ListFilters
 from duly.cli.events.views import one_event, table
 from duly.cli.invocation import Hidden, Invocation
 from duly.cli.output import note, print_json, screen
@@ -26,7 +26,7 @@ def register(commands: App) -> None:
 @events.command(name="list")
 def list_(
     *,
-    which: Filter = ALL,
+    which: ListFilters = ALL,
     limit: Annotated[int, how_many(20)] = 20,
     after: Annotated[str | None, Parameter(help="The next page: the last id of this one", metavar="ID")] = None,
     invocation: Hidden,
@@ -36,7 +36,7 @@ def list_(
     asyncio.run(_list(which, limit, after, invocation))
 
 
-async def _list(which: Filter, limit: int, after: str | None, invocation: Invocation) -> None:
+async def _list(which: ListFilters, limit: int, after: str | None, invocation: Invocation) -> None:
     async with invocation.duly_for_looking() as duly:
         spec = await which.spec(duly)
         found = await duly.events.find(spec, tenant=which.tenant, limit=limit, after=after)

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from duly.cli.events.views import in_columns
 from duly.cli.output import away, brief, counted, note, print_json, readable, screen, utc
-from duly.cli.progress import Moving
-from duly.ports import DeadLetters, Kind
+from duly.cli.progress import ProgressLine
+from duly.ports import DeadLetterKind, DeadLetters
 from duly.records.event import HANDLER
 from duly.records.results import Discarded, Replayed
 from duly.wire.events import discarded_to_json, replayed_to_json
@@ -20,7 +20,7 @@ SHOWN_KINDS = 10
 BAR = 30
 
 
-class Plan(NamedTuple):
+class BulkPlan(NamedTuple):
     """What somebody is about to do."""
 
     verb: str
@@ -58,7 +58,7 @@ def kinds(there: DeadLetters, width: int) -> RenderableType:
     return Group(drawn, Text(f"and {others:,} of other kinds", "dim")) if others else drawn
 
 
-def _destination(kind: Kind) -> str:
+def _destination(kind: DeadLetterKind) -> str:
     if kind.lane.startswith(f"{HANDLER}:"):
         return HANDLER
     return kind.lane if kind.destination is None else f"{kind.lane} {kind.destination}"
@@ -68,14 +68,14 @@ class Stopped(Exception):
     """Somebody has seen enough."""
 
 
-class Report:
+class BulkReport:
     """Tells how far it is, and in the end what was done. A ``stop`` ends it between two transactions."""
 
-    def __init__(self, plan: Plan, *, json: bool) -> None:
+    def __init__(self, plan: BulkPlan, *, json: bool) -> None:
         self.done: Replayed | Discarded = Replayed() if plan.verb == "replay" else Discarded()
         self.now: datetime | None = None  # by the store's clock, when all was done
         self.interrupted = self._stop = False
-        self._plan, self._json, self._line = plan, json, Moving(json=json)
+        self._plan, self._json, self._line = plan, json, ProgressLine(json=json)
 
     def __enter__(self) -> Self:
         self._line.__enter__()

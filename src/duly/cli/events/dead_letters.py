@@ -12,8 +12,8 @@ from cyclopts.validators import Number
 from rich.console import Console
 
 from duly.cli.events.acts import Reason, each
-from duly.cli.events.dead_letter_views import Plan, Report, Stopped, kinds
-from duly.cli.events.filters import ANY, Which
+from duly.cli.events.dead_letter_views import BulkPlan, BulkReport, Stopped, kinds
+from duly.cli.events.filters import ANY, EventFilters
 from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.output import counted, note, print_json, screen, tell_error
 from duly.cli.progress import stopped_by_signals
@@ -28,7 +28,7 @@ from duly.wiring import Duly
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 
-Deed = Callable[[Duly, Spec, Report], Awaitable[Replayed | Discarded]]
+Deed = Callable[[Duly, Spec, BulkReport], Awaitable[Replayed | Discarded]]
 
 
 def register(app: App) -> None:
@@ -38,7 +38,7 @@ def register(app: App) -> None:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Many:
+class BulkOptions:
     """Not by their ids."""
 
     all: Annotated[bool, Parameter(help="Instead of ids: all dead letters, or those that the filters find")] = False
@@ -49,19 +49,19 @@ class Many:
     yes: Annotated[bool, Parameter(help="With --all: do not ask")] = False
 
 
-ONE_BY_ONE = Many()
+ONE_BY_ONE = BulkOptions()
 
 
 def replay(
     *ids: str,
-    many: Many = ONE_BY_ONE,
+    many: BulkOptions = ONE_BY_ONE,
     rate: Annotated[
         str | None,
         Parameter(
             help="With --all: how many at a time come back, such as 50/s, 600/m or 1000/h", allow_leading_hyphen=True
         ),
     ] = None,
-    which: Which = ANY,
+    which: EventFilters = ANY,
     invocation: Hidden,
 ) -> int:
     """Run dead letters (FAILED) again, under the same id, with all their attempts anew.
@@ -76,21 +76,21 @@ def replay(
             ids, "replayed", lambda duly: lambda id: duly.events.replay(id, tenant=which.tenant, by=by), invocation
         )
 
-    async def deed(duly: Duly, spec: Spec, report: Report) -> Replayed:
+    async def deed(duly: Duly, spec: Spec, report: BulkReport) -> Replayed:
         return await duly.events.replay_all(
             spec, tenant=which.tenant, rate=rate, limit=many.limit, by=by, progress=report.progress
         )
 
     gap = None if rate is None else read_rate(rate)
     found = asyncio.run(_look(which, invocation))
-    return _all(found, Plan("replay", "replayed", found.there, many.limit, gap), many, deed, invocation)
+    return _all(found, BulkPlan("replay", "replayed", found.there, many.limit, gap), many, deed, invocation)
 
 
 def discard(
     *ids: str,
-    many: Many = ONE_BY_ONE,
+    many: BulkOptions = ONE_BY_ONE,
     reason: Reason = None,
-    which: Which = ANY,
+    which: EventFilters = ANY,
     invocation: Hidden,
 ) -> int:
     """Put dead letters (FAILED) away for good.
@@ -106,16 +106,16 @@ def discard(
             invocation,
         )
 
-    async def deed(duly: Duly, spec: Spec, report: Report) -> Discarded:
+    async def deed(duly: Duly, spec: Spec, report: BulkReport) -> Discarded:
         return await duly.events.discard_all(
             spec, tenant=which.tenant, limit=many.limit, by=by, reason=reason, progress=report.progress
         )
 
     found = asyncio.run(_look(which, invocation))
-    return _all(found, Plan("discard", "discarded", found.there, many.limit, None), many, deed, invocation)
+    return _all(found, BulkPlan("discard", "discarded", found.there, many.limit, None), many, deed, invocation)
 
 
-def _one_by_one(ids: tuple[str, ...], many: Many, which: Which, rate: str | None = None) -> bool:
+def _one_by_one(ids: tuple[str, ...], many: BulkOptions, which: EventFilters, rate: str | None = None) -> bool:
     if many.all and ids:
         raise Misuse("name dead letters by their ids, or say --all: not both")
     if not many.all and not ids:
@@ -128,19 +128,19 @@ def _one_by_one(ids: tuple[str, ...], many: Many, which: Which, rate: str | None
 # -- all of them
 
 
-class Found(NamedTuple):
+class BulkPreview(NamedTuple):
     spec: Spec
     there: DeadLetters
     now: datetime
 
 
-async def _look(which: Which, invocation: Invocation) -> Found:
+async def _look(which: EventFilters, invocation: Invocation) -> BulkPreview:
     async with invocation.duly_for_looking() as duly:
         spec = await which.spec(duly)
-        return Found(spec, await duly.events.dead_letters(spec, tenant=which.tenant), await duly.store.now())
+        return BulkPreview(spec, await duly.events.dead_letters(spec, tenant=which.tenant), await duly.store.now())
 
 
-def _all(found: Found, plan: Plan, many: Many, deed: Deed, invocation: Invocation) -> int:
+def _all(found: BulkPreview, plan: BulkPlan, many: BulkOptions, deed: Deed, invocation: Invocation) -> int:
     if many.dry_run:
         _rehearse(plan, found.now, invocation)
         return DONE
@@ -150,7 +150,7 @@ def _all(found: Found, plan: Plan, many: Many, deed: Deed, invocation: Invocatio
     if plan.events and not many.yes and not _agreed(plan, invocation):
         note(f"nothing was {plan.participle}")
         return FAILED
-    with Report(plan, json=invocation.json) as report:
+    with BulkReport(plan, json=invocation.json) as report:
         failure = _run(deed, found.spec, report, invocation)
     report.summary()
     if failure is not None:
@@ -163,7 +163,7 @@ def _all(found: Found, plan: Plan, many: Many, deed: Deed, invocation: Invocatio
     return FAILED if failure or report.done.left_alone else DONE
 
 
-def _rehearse(plan: Plan, now: datetime, invocation: Invocation) -> None:
+def _rehearse(plan: BulkPlan, now: datetime, invocation: Invocation) -> None:
     if invocation.json:
         last = None if not plan.events else write_instant(now + plan.lasts)
         would = {"dry_run": True, f"would_{plan.verb}": plan.events}
@@ -177,7 +177,7 @@ def _rehearse(plan: Plan, now: datetime, invocation: Invocation) -> None:
     screen().print(f"would {plan.verb} {plan} (a dry run: nothing was changed)", style="bold")
 
 
-def _agreed(plan: Plan, invocation: Invocation) -> bool:
+def _agreed(plan: BulkPlan, invocation: Invocation) -> bool:
     """Whether somebody at the terminal wants it, having seen what it is."""
     if invocation.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         many = counted(plan.events, "dead letter")
@@ -188,7 +188,7 @@ def _agreed(plan: Plan, invocation: Invocation) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _run(deed: Deed, spec: Spec, report: Report, invocation: Invocation) -> DulyError | None:
+def _run(deed: Deed, spec: Spec, report: BulkReport, invocation: Invocation) -> DulyError | None:
     """Why it ended before the end, if it did."""
     try:
         return asyncio.run(_do(deed, spec, report, invocation))
@@ -197,7 +197,7 @@ def _run(deed: Deed, spec: Spec, report: Report, invocation: Invocation) -> Duly
         return None
 
 
-async def _do(deed: Deed, spec: Spec, report: Report, invocation: Invocation) -> DulyError | None:
+async def _do(deed: Deed, spec: Spec, report: BulkReport, invocation: Invocation) -> DulyError | None:
     with stopped_by_signals(report.stop):
         async with invocation.duly_for_looking() as duly:
             try:

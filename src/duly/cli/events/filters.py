@@ -35,7 +35,7 @@ Instant = Annotated[str | None, Parameter(metavar="WHEN", allow_leading_hyphen=T
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Which:
+class EventFilters:
     """Which events; all that is given must hold."""
 
     type: str | None = None
@@ -78,7 +78,7 @@ class Which:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Filter(Which):
+class ListFilters(EventFilters):
     """The same, and what is asked of events that are no dead letters."""
 
     status: Annotated[list[Status] | None, Parameter(help="May be repeated")] = None
@@ -105,7 +105,7 @@ class Filter(Which):
         return spec
 
 
-ANY, ALL = Which(), Filter()
+ANY, ALL = EventFilters(), ListFilters()
 
 
 def _span(written: str) -> timedelta:

@@ -226,7 +226,7 @@ def _facts(event: Event, schedule: str | None, now: datetime) -> Iterator[tuple[
         yield "last error", whole_error(event.last_error)
 
 
-class Moment(NamedTuple):
+class TimelineLine(NamedTuple):
     """One line of the timeline."""
 
     at: datetime
@@ -249,7 +249,7 @@ ACTS = {
 
 
 def _timeline(event: Event, history: Sequence[Entry], now: datetime) -> Table:
-    moments = [Moment(event.created, "created"), Moment(event.due, "due", "bold")]
+    moments = [TimelineLine(event.created, "created"), TimelineLine(event.due, "due", "bold")]
     moments += [_moment(entry) for entry in history]
     moments += _still_to_come(event, now)
     moments.sort(key=lambda moment: moment.at)
@@ -267,22 +267,22 @@ def _timeline(event: Event, history: Sequence[Entry], now: datetime) -> Table:
     return drawn
 
 
-def _moment(entry: Entry) -> Moment:
+def _moment(entry: Entry) -> TimelineLine:
     style = ACTS.get(entry.act, "")
     took = "" if entry.claimed is None else f" after {brief(entry.at - entry.claimed)}"
     if entry.act == "interrupted":  # written by whoever finds it; the worker named is the one that vanished
-        return Moment(entry.at, entry.act, style, f" in {entry.worker}, noticed{took}", entry.detail)
+        return TimelineLine(entry.at, entry.act, style, f" in {entry.worker}, noticed{took}", entry.detail)
     what = entry.act if entry.attempt is None else f"attempt {entry.attempt} {entry.act}"
-    return Moment(entry.at, what, style, f"{took} by {entry.worker}" if entry.worker else took, entry.detail)
+    return TimelineLine(entry.at, what, style, f"{took} by {entry.worker}" if entry.worker else took, entry.detail)
 
 
-def _still_to_come(event: Event, now: datetime) -> Iterator[Moment]:
+def _still_to_come(event: Event, now: datetime) -> Iterator[TimelineLine]:
     """What is known of the present and the future."""
     if event.status is Status.PROCESSING and event.claimed is not None and event.ready is not None:
-        yield Moment(event.claimed, f"attempt {event.attempt} started", "yellow", f" by {event.worker}")
+        yield TimelineLine(event.claimed, f"attempt {event.attempt} started", "yellow", f" by {event.worker}")
         if event.ready > now:
-            yield Moment(event.ready, "its lease ends, unless renewed")
+            yield TimelineLine(event.ready, "its lease ends, unless renewed")
         else:
-            yield Moment(event.ready, "its lease ended: the next worker delivers it again", "yellow")
+            yield TimelineLine(event.ready, "its lease ended: the next worker delivers it again", "yellow")
     elif event.status is Status.PENDING and event.ready is not None and event.ready != event.due:
-        yield Moment(event.ready, f"attempt {event.attempt} may start")
+        yield TimelineLine(event.ready, f"attempt {event.attempt} may start")

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from duly.cli.batch import Done, each
+from duly.cli.batch import ActResult, each
 from duly.cli.instants import parse_when
 from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.keys.views import done_to, table
@@ -117,10 +117,10 @@ def revoke(
 ) -> int:
     """Revoke keys, by id or by name: requests with them are refused from now on."""
 
-    async def act(duly: Duly, name: str) -> Done:
+    async def act(duly: Duly, name: str) -> ActResult:
         found = await _find(duly, name, tenant)
         key = await duly.keys.revoke(found.id, tenant=tenant, by=person())
-        return Done(key_to_json(key, await duly.store.now()), done_to(key, "revoked"))
+        return ActResult(key_to_json(key, await duly.store.now()), done_to(key, "revoked"))
 
     return each(keys, act, "keys", "name the keys, by id or by name; `duly keys list` shows them", invocation)
 

@@ -1,6 +1,6 @@
 """What a process here can run: the app's handlers, and what it sends elsewhere."""
 
-from duly.channels.brokers.registry import ENGINES
+from duly.channels.brokers.registry import BROKERS
 from duly.cli.output import counted
 from duly.decide.targets.broker_allow import SETTING
 from duly.decide.targets.targets import HTTP, WEBHOOK
@@ -11,7 +11,7 @@ INSTALL = "pip install 'duly[webhooks]'"
 """What it takes to send webhooks and HTTP requests."""
 
 REQUESTS = {WEBHOOK: "webhooks", HTTP: "HTTP requests"}
-SENT = {**REQUESTS, **{name: engine.title for name, engine in ENGINES.items()}}
+SENT = {**REQUESTS, **{name: engine.title for name, engine in BROKERS.items()}}
 """What each channel is called."""
 
 
@@ -26,7 +26,7 @@ def open_brokers(duly: Duly) -> str | None:
     allow = duly.settings.broker_allow
     if allow:
         return f"open to tenants by {SETTING}: {allow}"
-    known = any(getattr(duly.settings, f"{name}_url") for name in ENGINES)
+    known = any(getattr(duly.settings, f"{name}_url") for name in BROKERS)
     return f"brokers are closed; {SETTING} opens addresses to tenants" if known else None
 
 

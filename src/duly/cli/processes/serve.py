@@ -14,10 +14,10 @@ from duly.cli.invocation import Hidden
 from duly.cli.output import note
 from duly.cli.processes.capabilities import open_brokers
 from duly.cli.processes.run_to_end import run_to_its_end
-from duly.cli.processes.worker import AS_IT_IS, Manner, in_this_manner, tell_what_is_served
+from duly.cli.processes.worker import AS_IT_IS, WorkerOptions, in_this_manner, tell_what_is_served
 from duly.config import Settings, read_settings
 from duly.decide.targets.addresses import is_loopback
-from duly.engine.store_backoff import Outage
+from duly.engine.store_backoff import StoreBackoff
 from duly.errors import BadSetting, Misuse, StoreUnavailable
 from duly.wiring import Duly
 
@@ -36,7 +36,7 @@ def serve(
     host: Annotated[str | None, Parameter(help="Where to listen; else DULY_HOST, or 127.0.0.1")] = None,
     port: Annotated[int | None, Parameter(help="0 for any that is free; else DULY_PORT, or 8080")] = None,
     worker: Annotated[bool, Parameter(help="Whether events run here as well", negative="--no-worker")] = True,
-    manner: Manner = AS_IT_IS,
+    manner: WorkerOptions = AS_IT_IS,
     invocation: Hidden,
 ) -> None:
     """Serve the HTTP API, and run what is due, in one process.
@@ -98,7 +98,7 @@ async def _serve(duly: Duly, *, worker: bool) -> None:
 
 async def _opened(duly: Duly, serving: "asyncio.Task[None]") -> bool:
     """Wait for the database while requests are told that it cannot be used; False when the server ends before."""
-    outage, told = Outage(duly.signals), False
+    outage, told = StoreBackoff(duly.signals), False
     while True:
         try:
             await duly.__aenter__()

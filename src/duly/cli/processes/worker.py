@@ -33,7 +33,7 @@ def register(commands: App) -> None:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Manner:
+class WorkerOptions:
     """How to work."""
 
     concurrency: Annotated[
@@ -42,13 +42,13 @@ class Manner:
     verbose: Annotated[bool, Parameter(name=["--verbose", "-v"], help="Log every completion as well")] = False
 
 
-AS_IT_IS = Manner()
+AS_IT_IS = WorkerOptions()
 
 
 def worker(
     *,
     processes: Annotated[int, Parameter(help="How many processes; 1 unless told", validator=Number(gte=1))] = 1,
-    manner: Manner = AS_IT_IS,
+    manner: WorkerOptions = AS_IT_IS,
     parent: Annotated[int | None, Parameter(show=False)] = None,
     invocation: Hidden,
 ) -> None:
@@ -74,7 +74,7 @@ def tick(
     within: Annotated[
         str | None, Parameter(help="Start nothing more after this span, such as 50s; what runs may end", metavar="SPAN")
     ] = None,
-    manner: Manner = AS_IT_IS,
+    manner: WorkerOptions = AS_IT_IS,
     invocation: Hidden,
 ) -> None:
     """Run what is due now, then exit.
@@ -117,11 +117,11 @@ def _in_words(counts: Mapping[str, int], done: PassEnded) -> str:
     return f"{words}; {late}in {brief(done.duration)}"
 
 
-def ready_to_work(invocation: Invocation, manner: Manner) -> Duly:
+def ready_to_work(invocation: Invocation, manner: WorkerOptions) -> Duly:
     return in_this_manner(invocation.duly_that_serves(), manner)
 
 
-def in_this_manner(duly: Duly, manner: Manner) -> Duly:
+def in_this_manner(duly: Duly, manner: WorkerOptions) -> Duly:
     if manner.concurrency is not None:
         duly.settings = msgspec.structs.replace(duly.settings, concurrency=_checked(manner.concurrency))
     configure_logging(duly.settings.log_format, logging.DEBUG if manner.verbose else logging.INFO)
@@ -142,7 +142,7 @@ def _checked(concurrency: int) -> int:
         raise Misuse(f"--concurrency {concurrency} cannot be used: expected {error.allowed}") from None
 
 
-def _same_again(invocation: Invocation, manner: Manner) -> list[str]:
+def _same_again(invocation: Invocation, manner: WorkerOptions) -> list[str]:
     """The command of one process of many."""
     command = [sys.executable, "-m", "duly", "worker"]
     for option, value in (("--app", invocation.app), ("--db", invocation.db), ("--concurrency", manner.concurrency)):

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 from rich.text import Text
 
-from duly.cli.batch import Act, Done, each
+from duly.cli.batch import Act, ActResult, each
 from duly.cli.instants import EXAMPLES, resolve_in
 from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.output import STYLES, counted, readable
@@ -33,11 +33,11 @@ def register(app: App) -> None:
 def pause(*names: str, tenant: Tenant = "default", reason: Reason = None, invocation: Hidden) -> int:
     """Hold schedules: nothing of them starts any more; what is under way ends."""
 
-    async def act(duly: Duly, name: str) -> Done:
+    async def act(duly: Duly, name: str) -> ActResult:
         before = await duly.schedules.get(name, tenant=tenant)
         paused = await duly.schedules.pause(name, tenant=tenant, by=person(), reason=reason)
         what = "is paused: nothing of it starts until it is resumed" if before.enabled else "was paused already"
-        return Done(schedule_to_json(paused), acted(paused, what, await duly.store.now()))
+        return ActResult(schedule_to_json(paused), acted(paused, what, await duly.store.now()))
 
     return _each(names, act, "schedules", invocation)
 
@@ -54,12 +54,12 @@ def resume(
 ) -> int:  # fmt: skip
     """Let paused schedules go on."""
 
-    async def act(duly: Duly, name: str) -> Done:
+    async def act(duly: Duly, name: str) -> ActResult:
         before = await duly.schedules.get(name, tenant=tenant)
         result = await duly.schedules.resume(name, passed=passed.lower(), tenant=tenant, by=person())
         now = await duly.store.now()
         said = acted(result.schedule, "was not paused", now) if before.enabled else resumed(result, now)
-        return Done(resumed_to_json(result), said)
+        return ActResult(resumed_to_json(result), said)
 
     return _each(names, act, "schedules", invocation)
 
@@ -76,7 +76,7 @@ def trigger(
     """Fire schedules now, also paused ones. Their next events stay where they are."""
     given = UNCHANGED if payload is None else read_payload(payload)
 
-    async def act(duly: Duly, name: str) -> Done:
+    async def act(duly: Duly, name: str) -> ActResult:
         event = await duly.schedules.trigger(
             name, payload=given, tenant=tenant, by=person(), correlation_id=correlation_id
         )
@@ -85,7 +85,7 @@ def trigger(
         said = Text.assemble("triggered ", (readable(name), "bold"), ": event ", (event.id, "bold"), "  ",
                              (event.status.value, STYLES[event.status]),
                              f", {fate[event.status]}" if event.status in fate else "")  # fmt: skip
-        return Done(event_to_json(event, name), said)
+        return ActResult(event_to_json(event, name), said)
 
     return _each(names, act, "events", invocation)
 
@@ -93,9 +93,9 @@ def trigger(
 def skip(*names: str, tenant: Tenant = "default", reason: Reason = None, invocation: Hidden) -> int:
     """Leave out the next event of schedules, that one alone."""
 
-    async def act(duly: Duly, name: str) -> Done:
+    async def act(duly: Duly, name: str) -> ActResult:
         skipped = await duly.schedules.skip(name, tenant=tenant, by=person(), reason=reason)
-        return Done(schedule_to_json(skipped), acted(skipped, "leaves one out", await duly.store.now()))
+        return ActResult(schedule_to_json(skipped), acted(skipped, "leaves one out", await duly.store.now()))
 
     return _each(names, act, "schedules", invocation)
 
@@ -111,11 +111,11 @@ def reschedule(
     if not when:
         raise Misuse(f"say when: {EXAMPLES}")
 
-    async def act(duly: Duly, name: str) -> Done:
+    async def act(duly: Duly, name: str) -> ActResult:
         zone = (await duly.schedules.get(name, tenant=tenant)).timezone
         due = await resolve_in(duly, " ".join(when), zone)
         moved = await duly.schedules.reschedule(name, due, tenant=tenant, by=person())
-        return Done(schedule_to_json(moved), acted(moved, "was moved, this once", await duly.store.now()))
+        return ActResult(schedule_to_json(moved), acted(moved, "was moved, this once", await duly.store.now()))
 
     return _each((name,), act, "schedules", invocation)
 
@@ -140,7 +140,7 @@ def backfill(
     duly schedules backfill weekly-report --from 2026-01-01 --to 2026-02-01
     """
 
-    async def act(duly: Duly, name: str) -> Done:
+    async def act(duly: Duly, name: str) -> ActResult:
         zone = (await duly.schedules.get(name, tenant=tenant)).timezone
         start, end = await resolve_in(duly, from_, zone, "from"), await resolve_in(duly, to, zone, "to")
         try:
@@ -152,7 +152,7 @@ def backfill(
         existing = f"; {result.existing:,} existed already" if result.existing else ""
         said = Text.assemble("backfilled ", (readable(name), "bold"), ": ", f"{counted(len(result.ids), 'event')} made",
                              f"{existing}  label ", (readable(result.label), "bold"))  # fmt: skip
-        return Done(backfilled_to_json(result), said)
+        return ActResult(backfilled_to_json(result), said)
 
     return _each((name,), act, None, invocation)
 
@@ -163,11 +163,11 @@ _OPTIONS = {"start": "from", "end": "to"}
 def delete(*names: str, tenant: Tenant = "default", invocation: Hidden) -> int:
     """Delete schedules. What is under way ends; what waits is cancelled. Nothing is asked."""
 
-    async def act(duly: Duly, name: str) -> Done:
+    async def act(duly: Duly, name: str) -> ActResult:
         cancelled = await duly.schedules.delete(name, tenant=tenant, by=person())
         waited = f"{counted(cancelled, 'waiting event')} {'was' if cancelled == 1 else 'were'} cancelled"
         said = Text.assemble("deleted ", (readable(name), "bold"), f": {waited}")
-        return Done({"name": name, "tenant": tenant, "cancelled": cancelled}, said)
+        return ActResult({"name": name, "tenant": tenant, "cancelled": cancelled}, said)
 
     return _each(names, act, "deleted", invocation)
 

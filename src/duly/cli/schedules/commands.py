@@ -11,8 +11,8 @@ from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.output import counted, note, print_json, screen
 from duly.cli.pages import how_many, read_cursor, written_cursor
 from duly.cli.schedules import acts, import_crontab, put
-from duly.cli.schedules.options import NO_BOUNDS, NO_RULE, Bounds, RuleOptions
-from duly.cli.schedules.views import Surroundings, one_schedule, preview_table, replanned_table, table
+from duly.cli.schedules.options import NO_BOUNDS, NO_RULE, RuleOptions, TimetableOptions
+from duly.cli.schedules.views import ScheduleContext, one_schedule, preview_table, replanned_table, table
 from duly.decide.error_text import describe
 from duly.decide.preview import Preview
 from duly.errors import Misuse
@@ -117,7 +117,7 @@ async def _show(name: str, tenant: str, invocation: Invocation) -> None:
         return
     orphan = undeclared is not None and schedule.id in undeclared
     console = screen()
-    console.print(one_schedule(schedule, Surroundings(ahead, events, history, orphan), now, console.width))
+    console.print(one_schedule(schedule, ScheduleContext(ahead, events, history, orphan), now, console.width))
 
 
 async def _ahead(duly: Duly, schedule: Schedule) -> list[Preview] | str:
@@ -134,7 +134,7 @@ def preview(
     /,
     *,
     when: RuleOptions = NO_RULE,
-    bounds: Bounds = NO_BOUNDS,
+    bounds: TimetableOptions = NO_BOUNDS,
     count: Annotated[int, how_many(10)] = 10,
     after: Annotated[
         str | None,
@@ -152,7 +152,7 @@ def preview(
 
 async def _preview(
     name: str | None,
-    what: tuple[RuleOptions, Bounds],
+    what: tuple[RuleOptions, TimetableOptions],
     count: int,
     after: str | None,
     tenant: str,
@@ -179,7 +179,7 @@ async def _preview(
         note("it never fires from then on")
 
 
-async def _asked(duly: Duly, when: RuleOptions, bounds: Bounds) -> tuple[str, dict[str, Any], dict[str, Any]]:
+async def _asked(duly: Duly, when: RuleOptions, bounds: TimetableOptions) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """The zone, the rule and the policies that were given, if they are any."""
     zone, rule, policies = when.timezone or DEFAULT_ZONE, await when.rule(duly), await bounds.policies(duly)
     read_schedule({"name": "preview", "type": "preview", "rule": rule, "timezone": zone, **policies})

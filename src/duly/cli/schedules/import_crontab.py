@@ -33,7 +33,7 @@ def register(app: App) -> None:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class As:
+class ImportOptions:
     """What becomes of the lines."""
 
     type: Annotated[str, Parameter(help="Their event type, which chooses the handler; else command")] = "command"
@@ -60,20 +60,20 @@ class As:
         }
 
 
-AS_COMMANDS = As()
+AS_COMMANDS = ImportOptions()
 
 
 LEAST_OF_A_COMMAND = 20
 """Columns; with less room than that, commands are not shown."""
 
 
-class Imported(NamedTuple):
+class ImportedCrontab(NamedTuple):
     job: Job
     schedule: Schedule
     change: str
 
 
-class _Undo(Exception):
+class _DryRun(Exception):
     """Ends a rehearsal."""
 
 
@@ -81,7 +81,7 @@ def import_(
     file: Annotated[str, Parameter(help="A crontab; - is standard input")],
     /,
     *,
-    become: As = AS_COMMANDS,
+    become: ImportOptions = AS_COMMANDS,
     system: Annotated[bool, Parameter(help="Each line names a user before its command, as in /etc/crontab")] = False,
     dry_run: Annotated[bool, Parameter(help="Only tell what would be done")] = False,
     invocation: Hidden,
@@ -99,7 +99,9 @@ def import_(
     return asyncio.run(_import(jobs, bad, become, dry_run, invocation))
 
 
-async def _import(jobs: list[Job], bad: list[BadLine], become: As, dry_run: bool, invocation: Invocation) -> int:
+async def _import(
+    jobs: list[Job], bad: list[BadLine], become: ImportOptions, dry_run: bool, invocation: Invocation
+) -> int:
     async with _duly(invocation, dry_run) as duly:
         done, refused = await _put_all(duly, jobs, become, dry_run)
         now = await duly.store.now()
@@ -126,12 +128,14 @@ def _duly(invocation: Invocation, dry_run: bool) -> Duly:
         return Duly("sqlite://")
 
 
-async def _put_all(duly: Duly, jobs: list[Job], become: As, dry_run: bool) -> tuple[list[Imported], list[BadLine]]:
+async def _put_all(
+    duly: Duly, jobs: list[Job], become: ImportOptions, dry_run: bool
+) -> tuple[list[ImportedCrontab], list[BadLine]]:
     names = [f"{become.prefix}{name}" for name in name_jobs(jobs)]
     before = {name: await existing(duly, name, become.tenant) for name in names}
-    done: list[Imported] = []
+    done: list[ImportedCrontab] = []
     refused: list[BadLine] = []
-    with contextlib.suppress(_Undo):
+    with contextlib.suppress(_DryRun):
         async with duly.transaction() as tx:
             for name, job in zip(names, jobs, strict=True):
                 try:
@@ -141,9 +145,9 @@ async def _put_all(duly: Duly, jobs: list[Job], become: As, dry_run: bool) -> tu
                 except (Invalid, Conflict) as error:
                     refused.append(BadLine(job.line, f"{job.cron} {job.command}", str(error)))
                 else:
-                    done.append(Imported(job, after, change(before[name], after)))
+                    done.append(ImportedCrontab(job, after, change(before[name], after)))
             if dry_run:
-                raise _Undo
+                raise _DryRun
     return done, refused
 
 
@@ -153,7 +157,7 @@ def _refuse_others(schedule: Schedule | None, type: str) -> None:
         raise Conflict(f"a schedule {schedule.name!r} that is not from a crontab exists already: give a --prefix")
 
 
-def _table(done: Sequence[Imported], now: datetime, width: int) -> Table:
+def _table(done: Sequence[ImportedCrontab], now: datetime, width: int) -> Table:
     columns = {
         "LINE": [str(one.job.line) for one in done],
         "": [one.change for one in done],
@@ -183,7 +187,7 @@ def _rule(schedule: Schedule) -> str:
     return f"{rule_in_words(schedule.rule)}{zone}"
 
 
-def _summary(done: Sequence[Imported], dry_run: bool) -> str:
+def _summary(done: Sequence[ImportedCrontab], dry_run: bool) -> str:
     if not done:
         return "nothing to import"
     many = Counter(one.change for one in done)
@@ -198,12 +202,12 @@ def _told(bad: Sequence[BadLine]) -> Iterator[str]:
         yield f"{counted(len(bad), 'line')} could not be imported"
 
 
-def _remarks(done: Sequence[Imported], become: As) -> Iterator[str]:
+def _remarks(done: Sequence[ImportedCrontab], become: ImportOptions) -> Iterator[str]:
     if any(one.job.timezone is None for one in done) and become.timezone == DEFAULT_ZONE:
         yield "where the file names no zone, its times are read as UTC: --timezone says otherwise"
     if any(one.job.user is None and one.job.command.split()[0] == "root" for one in done):
         yield "some commands begin with root: is this a system crontab? Then add --system"
 
 
-def _to_json(one: Imported) -> dict[str, Any]:
+def _to_json(one: ImportedCrontab) -> dict[str, Any]:
     return {"line": one.job.line, "change": one.change, **schedule_to_json(one.schedule)}

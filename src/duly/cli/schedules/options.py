@@ -75,7 +75,7 @@ class RuleOptions:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Bounds:
+class TimetableOptions:
     """What decides, beside the rule, when it fires."""
 
     start: Annotated[str | None, Parameter(help="Not before: an instant, or local", metavar="WHEN")] = None
@@ -104,7 +104,7 @@ class Bounds:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Manner:
+class DeliveryOptions:
     """How it fires."""
 
     misfire: Annotated[
@@ -143,7 +143,7 @@ class Manner:
         )
 
 
-NO_RULE, NO_BOUNDS, AS_USUAL = RuleOptions(), Bounds(), Manner()
+NO_RULE, NO_BOUNDS, AS_USUAL = RuleOptions(), TimetableOptions(), DeliveryOptions()
 
 
 def _given(**options: Any) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from cyclopts import App, Parameter
 from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.output import print_json, screen, tell_error
 from duly.cli.payloads import read_payload, read_text
-from duly.cli.schedules.options import AS_USUAL, NO_BOUNDS, NO_RULE, Bounds, Manner, RuleOptions
+from duly.cli.schedules.options import AS_USUAL, NO_BOUNDS, NO_RULE, DeliveryOptions, RuleOptions, TimetableOptions
 from duly.cli.schedules.views import put_line
-from duly.cli.targets.options import HERE, Whither
+from duly.cli.targets.options import HERE, TargetOptions
 from duly.cli.users.names import DEFAULT_TENANT
 from duly.errors import DulyError, Invalid, Misuse, NotFound, Problem
 from duly.records.schedule import Schedule
@@ -25,7 +25,7 @@ def register(app: App) -> None:
     app.command(put, sort_key=4)
 
 
-class Put(NamedTuple):
+class PutResult(NamedTuple):
     """A schedule that was put, and what that did: created, changed or unchanged."""
 
     schedule: Schedule
@@ -34,7 +34,7 @@ class Put(NamedTuple):
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class What:
+class ContentOptions:
     """What it fires, and for whom."""
 
     type: Annotated[str | None, Parameter(help="The event type, which chooses the handler")] = None
@@ -52,20 +52,20 @@ class What:
         return {"type": self.type, **payload, **switched}
 
 
-NOTHING = What()
+NOTHING = ContentOptions()
 
-Options = tuple[What, RuleOptions, Whither, Bounds, Manner]
+Options = tuple[ContentOptions, RuleOptions, TargetOptions, TimetableOptions, DeliveryOptions]
 
 
 def put(
     name: str | None = None,
     /,
     *,
-    what: What = NOTHING,
+    what: ContentOptions = NOTHING,
     when: RuleOptions = NO_RULE,
-    whither: Whither = HERE,
-    bounds: Bounds = NO_BOUNDS,
-    manner: Manner = AS_USUAL,
+    whither: TargetOptions = HERE,
+    bounds: TimetableOptions = NO_BOUNDS,
+    manner: DeliveryOptions = AS_USUAL,
     tenant: Annotated[str | None, Parameter(help="Whose schedule it is; else default")] = None,
     file: Annotated[
         str | None,
@@ -107,11 +107,11 @@ async def _put(name: str | None, options: Options, tenant: str | None, invocatio
     return 0
 
 
-async def put_one(duly: Duly, arguments: dict[str, Any]) -> Put:
+async def put_one(duly: Duly, arguments: dict[str, Any]) -> PutResult:
     """Put it, and find out what that did."""
     before = await existing(duly, arguments["name"], arguments.get("tenant", "default"))
     after = await duly.schedules.put(**arguments, by=person())
-    return Put(after, change(before, after))
+    return PutResult(after, change(before, after))
 
 
 async def existing(duly: Duly, name: str, tenant: str) -> Schedule | None:
@@ -133,7 +133,7 @@ async def _put_file(name: str | None, file: str, tenant: str | None, invocation:
     found, alone = _schedules_in(read_text(file))
     if name is not None and not alone:
         raise Misuse(f"{name!r} cannot be the name of each schedule in a list: leave NAME out")
-    done: list[Put] = []
+    done: list[PutResult] = []
     async with invocation.duly() as duly:
         for written in _in_order(found):
             try:
@@ -187,5 +187,5 @@ def _of(written: Any, error: DulyError) -> DulyError:
     return error
 
 
-def _to_json(done: Put) -> dict[str, Any]:
+def _to_json(done: PutResult) -> dict[str, Any]:
     return schedule_to_json(done.schedule) | {"change": done.change}

@@ -15,7 +15,7 @@ from duly.decide.preview import Preview
 from duly.engine.series.heads import ENDED, ERROR
 from duly.records.event import Event
 from duly.records.history import Entry
-from duly.records.results import Replanned, Resumed
+from duly.records.results import ReplannedHead, Resumed
 from duly.records.schedule import Schedule
 from duly.rules.policies import DEFAULT, SHADOW
 from duly.wire.schedules import schedule_to_json
@@ -164,7 +164,7 @@ def _last(schedule: Schedule, now: datetime) -> Text:
 # -- one
 
 
-class Surroundings(NamedTuple):
+class ScheduleContext(NamedTuple):
     """What is around a schedule: ahead of it, behind it, and what people did to it."""
 
     ahead: Sequence[Preview] | str  # or why nobody can tell
@@ -173,7 +173,7 @@ class Surroundings(NamedTuple):
     undeclared: bool = False
 
 
-def one_schedule(schedule: Schedule, around: Surroundings, now: datetime, width: int) -> RenderableType:
+def one_schedule(schedule: Schedule, around: ScheduleContext, now: datetime, width: int) -> RenderableType:
     word = state(schedule)
     heading = Text.assemble((readable(schedule.name), "bold"), "  ", (word, STATES[word]))
     if around.undeclared:
@@ -311,7 +311,7 @@ def resumed(result: Resumed, now: datetime) -> Text:
     return acted(result.schedule, passed, now)
 
 
-def replanned_table(moved: Sequence[Replanned]) -> Table:
+def replanned_table(moved: Sequence[ReplannedHead]) -> Table:
     drawn = empty_table()
     for title in ("SCHEDULE", "ZONE", "OLD (UTC)", "", "NEW (UTC)"):
         drawn.add_column(title, no_wrap=title.endswith("(UTC)"), overflow="fold")

@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 from rich.text import Text
 
-from duly.cli.batch import Act, Done, each
+from duly.cli.batch import Act, ActResult, each
 from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.output import counted, note, print_json, readable, screen
 from duly.cli.targets.views import all_limits, done_to, named
@@ -28,7 +28,7 @@ def register(app: App) -> None:
 def enable(*targets: str, tenant: Tenant = "default", invocation: Hidden) -> int:
     """Send to parked or disabled targets again, by name, URL or origin. What waits for them is released."""
 
-    async def act(duly: Duly, name: str) -> Done:
+    async def act(duly: Duly, name: str) -> ActResult:
         released = await duly.targets.enable(name, tenant=tenant, by=person())
         waited = f": {counted(released, 'event')} that waited for it can start" if released else ""
         return await _done(duly, name, tenant, f"is enabled{waited}", released=released)
@@ -47,7 +47,7 @@ def disable(
     duly targets disable crm --reason 'it moves tonight'
     """
 
-    async def act(duly: Duly, name: str) -> Done:
+    async def act(duly: Duly, name: str) -> ActResult:
         await duly.targets.disable(name, tenant=tenant, reason=reason, by=person())
         return await _done(duly, name, tenant, "is disabled: its events wait until it is enabled")
 
@@ -57,7 +57,7 @@ def disable(
 def probe(*targets: str, tenant: Tenant = "default", invocation: Hidden) -> int:
     """Let a worker try parked targets, by name, URL or origin, at once instead of when their time has come."""
 
-    async def act(duly: Duly, name: str) -> Done:
+    async def act(duly: Duly, name: str) -> ActResult:
         await duly.targets.probe(name, tenant=tenant, by=person())
         return await _done(duly, name, tenant, "is to be tried by the next worker that looks")
 
@@ -69,10 +69,10 @@ def _each(targets: tuple[str, ...], act: Act, invocation: Invocation) -> int:
     return each(targets, act, "destinations", missing, invocation)
 
 
-async def _done(duly: Duly, destination: str, tenant: str, what: str, **told: int) -> Done:
+async def _done(duly: Duly, destination: str, tenant: str, what: str, **told: int) -> ActResult:
     known = await duly.targets.known(destination, tenant=tenant)
     said = Text.assemble((readable(named(known)), "bold"), f" {readable(what)}")
-    return Done(destination_to_json(known) | told, said)
+    return ActResult(destination_to_json(known) | told, said)
 
 
 def limit(
@@ -146,8 +146,8 @@ def delete(
 ) -> int:
     """Delete targets. One for which events wait is not deleted, unless by --force."""
 
-    async def act(duly: Duly, name: str) -> Done:
+    async def act(duly: Duly, name: str) -> ActResult:
         target = await duly.targets.delete(name, force=force, tenant=tenant, by=person())
-        return Done(target_to_json(target), done_to(target, "deleted"))
+        return ActResult(target_to_json(target), done_to(target, "deleted"))
 
     return each(names, act, "targets", "name the targets; `duly targets list` shows them", invocation)

@@ -13,7 +13,7 @@ from duly.wiring import Duly
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Whither:
+class TargetOptions:
     """Where it goes, if not to a Python handler."""
 
     webhook: Annotated[str | None, Parameter(help="Send it there as a signed webhook", metavar="URL")] = None
@@ -45,7 +45,7 @@ class Whither:
         return None if self.target is None else await _stored(duly, self.target, tenant)
 
 
-HERE = Whither()
+HERE = TargetOptions()
 
 
 def _broker(written: str, format: str | None) -> dict[str, Any]:

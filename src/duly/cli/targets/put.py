@@ -32,7 +32,7 @@ def register(app: App) -> None:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Manner:
+class SendingOptions:
     """How it is sent."""
 
     channel: Annotated[
@@ -76,7 +76,7 @@ class Manner:
         return _read_headers(given) if given or self.header_file is not None else None
 
 
-AS_USUAL = Manner()
+AS_USUAL = SendingOptions()
 
 
 def _read_headers(lines: Sequence[str]) -> dict[str, str]:
@@ -97,7 +97,7 @@ def put(
     url: Annotated[str, Parameter(help="Where it goes, such as https://hooks.example/in")],
     /,
     *,
-    manner: Manner = AS_USUAL,
+    manner: SendingOptions = AS_USUAL,
     secret_file: SecretFile = None,
     tenant: Tenant = "default",
     invocation: Hidden,

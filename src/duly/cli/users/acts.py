@@ -37,7 +37,7 @@ def register(app: App) -> None:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Fields:
+class UserFields:
     """What can be said of a user."""
 
     first_name: Annotated[str | None, Parameter(metavar="NAME")] = None
@@ -92,7 +92,7 @@ class Fields:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class AllFields(Fields):
+class NewUserFields(UserFields):
     """What is to be said of a new user. Required by whoever checks it: so all that is missing is told at once."""
 
     first_name: Annotated[str | None, Parameter(help="Required", metavar="NAME")] = None
@@ -104,8 +104,8 @@ class AllFields(Fields):
     ] = None
 
 
-NOTHING = Fields()
-NOBODY = AllFields()
+NOTHING = UserFields()
+NOBODY = NewUserFields()
 
 
 # -- add
@@ -113,7 +113,7 @@ NOBODY = AllFields()
 
 def add(
     *,
-    fields: AllFields = NOBODY,
+    fields: NewUserFields = NOBODY,
     tenant: Annotated[str, Parameter(help="Whose user it is; else default")] = DEFAULT_TENANT,
     invocation: Hidden,
 ) -> None:
@@ -153,7 +153,7 @@ def update(
     user: Name,
     /,
     *,
-    fields: Fields = NOTHING,
+    fields: UserFields = NOTHING,
     clear: Annotated[
         list[str] | None,
         Parameter(help=f"Take away what is optional: {', '.join(OPTIONAL)}; may be repeated", metavar="FIELD"),

@@ -10,7 +10,7 @@ from duly.cli.output import counted, note, print_json, screen
 from duly.cli.pages import check_after, how_many
 from duly.cli.users import acts, import_file
 from duly.cli.users.names import find_user
-from duly.cli.users.views import Surroundings, one_user, table
+from duly.cli.users.views import UserContext, one_user, table
 from duly.records.event import Event
 from duly.wire.events import entry_to_json, event_to_json
 from duly.wire.users import next_to_json, refreshed_to_json, user_to_json
@@ -95,7 +95,7 @@ async def _show(name: str, tenant: str | None, invocation: Invocation) -> None:
         print_json(user_to_json(user) | around)
         return
     console = screen()
-    console.print(one_user(user, Surroundings(ahead, events, history), now, console.width))
+    console.print(one_user(user, UserContext(ahead, events, history), now, console.width))
 
 
 @users.command(sort_key=20)

@@ -14,7 +14,7 @@ import msgspec
 
 from duly.decide.users import FIELDS, REQUIRED
 from duly.errors import Invalid, Misuse, Problem
-from duly.verbs.import_users import Line
+from duly.verbs.import_users import ImportLine
 
 LONGEST_LINE = 1_000_000
 BOM = b"\xef\xbb\xbf"  # some editors begin a file with it
@@ -39,15 +39,17 @@ def format_of(file: str, told: str | None) -> str:
 
 
 @dataclass(slots=True)
-class Length:
+class LineCount:
     """How many lines a file has, which is known when it was read to its end."""
 
     lines: int | None = None
 
 
-def read_users(stream: BinaryIO, format: str, *, from_line: int = 1, length: Length | None = None) -> Iterator[Line]:
+def read_users(
+    stream: BinaryIO, format: str, *, from_line: int = 1, length: LineCount | None = None
+) -> Iterator[ImportLine]:
     """What begins on *from_line* or after it. Invalid at once when the header of a CSV file cannot be used."""
-    length = length or Length()
+    length = length or LineCount()
     return _read_csv(stream, from_line, length) if format == "csv" else _read_json(stream, from_line, length)
 
 
@@ -65,14 +67,14 @@ def _beginning(stream: BinaryIO, raw: bytes) -> bytes:
 # -- JSON
 
 
-def _read_json(stream: BinaryIO, from_line: int, length: Length) -> Iterator[Line]:
+def _read_json(stream: BinaryIO, from_line: int, length: LineCount) -> Iterator[ImportLine]:
     number = 0
     while raw := stream.readline(LONGEST_LINE + 1):
         number += 1
         if len(raw) > LONGEST_LINE:
             raw = _beginning(stream, raw)
         if number >= from_line and not raw.isspace():
-            yield Line(number, TOO_LONG if len(raw) > LONGEST_LINE else _object(raw))
+            yield ImportLine(number, TOO_LONG if len(raw) > LONGEST_LINE else _object(raw))
     length.lines = number
 
 
@@ -91,7 +93,7 @@ def _object(raw: bytes) -> Mapping[str, Any] | Problem:
 # -- CSV
 
 
-def _read_csv(stream: BinaryIO, from_line: int, length: Length) -> Iterator[Line]:
+def _read_csv(stream: BinaryIO, from_line: int, length: LineCount) -> Iterator[ImportLine]:
     rows = _Rows(stream, length).read()
     columns = _columns(next(rows, None))
     return _users(rows, columns, from_line)
@@ -108,7 +110,7 @@ class _Rows:
     row, only its first line is bad, and the others are read anew.
     """
 
-    def __init__(self, stream: BinaryIO, length: Length) -> None:
+    def __init__(self, stream: BinaryIO, length: LineCount) -> None:
         self._stream, self._length = stream, length
         self._record: list[bytes] = []  # the lines of the row under way
         first = stream.readline(LONGEST_LINE + 1).removeprefix(BOM)
@@ -204,19 +206,19 @@ def _column_problems(columns: list[str]) -> list[Problem]:
     return problems
 
 
-def _users(rows: Iterator[tuple[int, list[str] | Problem]], columns: list[str], from_line: int) -> Iterator[Line]:
+def _users(rows: Iterator[tuple[int, list[str] | Problem]], columns: list[str], from_line: int) -> Iterator[ImportLine]:
     width = len(columns)
     rich = any(column in JSON_COLUMNS or column.startswith(ATTRIBUTE) for column in columns)
     for number, cells in rows:
         if number < from_line:
             continue
         if isinstance(cells, Problem):
-            yield Line(number, cells)
+            yield ImportLine(number, cells)
         elif len(cells) != width:
-            yield Line(number, Problem("", f"has {len(cells):,} cells where the header has {width:,}"))
+            yield ImportLine(number, Problem("", f"has {len(cells):,} cells where the header has {width:,}"))
         else:
             fields: dict[str, Any] = {column: cell for column, cell in zip(columns, cells, strict=True) if cell}
-            yield Line(number, _enriched(fields) if rich else fields)
+            yield ImportLine(number, _enriched(fields) if rich else fields)
 
 
 def _enriched(fields: dict[str, Any]) -> dict[str, Any]:

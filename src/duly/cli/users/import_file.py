@@ -15,14 +15,14 @@ from cyclopts.validators import Number
 from duly.cli.invocation import Hidden, missing_file, person
 from duly.cli.output import counted, note, tell_error
 from duly.cli.progress import stopped_by_signals
-from duly.cli.users.files import Length, format_of, read_users
-from duly.cli.users.import_views import Report
+from duly.cli.users.files import LineCount, format_of, read_users
+from duly.cli.users.import_views import ImportReport
 from duly.cli.users.names import DEFAULT_TENANT
-from duly.cli.users.read_ahead import Reading
+from duly.cli.users.read_ahead import ReadAhead
 from duly.decide.checks import name_problems
 from duly.errors import Conflict, DulyError, Invalid, Misuse, NotFound, StoreError
 from duly.records.results import Imported
-from duly.verbs.import_users import Telling, rehearse
+from duly.verbs.import_users import ImportObserver, rehearse
 from duly.wiring import Duly
 
 STDIN = "-"
@@ -35,7 +35,7 @@ def register(app: App) -> None:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class How:
+class ImportFileOptions:
     """How it is read, and what is told."""
 
     format: Annotated[str | None, Parameter(help="csv or jsonl; else by the file's name", metavar="FORMAT")] = None
@@ -54,14 +54,14 @@ class How:
     dry_run: Annotated[bool, Parameter(help="Only tell what would be refused, and store nothing")] = False
 
 
-USUAL = How()
+USUAL = ImportFileOptions()
 
 
 def import_(
     file: Annotated[str, Parameter(help="CSV or lines of JSON; - is standard input")],
     /,
     *,
-    how: How = USUAL,
+    how: ImportFileOptions = USUAL,
     invocation: Hidden,
 ) -> int:
     """Import users: from CSV with a header line, or from lines that are JSON objects.
@@ -80,10 +80,10 @@ def import_(
     format = format_of(file, how.format)
     with _opened(file) as stream:
         _refuse_same(stream, how.errors)
-        length = Length()
-        reading = Reading(read_users(stream, format, from_line=how.from_line, length=length))
+        length = LineCount()
+        reading = ReadAhead(read_users(stream, format, from_line=how.from_line, length=length))
         duly = invocation.duly_with_event_types()
-        with Report(how.errors, going_on=how.from_line > 1, json=invocation.json) as report:
+        with ImportReport(how.errors, going_on=how.from_line > 1, json=invocation.json) as report:
             failure = _run(reading, how, report, duly)
             complete = failure is None and not reading.stopped
             report.summary(dry_run=how.dry_run, complete=complete)
@@ -98,7 +98,7 @@ def import_(
     return DONE if complete and not report.done.refused else FAILED
 
 
-def _run(reading: Reading, how: How, report: Report, duly: Duly) -> DulyError | None:
+def _run(reading: ReadAhead, how: ImportFileOptions, report: ImportReport, duly: Duly) -> DulyError | None:
     """Why it ended before the end, if it did."""
     try:
         failure = asyncio.run(_import(reading, how, report, duly))
@@ -110,9 +110,9 @@ def _run(reading: Reading, how: How, report: Report, duly: Duly) -> DulyError | 
     return failure
 
 
-async def _import(reading: Reading, how: How, report: Report, duly: Duly) -> DulyError | None:
+async def _import(reading: ReadAhead, how: ImportFileOptions, report: ImportReport, duly: Duly) -> DulyError | None:
     """What went wrong with the store, if anything did: what came before that is kept."""
-    telling = Telling(report.refused, report.progress)
+    telling = ImportObserver(report.refused, report.progress)
     with stopped_by_signals(reading.stop):
         if how.dry_run:
             return await _rehearse(reading, how, telling, duly)
@@ -124,7 +124,9 @@ async def _import(reading: Reading, how: How, report: Report, duly: Duly) -> Dul
     return None
 
 
-async def _rehearse(reading: Reading, how: How, telling: Telling, duly: Duly) -> DulyError | None:
+async def _rehearse(
+    reading: ReadAhead, how: ImportFileOptions, telling: ImportObserver, duly: Duly
+) -> DulyError | None:
     """By the users who are there. A database that is not there yet has none, and is not made for this."""
     looking = Duly(settings=duly.settings, migrate=False)
     try:
@@ -160,7 +162,7 @@ def _refuse_same(stream: BinaryIO, errors: Path | None) -> None:
         raise Misuse(f"--errors {errors} is the file that is to be imported: name another one for what is refused")
 
 
-def _where(done: Imported, how: How, *, interrupted: bool) -> str:
+def _where(done: Imported, how: ImportFileOptions, *, interrupted: bool) -> str:
     """How far it came, and how to go on."""
     began = "interrupted: " if interrupted else ""
     if how.dry_run:

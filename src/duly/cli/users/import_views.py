@@ -10,20 +10,20 @@ import msgspec
 from rich.text import Text
 
 from duly.cli.output import brief, print_json, readable, screen
-from duly.cli.progress import Moving
+from duly.cli.progress import ProgressLine
 from duly.errors import NotFound
-from duly.records.results import Imported, Refused
+from duly.records.results import Imported, RefusedRow
 from duly.wire.users import imported_to_json, refused_to_json, rehearsed_to_json
 
 
-class Report:
+class ImportReport:
     """Tells of refused lines as they come, how far it is, and in the end what was done."""
 
     def __init__(self, errors: Path | None, *, going_on: bool, json: bool) -> None:
         """*errors* begins anew, unless the import is *going_on*: then what an earlier one refused is kept."""
         self.done = Imported()
         self._errors, self._mode, self._json = errors, "ab" if going_on else "wb", json
-        self._stack, self._line = ExitStack(), Moving(json=json)
+        self._stack, self._line = ExitStack(), ProgressLine(json=json)
         self._file: IO[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -40,7 +40,7 @@ class Report:
 
     # -- while it goes on
 
-    def refused(self, bad: Refused) -> None:
+    def refused(self, bad: RefusedRow) -> None:
         if self._file is not None:
             self._file.write(msgspec.json.encode(refused_to_json(bad)) + b"\n")
         elif self._json:
@@ -83,6 +83,6 @@ class Report:
         return good / max(self._line.seconds, 0.001)
 
 
-def _line(bad: Refused) -> str:
+def _line(bad: RefusedRow) -> str:
     said = "; ".join(str(problem) if problem.path else problem.message for problem in bad.problems)
     return readable(f"line {bad.number}: {said}")

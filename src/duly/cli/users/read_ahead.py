@@ -6,25 +6,25 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from itertools import islice
 
-from duly.verbs.import_users import Line
+from duly.verbs.import_users import ImportLine
 
 AT_ONCE = 250
 READ_AHEAD = 8
 
 
-class Reading:
+class ReadAhead:
     """Lines that a thread of its own reads: while a pipe keeps that one waiting, what came before is stored."""
 
-    def __init__(self, lines: Iterator[Line]) -> None:
+    def __init__(self, lines: Iterator[ImportLine]) -> None:
         self._lines = lines
-        self._read: asyncio.Queue[list[Line]] = asyncio.Queue()
+        self._read: asyncio.Queue[list[ImportLine]] = asyncio.Queue()
         self._room = threading.Semaphore(READ_AHEAD)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._bug: Exception | None = None
         self.error: OSError | None = None  # why it ended before the end
         self.stopped = False
 
-    async def rows(self) -> AsyncIterator[Line]:
+    async def rows(self) -> AsyncIterator[ImportLine]:
         self._loop = asyncio.get_running_loop()
         # A daemon, for nobody can end a read that waits for somebody's keyboard.
         threading.Thread(target=self._go, name="duly-reading", daemon=True).start()
@@ -52,7 +52,7 @@ class Reading:
         self._tell([])
 
     def _read_some(self) -> bool:
-        batch: list[Line] = []
+        batch: list[ImportLine] = []
         try:
             batch.extend(islice(self._lines, AT_ONCE))
         finally:  # also what came before an error
@@ -60,7 +60,7 @@ class Reading:
                 self._tell(batch)
         return bool(batch)
 
-    def _tell(self, batch: list[Line]) -> None:
+    def _tell(self, batch: list[ImportLine]) -> None:
         assert self._loop is not None
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody wants it any more
             self._loop.call_soon_threadsafe(self._read.put_nowait, batch)

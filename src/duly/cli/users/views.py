@@ -76,7 +76,7 @@ def _narrow(users: Sequence[User], heads: Mapping[str, Event], now: datetime, wi
 # -- one
 
 
-class Surroundings(NamedTuple):
+class UserContext(NamedTuple):
     """What is around a user: ahead, behind, and what people did."""
 
     ahead: Sequence[Event]
@@ -84,7 +84,7 @@ class Surroundings(NamedTuple):
     history: Sequence[Entry]
 
 
-def one_user(user: User, around: Surroundings, now: datetime, width: int) -> RenderableType:
+def one_user(user: User, around: UserContext, now: datetime, width: int) -> RenderableType:
     parts: list[RenderableType] = [Text.assemble((user.id, "bold"), "  ", full_name(user)), "", fields(_facts(user))]
     parts += ["", Text("ahead", "bold"), planned(user, around.ahead, now, width)]
     if around.events:

@@ -10,7 +10,7 @@ from duly.errors import Problem
 NATS, REDIS, RABBITMQ, KAFKA, CELERY = "nats", "redis", "rabbitmq", "kafka", "celery"
 
 
-class Words(NamedTuple):
+class BrokerVocabulary(NamedTuple):
     """How a channel speaks of where a message goes."""
 
     where: str  # the field that a plain text stands for
@@ -24,29 +24,31 @@ _MESSAGE = ("format", "headers")
 _TYPE = "content-type"
 
 WORDS = {
-    NATS: Words(
+    NATS: BrokerVocabulary(
         "subject",
         _MESSAGE,
         r"(?!\$|_INBOX\.)[^\s.*>]+(\.[^\s.*>]+)*",  # with $ begin those by which the server itself is told what to do
         "a subject such as orders.due, without wildcards, and none of the server's own",
         frozenset({_TYPE, "nats-msg-id"}),
     ),
-    REDIS: Words("stream", ("max_length", *_MESSAGE), r".+", "the key of a stream", frozenset({_TYPE, "id", "body"})),
-    RABBITMQ: Words(
+    REDIS: BrokerVocabulary(
+        "stream", ("max_length", *_MESSAGE), r".+", "the key of a stream", frozenset({_TYPE, "id", "body"})
+    ),
+    RABBITMQ: BrokerVocabulary(
         "routing_key",
         ("exchange", *_MESSAGE),
         r".*",
         "a queue, or the routing key of an exchange",
         frozenset({_TYPE}),
     ),
-    KAFKA: Words(
+    KAFKA: BrokerVocabulary(
         "topic",
         ("key", *_MESSAGE),
         r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}",
         "a topic: letters, digits, dots, dashes, underscores",
         frozenset({_TYPE, "idempotency-key"}),
     ),
-    CELERY: Words("task", ("queue",), r"\S+", "the name of a task such as shop.tasks.remind"),
+    CELERY: BrokerVocabulary("task", ("queue",), r"\S+", "the name of a task such as shop.tasks.remind"),
 }
 
 _BESIDE = {
@@ -151,7 +153,7 @@ def broker_problems(channel: str, spec: Any) -> Iterator[Problem]:
         yield from _more_problems(f"{path}.{name}", name, said[name], words)
 
 
-def _more_problems(path: str, name: str, written: Any, words: Words) -> Iterator[Problem]:
+def _more_problems(path: str, name: str, written: Any, words: BrokerVocabulary) -> Iterator[Problem]:
     if name in _BESIDE:
         yield from _word_problems(path, written, *_BESIDE[name])
     elif name == "format":
@@ -165,7 +167,7 @@ def _more_problems(path: str, name: str, written: Any, words: Words) -> Iterator
         yield from _own_header_problems(path, written if isinstance(written, dict) else {}, words)
 
 
-def _own_header_problems(path: str, headers: Mapping[Any, Any], words: Words) -> Iterator[Problem]:
+def _own_header_problems(path: str, headers: Mapping[Any, Any], words: BrokerVocabulary) -> Iterator[Problem]:
     for name in (str(name) for name in headers if str(name).lower() in words.own):
         yield Problem(f"{path}.{name:.50}", "is said by every message, and cannot be given")
     if sum(len(str(name)) + len(str(value)) for name, value in headers.items()) > MOST_IN_HEADERS:

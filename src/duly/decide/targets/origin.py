@@ -13,7 +13,7 @@ OVER_HTTP = "http"
 
 
 # No base class: to ask whether something is an instance of an abstract one takes 175 ns instead of 45.
-class OverHttp:
+class HttpOrigin:
     """The channels that a target may name, as a request of one tenant has them: of brokers, what is open to it."""
 
     def __init__(self, names: Collection[str], allow: BrokerAllow, tenant: str) -> None:
@@ -37,16 +37,16 @@ class OverHttp:
 
 def via_of(channels: Collection[str]) -> str | None:
     """How it comes what is checked with these channels."""
-    return OVER_HTTP if isinstance(channels, OverHttp) else None
+    return OVER_HTTP if isinstance(channels, HttpOrigin) else None
 
 
 def closed(via: str | None, target: Any, channels: Collection[str]) -> list[Problem]:
     """What of a stored target that came over HTTP is not open any more to the request that wants it sent."""
-    if via is None or not isinstance(channels, OverHttp) or not isinstance(target, dict):
+    if via is None or not isinstance(channels, HttpOrigin) or not isinstance(target, dict):
         return []
     return list(channels.problems(target))
 
 
 def door_of(via: str | None, channels: Collection[str]) -> Collection[str]:
     """The channels for what is there already: what code has put may stay, whoever changes something beside it."""
-    return channels.names if via is None and isinstance(channels, OverHttp) else channels
+    return channels.names if via is None and isinstance(channels, HttpOrigin) else channels

@@ -15,7 +15,7 @@ SHORTEST_KEY = 32
 MAKE_KEY = "make one with: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
 
 
-class Keys:
+class SecretKeys:
     """What seals secrets: the newest first, then older ones, which still open what they sealed. Never shown."""
 
     def __init__(self, written: str | None) -> None:
@@ -28,7 +28,7 @@ class Keys:
         return "Keys(***)" if self._keys else "Keys(None)"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Keys) and self._keys == other._keys
+        return isinstance(other, SecretKeys) and self._keys == other._keys
 
     def __hash__(self) -> int:
         return hash(tuple(self._keys))

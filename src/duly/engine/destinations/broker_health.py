@@ -12,7 +12,7 @@ from duly.ports import Reachable, Route, SlowToStart, Statements
 from duly.signals import ChannelDown, ChannelNotServed, ChannelUp, Signals
 
 
-class Reach:
+class BrokerHealth:
     """Tells once when a channel goes down, and once when it is up again."""
 
     def __init__(self, channels: Mapping[str, Reachable], signals: Signals, changed: Callable[[], None]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from duly.decide.error_text import first_line, storable
 from duly.decide.targets.targets import parked_alone, url_of
-from duly.engine.destinations.destination_cache import Key, RecentDirectory
+from duly.engine.destinations.destination_cache import DestinationCache, Key
 from duly.engine.destinations.parking import FIRST, note, open_again
 from duly.errors import StoreUnavailable
 from duly.ports import Store
@@ -62,11 +62,11 @@ class Window:
         return self.failed >= IN_A_ROW and len(self.failing) >= DIFFERENT
 
 
-class Destinations:
+class CircuitBreaker:
     """The ``Limits`` of a worker, its circuit breaker, and the probes that it makes."""
 
     def __init__(
-        self, store: Store, directory: RecentDirectory, concurrency: int, worker: str, signals: Signals
+        self, store: Store, directory: DestinationCache, concurrency: int, worker: str, signals: Signals
     ) -> None:
         self._store, self._directory, self._worker, self._signals = store, directory, worker, signals
         self._concurrency = concurrency

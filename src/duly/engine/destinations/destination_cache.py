@@ -16,7 +16,7 @@ MOST = 10_000
 Key = tuple[str, str]
 
 
-class RecentDirectory:
+class DestinationCache:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: dict[Key, tuple[float, Known]] = {}

@@ -8,7 +8,7 @@ from datetime import datetime
 from operator import attrgetter
 
 from duly.decide.fair_share import Candidate, Key
-from duly.ports import Looked, Looking
+from duly.ports import ScanRequest, ScanResult
 
 NEWEST, OFTEN, AT_LEAST, AT_MOST = 200, 3, 0.005, 0.05
 """How many of the newest are looked at, for what a quiet tenant has is mostly just due; and how soon again: after so
@@ -28,14 +28,14 @@ OTHERS, MORE, QUIET, NEAR = "others", "more", "quiet", "near"
 """What a look is for: those who are not known at all, more of those who are, or those who have nothing under way. The
 last one is any of these, among the newest alone."""
 
-Look = Callable[[Looking, Collection[Key]], Awaitable[Looked]]
+Look = Callable[[ScanRequest, Collection[Key]], Awaitable[ScanResult]]
 Begins = Callable[[], Mapping[str, datetime]]
 """Where the oldest of each lane begin, as far as that is known."""
 
 _ready = attrgetter("ready")
 
 
-class Scout:
+class BacklogScan:
     def __init__(self, look: Look, begins: Begins) -> None:
         self._look, self._begins = look, begins
         self._known: defaultdict[str, dict[Key, list[Candidate]]] = defaultdict(dict)  # by lane
@@ -71,7 +71,7 @@ class Scout:
         depth = {lane: FRONT if purpose != NEAR and self.may(purpose, lane) else 0 for lane in lanes}
         depth = {lane: deep for lane, deep in depth.items() if deep or self.may(NEAR, lane)}
         while depth:
-            looked = await self._look(Looking(depth, NEWEST, MOST, self._begins()), past)
+            looked = await self._look(ScanRequest(depth, NEWEST, MOST, self._begins()), past)
             found.update(self._remember(looked.others))
             now = time.monotonic()
             spent = SELDOM * (now - began)

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 
-from duly.decide.fair_share import Candidate, Key, Room, choose, fair_share, well_served
-from duly.engine.fairness.backlog_scan import MORE, NEAR, OTHERS, QUIET, Begins, Look, Scout
-from duly.engine.fairness.fair_queue import UNBOUNDED, Turns
+from duly.decide.fair_share import Candidate, FreePlaces, Key, choose, fair_share, well_served
+from duly.engine.fairness.backlog_scan import MORE, NEAR, OTHERS, QUIET, BacklogScan, Begins, Look
+from duly.engine.fairness.fair_queue import UNBOUNDED, FairQueue
 from duly.errors import StoreUnavailable
 from duly.records.event import Event
 
@@ -32,11 +32,11 @@ ENOUGH = 100
 _key = attrgetter("tenant", "destination")
 
 
-class Sharing:
+class FairClaim:
     """For one kind of events: heads, or all others."""
 
-    def __init__(self, look: Look, begins: Begins, turns: Turns) -> None:
-        self._scout, self._turns = Scout(look, begins), turns
+    def __init__(self, look: Look, begins: Begins, turns: FairQueue) -> None:
+        self._scout, self._turns = BacklogScan(look, begins), turns
         self._served: dict[str, set[Key]] = {}  # in lanes with a backlog: those who get their share of what is oldest
         self._looking: dict[str, asyncio.Task[set[str]]] = {}
         self._looked_at: set[str] = set()  # lanes with a backlog that somebody has looked behind
@@ -78,7 +78,7 @@ class Sharing:
         """What to take where only those may have something who have nothing here."""
         here = self._turns.keys()
         await self._scout.look(lanes, here, free, QUIET)
-        room = Room(lambda *key: 0 if key in here else min(1, self._turns.room(*key)), self._turns.room_of)
+        room = FreePlaces(lambda *key: 0 if key in here else min(1, self._turns.room(*key)), self._turns.room_of)
         known = {key: found for lane in lanes for key, found in self._scout.known(lane).items()}
         return choose(known, SPARE * free, {}, room)
 
@@ -111,7 +111,7 @@ class Sharing:
         """What those have who are not well served: the others get what is oldest."""
         known, served, in_hand = self._scout.known(lane), self._served[lane], self._turns.in_hand()
         share = fair_share(in_hand, {tenant for tenant, _ in (*known, *served)}, free)
-        room = Room(self._turns.room, lambda tenant: min(share - in_hand[tenant], self._turns.room_of(tenant)))
+        room = FreePlaces(self._turns.room, lambda tenant: min(share - in_hand[tenant], self._turns.room_of(tenant)))
         others = {key: found for key, found in known.items() if key not in served}
         return choose(others, SPARE * self.at_most(lane, free), in_hand, room)
 
@@ -123,7 +123,7 @@ class Sharing:
             await self._scout.look([lane], enough, free, MORE)
             if not self._scout.known(lane) and lane not in self._scout.more and not self._turns.holds_back:
                 self.limited.discard(lane)
-        room = Room(self._turns.room, self._turns.room_of)
+        room = FreePlaces(self._turns.room, self._turns.room_of)
         return choose(self._scout.known(lane), SPARE * free, self._turns.in_hand(), room)
 
     # -- what came of it

@@ -51,7 +51,7 @@ class Queue:
         return 0 if self.aside or self.tenant.aside else len(self.events)
 
 
-class Pace:
+class CompletionRate:
     """How quickly what goes to a destination ends."""
 
     __slots__ = ("_ended", "_since", "ahead")
@@ -76,7 +76,7 @@ Start = tuple[Event, Queue]
 """What starts, and where to tell that it has ended."""
 
 
-class Turns:
+class FairQueue:
     """Whoever may not start anything is set aside, and is asked again when something of theirs has ended, or when time
     has passed."""
 
@@ -86,7 +86,7 @@ class Turns:
         self._queues: dict[Key, Queue] = {}
         self._tenants: dict[str, Tenant] = {}
         self._round: deque[Tenant] = deque()  # those with something that may start, the next one first
-        self._paces: dict[Key, Pace] = {}  # of those with limits
+        self._paces: dict[Key, CompletionRate] = {}  # of those with limits
         self._alone: Queue | None = None  # there is no other one in the round, and no limits
         self._nobody_quiet = False  # in the round, as far as anybody has looked
         self.startable = 0  # those that wait for nothing but a free place
@@ -244,11 +244,11 @@ class Turns:
 
     # -- within
 
-    def _pace(self, event: Event) -> Pace:
+    def _pace(self, event: Event) -> CompletionRate:
         key = event.tenant, event.destination
         pace = self._paces.get(key)
         if pace is None:
-            pace = self._paces[key] = Pace()
+            pace = self._paces[key] = CompletionRate()
         return pace
 
     def _ahead(self, key: Key) -> int:

@@ -3,14 +3,14 @@
 import time
 from typing import NamedTuple
 
-from duly.engine.lookahead.reserve import Ahead
+from duly.engine.lookahead.reserve import Lookahead
 from duly.engine.pool import Pool
 
 QUICK, SLOW = 0.1, 0.5
 """Seconds in which what was claimed should be started: under the one, more is claimed at once; over the other, less."""
 
 
-class Claimed(NamedTuple):
+class LastClaim(NamedTuple):
     """The last claim that found something: when, how many, and how many had been finished by then."""
 
     at: float
@@ -18,11 +18,11 @@ class Claimed(NamedTuple):
     finished: int
 
 
-class Room:
-    def __init__(self, concurrency: int, batch_size: int, pool: Pool, soon: Ahead) -> None:
+class Prefetch:
+    def __init__(self, concurrency: int, batch_size: int, pool: Pool, soon: Lookahead) -> None:
         self._concurrency, self._batch_size, self._pool, self._soon = concurrency, batch_size, pool, soon
         self._ahead = 0  # how many to claim beyond those that can run at once
-        self._last = Claimed(0.0, 1, 0)
+        self._last = LastClaim(0.0, 1, 0)
 
     @property
     def free(self) -> int:
@@ -46,4 +46,4 @@ class Room:
             self._ahead = min(2 * self._batch_size, max(2 * self._ahead, self._concurrency))
         elif left and took > SLOW:
             self._ahead //= 2
-        self._last = Claimed(time.monotonic(), many, self._pool.finished)
+        self._last = LastClaim(time.monotonic(), many, self._pool.finished)

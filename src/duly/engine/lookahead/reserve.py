@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 from duly.engine.boot_clock import steady
 from duly.engine.claim import NONE, tell_heads
-from duly.engine.lookahead.timerfd import Alarm
+from duly.engine.lookahead.timerfd import TimerFd
 from duly.engine.series.heads import Claimant
 from duly.engine.series.holds import succeed
-from duly.engine.store_backoff import Outage
+from duly.engine.store_backoff import StoreBackoff
 from duly.errors import StoreUnavailable
 from duly.ports import Reserved, Store
 from duly.records.event import Event
@@ -64,7 +64,7 @@ class Poised(NamedTuple):
     sent: float  # when it was asked for, by the steady clock
 
 
-class Ahead:
+class Lookahead:
     def __init__(
         self,
         store: Store,
@@ -72,14 +72,14 @@ class Ahead:
         lease: timedelta,
         fire: Callable[[list[Event], float], None],
         signals: Signals,
-        outage: Outage,
+        outage: StoreBackoff,
     ) -> None:
         self._store, self._worker, self._lease = store, worker, lease
         self._fire, self._signals, self._outage = fire, signals, outage
         self._held: list[tuple[float, Reserved]] = []  # with the time at which to claim each, by time.monotonic
         self._starting: list[Reserved] = []
         self._poised: list[Poised] = []
-        self._alarm = Alarm(self._fire_due)
+        self._alarm = TimerFd(self._fire_due)
         self._changed = asyncio.Event()
         self._may_start = asyncio.Event()
         self._may_start.set()

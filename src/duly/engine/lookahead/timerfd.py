@@ -14,7 +14,7 @@ from typing import Any
 _CLOCK_MONOTONIC, _ABSOLUTE = 1, 1
 
 
-class Alarm:
+class TimerFd:
     """One at a time: setting it again moves it."""
 
     def __init__(self, ring: Callable[[], None]) -> None:

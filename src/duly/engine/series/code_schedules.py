@@ -17,7 +17,7 @@ from duly.signals import Orphaned, Replanned, Signals
 BY = "code"
 
 
-class Declared:
+class CodeSchedules:
     """What code declares: the schedules, and the programs that its functions are of."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ def origin_of(function: Callable[..., Any]) -> str:
     return f"{module}:{getattr(function, '__qualname__', type(function).__name__)}"
 
 
-async def put_declared(store: Store, declared: Declared, channels: Collection[str], signals: Signals) -> None:
+async def put_declared(store: Store, declared: CodeSchedules, channels: Collection[str], signals: Signals) -> None:
     """Put each, those that others depend on first; replan what older zone data has planned; tell of orphans."""
     for draft in _in_order(declared.drafts):
         try:
@@ -51,7 +51,7 @@ async def put_declared(store: Store, declared: Declared, channels: Collection[st
         signals.emit(Orphaned([schedule.name for schedule in orphans]))
 
 
-async def orphaned(store: Store, declared: Declared) -> list[Schedule]:
+async def orphaned(store: Store, declared: CodeSchedules) -> list[Schedule]:
     """The schedules that a function of the same program has declared and none does any more. They are left
     alone: whoever meant to remove them can delete them."""
     names = {(draft.tenant, draft.name) for draft in declared.drafts}

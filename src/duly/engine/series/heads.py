@@ -11,8 +11,8 @@ from duly.decide.due_head import (
     PAUSED,
     Decision,
     Drop,
-    Facts,
     Fire,
+    HeadFacts,
     Hold,
     carried,
     continues_after,
@@ -22,7 +22,7 @@ from duly.decide.due_head import (
     occurrence_of,
 )
 from duly.decide.error_text import describe, storable
-from duly.decide.occurrence_facts import Fact, names_between
+from duly.decide.occurrence_facts import OccurrenceFact, names_between
 from duly.ids import new_id
 from duly.ports import Fired, Heads, Statements
 from duly.records.event import Event, Status, user_of
@@ -47,7 +47,7 @@ SCHEDULE = "schedule"
 """Who did it, in the history, where it was the schedule itself."""
 
 
-class Next(NamedTuple):
+class PlannedOccurrence(NamedTuple):
     """An occurrence that a schedule wants planted."""
 
     schedule: Schedule
@@ -62,7 +62,7 @@ class Claimant(NamedTuple):
     as_of: datetime | None = None
 
 
-class Succeeded(NamedTuple):
+class HeadsClaimed(NamedTuple):
     """The heads that fire, as they do; those that do not, with the reason; how many have to wait; and the series that
     go no further."""
 
@@ -77,7 +77,7 @@ class Succeeded(NamedTuple):
         return len(self.fired) + len(self.dropped) + self.held
 
 
-class Slowness:
+class SlowRuleBudget:
     """What a claim spends on rules that take long, so that they keep only others of their kind waiting."""
 
     _known: ClassVar[set[str]] = set()  # schedules whose rules were slow when this process last evaluated them
@@ -112,7 +112,7 @@ class Slowness:
             self._known.discard(self._whose)
 
 
-async def succeed_heads(tx: Statements, found: Heads, by: datetime, claimant: Claimant) -> Succeeded:
+async def succeed_heads(tx: Statements, found: Heads, by: datetime, claimant: Claimant) -> HeadsClaimed:
     """Decide about heads that are due by then, carry it out, and plan what follows them. All that happens to a head is
     written once."""
     heads = found.heads
@@ -123,9 +123,9 @@ async def succeed_heads(tx: Statements, found: Heads, by: datetime, claimant: Cl
     drops: dict[str, Drop] = {}
     holds: dict[str, str] = {}
     halted: dict[str, str] = {}
-    wanted: list[Next] = []
-    slowness = Slowness()
-    decided: list[Decided] = []
+    wanted: list[PlannedOccurrence] = []
+    slowness = SlowRuleBudget()
+    decided: list[HeadDecision] = []
     for head in slowness.last(heads, schedules):
         if slowness.spent > EVALUATING:
             break  # the others stay due: the next claim takes them
@@ -135,7 +135,7 @@ async def succeed_heads(tx: Statements, found: Heads, by: datetime, claimant: Cl
             continue
         try:
             with slowness.of(schedule):
-                decided.append(Decided(head, schedule, decide(head, schedule, facts[schedule.id])))
+                decided.append(HeadDecision(head, schedule, decide(head, schedule, facts[schedule.id])))
         except Exception as error:  # one bad rule is one halted schedule; its neighbours fire
             fires[head.id] = Fire(occurrence_of(head), head.stands_for, None)
             halted[schedule.id] = storable(f"{ERROR}{describe(error)}")
@@ -152,7 +152,7 @@ async def succeed_heads(tx: Statements, found: Heads, by: datetime, claimant: Cl
         if decision.next is None:
             halted[schedule.id] = ENDED
         else:
-            wanted.append(Next(schedule, decision.next))
+            wanted.append(PlannedOccurrence(schedule, decision.next))
     fired = await _fire(tx, found, fires, schedules, claimant)
     if drops:
         await tx.drop({id: (drop.stands_for, drop.act, drop.reason) for id, drop in drops.items()}, SCHEDULE)
@@ -163,10 +163,10 @@ async def succeed_heads(tx: Statements, found: Heads, by: datetime, claimant: Cl
         await halt(tx, halted)
     dropped = [(head, drops[head.id].reason) for head in heads if head.id in drops]
     names = {schedule.id: schedule.name for schedule in sources if schedule.id in halted}
-    return Succeeded(fired, dropped, len(holds), halted, names)
+    return HeadsClaimed(fired, dropped, len(holds), halted, names)
 
 
-class Decided(NamedTuple):
+class HeadDecision(NamedTuple):
     """A head of a schedule, and what becomes of it."""
 
     head: Event
@@ -174,7 +174,9 @@ class Decided(NamedTuple):
     decision: Decision
 
 
-async def _without_taken(tx: Statements, decided: Sequence[Decided], facts: Mapping[str, Facts]) -> Sequence[Decided]:
+async def _without_taken(
+    tx: Statements, decided: Sequence[HeadDecision], facts: Mapping[str, HeadFacts]
+) -> Sequence[HeadDecision]:
     """Where several were missed, some of them may have a fact already, such as a cancellation. Then it is decided anew
     without them."""
     bounds: dict[str, tuple[str, str, str]] = {}
@@ -183,9 +185,9 @@ async def _without_taken(tx: Statements, decided: Sequence[Decided], facts: Mapp
             until = facts[schedule.id].now if decision.next is None else decision.next.at
             names = names_between(schedule.timetable, continues_after(head, schedule), until)
             bounds[schedule.series] = (schedule.series, *names)
-    taken: dict[str, list[Fact]] = {}
+    taken: dict[str, list[OccurrenceFact]] = {}
     for series, name, at in await tx.facts(list(bounds.values())) if bounds else ():
-        taken.setdefault(series, []).append(Fact(name, at))
+        taken.setdefault(series, []).append(OccurrenceFact(name, at))
     if not taken:
         return decided
     return [
@@ -206,7 +208,7 @@ async def plan_next(tx: Statements, head: Event) -> None:
     except Exception as error:
         await halt(tx, {schedule.id: storable(f"{ERROR}{describe(error)}")})
         return
-    halted = {schedule.id: ENDED} if following is None else await plant(tx, [Next(schedule, following)])
+    halted = {schedule.id: ENDED} if following is None else await plant(tx, [PlannedOccurrence(schedule, following)])
     if halted:
         await halt(tx, halted)
 
@@ -229,7 +231,7 @@ async def halt(tx: Statements, reasons: Mapping[str, str]) -> None:
         await tx.note([(user, "halted", f"{type_of[one]}: {reasons[one]}") for one, user in users.items()], SCHEDULE)
 
 
-async def plant(tx: Statements, wanted: Sequence[Next]) -> dict[str, str]:
+async def plant(tx: Statements, wanted: Sequence[PlannedOccurrence]) -> dict[str, str]:
     """Insert heads; where an occurrence was fired before, the following one. What could not be planted, and why."""
     halted: dict[str, str] = {}
     remaining = list(wanted)
@@ -239,7 +241,7 @@ async def plant(tx: Statements, wanted: Sequence[Next]) -> dict[str, str]:
         heads = [head_of(want.schedule, want.occurrence, new_id) for want in remaining]
         planted = await tx.plant(heads)
         tx.tell_created(head for head in heads if head.id in planted)
-        again: list[Next] = []
+        again: list[PlannedOccurrence] = []
         for want, head in zip(remaining, heads, strict=True):
             if head.id not in planted:
                 following = want.schedule.timetable.after(want.occurrence.at)
@@ -253,7 +255,7 @@ async def plant(tx: Statements, wanted: Sequence[Next]) -> dict[str, str]:
     return halted
 
 
-async def _facts(tx: Statements, schedules: Sequence[Schedule], now: datetime) -> dict[str, Facts]:
+async def _facts(tx: Statements, schedules: Sequence[Schedule], now: datetime) -> dict[str, HeadFacts]:
     """Asked only for the schedules whose policies need it."""
     limited, depending = [], []
     for schedule in schedules:
@@ -268,7 +270,7 @@ async def _facts(tx: Statements, schedules: Sequence[Schedule], now: datetime) -
     under_way = await tx.under_way(limited) if limited else {}
     successes = await tx.successes([name for _, name in depending]) if depending else {}
     succeeded = {id: successes.get(name) for id, name in depending}
-    return {one.id: Facts(now, under_way.get(one.series, 0), succeeded.get(one.id)) for one in schedules}
+    return {one.id: HeadFacts(now, under_way.get(one.series, 0), succeeded.get(one.id)) for one in schedules}
 
 
 async def _fire(

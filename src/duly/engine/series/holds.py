@@ -14,8 +14,8 @@ from duly.engine.series.heads import (
     ENDED,
     SCHEDULE,
     Claimant,
-    Next,
-    Succeeded,
+    HeadsClaimed,
+    PlannedOccurrence,
     is_limited,
     plant,
     schedule_id,
@@ -38,7 +38,7 @@ SKIP, FIRE = PASSED = ("skip", "fire")
 """What may become of occurrences that a pause has passed over."""
 
 
-async def succeed(tx: Statements, found: Heads, by: datetime, claimant: Claimant) -> Succeeded:
+async def succeed(tx: Statements, found: Heads, by: datetime, claimant: Claimant) -> HeadsClaimed:
     """What becomes of heads that are due by then. One that was let go and is dropped now has taken the turn of somebody
     who waits behind it: that one goes in its place."""
     succeeded = await succeed_heads(tx, found, by, claimant)
@@ -79,7 +79,7 @@ async def pause(tx: Statements, schedule: Schedule, by: str) -> int:
     return await tx.hold_series(schedule.series, PAUSED, by)
 
 
-class Passed(NamedTuple):
+class PausedOver(NamedTuple):
     """What a pause has passed over, and what becomes of it."""
 
     occurrences: int
@@ -87,7 +87,7 @@ class Passed(NamedTuple):
     over: PassedOver | None = None  # where it does not fire
 
 
-async def resume(tx: Statements, schedule: Schedule, head: Event | None, passed: str, by: str) -> Passed:
+async def resume(tx: Statements, schedule: Schedule, head: Event | None, passed: str, by: str) -> PausedOver:
     """Go on; the head and the schedule are locked, and it is enabled. What the pause has passed over was not missed, so
     it is left out, unless it shall fire as if it was. A head that was due before the pause is owed all the same: it
     fires, by the misfire policy."""
@@ -96,7 +96,9 @@ async def resume(tx: Statements, schedule: Schedule, head: Event | None, passed:
     count, over = 0, None
     if head is None:
         following = table.after(now)
-        halted = {schedule.id: ENDED} if following is None else await plant(tx, [Next(schedule, following)])
+        halted = (
+            {schedule.id: ENDED} if following is None else await plant(tx, [PlannedOccurrence(schedule, following)])
+        )
     elif head.due > now or head.due <= since or passed == FIRE:
         if head.due <= now:
             count, passed = table.count(max(since + BEFORE, occurrence_of(head).at), now), FIRE
@@ -110,7 +112,7 @@ async def resume(tx: Statements, schedule: Schedule, head: Event | None, passed:
     await tx.halt({schedule.id: halted.get(schedule.id)})
     await tx.rehold(schedule.series, PAUSED, ITS_TURN)
     await let_go(tx, [schedule])
-    return Passed(count, passed == FIRE, over)
+    return PausedOver(count, passed == FIRE, over)
 
 
 async def _paused_since(tx: Statements, schedule: Schedule) -> datetime:
@@ -144,7 +146,7 @@ async def skip_head(
     """A locked head will not fire, and the first one after now is the next. Why there is none, by the schedule's id."""
     await tx.drop({head.id: (1, "skipped", storable(why))}, by)
     following = schedule.timetable.after(await tx.now())
-    halted = {schedule.id: ENDED} if following is None else await plant(tx, [Next(schedule, following)])
+    halted = {schedule.id: ENDED} if following is None else await plant(tx, [PlannedOccurrence(schedule, following)])
     return halted, passed_over(schedule, [occurrence_of(head).at], 1)
 
 
@@ -187,7 +189,7 @@ async def _look_after(store: Store, series: str) -> None:
                 await let_go(tx, [schedule])
 
 
-def told(passed: Passed, next_at: datetime | None) -> str:
+def told(passed: PausedOver, next_at: datetime | None) -> str:
     """What a resumption did, in words."""
     if not passed.occurrences:
         what = "nothing was passed over"

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import msgspec
 
 from duly.decide.due_head import continues_after, event_of
-from duly.decide.edits import MOST_ROWS, Span, passed_over, span
+from duly.decide.edits import MOST_ROWS, OccurrenceSpan, passed_over, span
 from duly.decide.error_text import storable
-from duly.decide.occurrence_facts import Fact, facts_among, names_between
+from duly.decide.occurrence_facts import OccurrenceFact, facts_among, names_between
 from duly.engine.rule_threads import evaluated
 from duly.ids import new_id
 from duly.ports import Freed, Statements
@@ -48,16 +48,18 @@ async def pass_over(
     return passed_over(schedule, [one.at for one in found.first], found.many)
 
 
-async def _spanned(table: Timetable, after: datetime, until: datetime, facts: Sequence[Fact]) -> Span | None:
+async def _spanned(
+    table: Timetable, after: datetime, until: datetime, facts: Sequence[OccurrenceFact]
+) -> OccurrenceSpan | None:
     """Days of rest are counted one by one, some 30 ms for each year: that is done in a thread."""
     if table.policies.exclude:
         return await evaluated(span, table, after, until, facts)
     return span(table, after, until, facts)
 
 
-async def facts_between(tx: Statements, schedule: Schedule, after: datetime, until: datetime) -> list[Fact]:
+async def facts_between(tx: Statements, schedule: Schedule, after: datetime, until: datetime) -> list[OccurrenceFact]:
     bounds = names_between(schedule.timetable, after, until)
-    return [Fact(name, at) for _, name, at in await tx.facts([(schedule.series, *bounds)])]
+    return [OccurrenceFact(name, at) for _, name, at in await tx.facts([(schedule.series, *bounds)])]
 
 
 async def name_again(tx: Statements, schedules: Sequence[Schedule], after: datetime, why: str, by: str) -> None:

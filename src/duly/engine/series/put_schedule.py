@@ -17,7 +17,7 @@ from duly.decide.targets.targets import named
 from duly.durations import format_duration
 from duly.engine.destinations.target_references import missing, target_missing
 from duly.engine.rule_threads import evaluated
-from duly.engine.series.heads import ENDED, ERROR, Next, plant
+from duly.engine.series.heads import ENDED, ERROR, PlannedOccurrence, plant
 from duly.engine.series.holds import SKIP, Overtaken, let_go, lock_head, move_head, pause, reshape, resume, skip_head
 from duly.engine.series.passed_over import name_again
 from duly.errors import Conflict, Invalid, Problem, Stale
@@ -53,7 +53,7 @@ class ScheduleDraft(msgspec.Struct, frozen=True, kw_only=True):
     expected: str | None = None  # the tag of what it replaces; None: whatever is there, or nothing
 
 
-class Asked(NamedTuple):
+class CheckedDraft(NamedTuple):
     """A draft that was checked."""
 
     schedule: Schedule
@@ -82,7 +82,7 @@ def _not_overtaken(stored: Schedule | None) -> Schedule:
     return stored
 
 
-async def _put(tx: Statements, asked: Asked, by: str) -> Schedule | None:
+async def _put(tx: Statements, asked: CheckedDraft, by: str) -> Schedule | None:
     """None when somebody else was quicker, and it should be tried again."""
     known = await tx.schedule_named(asked.schedule.tenant, asked.schedule.name)
     await _check_target(tx, asked.schedule)
@@ -90,7 +90,7 @@ async def _put(tx: Statements, asked: Asked, by: str) -> Schedule | None:
     return await (_create(tx, asked, by) if known is None else _replace(tx, asked, known, by))
 
 
-async def _create(tx: Statements, asked: Asked, by: str) -> Schedule | None:
+async def _create(tx: Statements, asked: CheckedDraft, by: str) -> Schedule | None:
     if asked.expected is not None:
         name = asked.schedule.name
         raise Stale(f"there is no schedule {name!r} any more: read what there is, and put it anew if you still want it")
@@ -104,7 +104,7 @@ async def _create(tx: Statements, asked: Asked, by: str) -> Schedule | None:
     return await _plant_first(tx, schedule, first)
 
 
-async def _replace(tx: Statements, asked: Asked, known: Schedule, by: str) -> Schedule | None:
+async def _replace(tx: Statements, asked: CheckedDraft, known: Schedule, by: str) -> Schedule | None:
     head = await lock_head(tx, known.series)  # events are locked first, then schedules
     locked = await tx.schedules([known.id])
     if not locked or await tx.head_id(known.series) != (head and head.id):
@@ -204,7 +204,9 @@ async def _plant_first(tx: Statements, schedule: Schedule, first: Occurrence | N
     if first is None:
         halted: str | None = ENDED
     else:
-        halted = (await plant(tx, [Next(schedule, first)])).get(schedule.id, None if schedule.enabled else PAUSED)
+        halted = (await plant(tx, [PlannedOccurrence(schedule, first)])).get(
+            schedule.id, None if schedule.enabled else PAUSED
+        )
     await tx.halt({schedule.id: halted})
     return await _shown(tx, schedule)
 
@@ -320,7 +322,7 @@ def _readable(schedule: Schedule) -> Rule | None:
         return None
 
 
-def checked(draft: ScheduleDraft, channels: Collection[str]) -> Asked:
+def checked(draft: ScheduleDraft, channels: Collection[str]) -> CheckedDraft:
     payload, target = write_json(draft.payload, "payload"), write_json(draft.target, "target")
     problems = [
         *name_problems("name", draft.name),
@@ -356,7 +358,7 @@ def checked(draft: ScheduleDraft, channels: Collection[str]) -> Asked:
         origin=draft.origin,
         via=via_of(channels),
     )
-    return Asked(schedule, rule, draft.enabled, draft.expected)
+    return CheckedDraft(schedule, rule, draft.enabled, draft.expected)
 
 
 def _timezone(draft: ScheduleDraft, problems: list[Problem]) -> str:

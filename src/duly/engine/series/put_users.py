@@ -12,7 +12,7 @@ from duly.decide.event_types import EventType, EventTypes
 from duly.decide.targets.targets import named
 from duly.decide.users import changed_user, changes_of, new_user
 from duly.engine.destinations.target_references import key_of, missing, target_missing, targets_missing
-from duly.engine.series.user_heads import Wanted, follow
+from duly.engine.series.user_heads import WantedHeads, follow
 from duly.errors import Conflict, Invalid
 from duly.ids import new_id
 from duly.ports import Statements
@@ -33,7 +33,7 @@ class Calendars(NamedTuple):
         return calendar(user, types, user.usual_time or self.at, self.channels)
 
 
-class Changed(NamedTuple):
+class ChangedUser(NamedTuple):
     """A user as it is now, and which of its fields were others before."""
 
     user: User
@@ -66,11 +66,11 @@ async def add_user(tx: Statements, fields: Mapping[str, Any], tenant: str, how: 
 
 async def change_users(
     tx: Statements, changes: Mapping[str, Mapping[str, Any]], how: Calendars, by: str
-) -> dict[str, Changed | Invalid]:
+) -> dict[str, ChangedUser | Invalid]:
     """Change users by their ids, and let what has not started follow. One that cannot be changed so is told of, and
     does not harm the others; one that is not there is left out."""
-    told: dict[str, Changed | Invalid] = {}
-    follows: list[Wanted] = []
+    told: dict[str, ChangedUser | Invalid] = {}
+    follows: list[WantedHeads] = []
     users = await tx.lock_users(list(changes))
     now = await tx.now()
     for old in users:
@@ -79,12 +79,12 @@ async def change_users(
             fields = changes_of(old, new)
             if fields:
                 follows.append(_wanted(new, concerned(how.types, fields), how, moved="timezone" in fields))
-            told[old.id] = Changed(new, fields)
+            told[old.id] = ChangedUser(new, fields)
         except Invalid as error:
             told[old.id] = error
     told = await _without_missing_targets(tx, told)
-    changed = [one for one in told.values() if isinstance(one, Changed) and one.fields]
-    follows = [one for one in follows if isinstance(told[one.user.id], Changed)]
+    changed = [one for one in told.values() if isinstance(one, ChangedUser) and one.fields]
+    follows = [one for one in follows if isinstance(told[one.user.id], ChangedUser)]
     if changed:
         await _refuse_taken_keys(tx, changed)
         await tx.change_users([one.user for one in changed])
@@ -94,18 +94,18 @@ async def change_users(
 
 
 async def _without_missing_targets(
-    tx: Statements, told: Mapping[str, Changed | Invalid]
-) -> dict[str, Changed | Invalid]:
+    tx: Statements, told: Mapping[str, ChangedUser | Invalid]
+) -> dict[str, ChangedUser | Invalid]:
     """The same, but that a user who was given a target which does not exist is refused."""
     aimed = {
         id: (one.user.tenant, name[1])
         for id, one in told.items()
-        if isinstance(one, Changed) and "target" in one.fields and (name := named(one.user.target)) is not None
+        if isinstance(one, ChangedUser) and "target" in one.fields and (name := named(one.user.target)) is not None
     }
     gone = await missing(tx, aimed.values())
     return {
         id: Invalid([target_missing(one.user.target, one.user.tenant)])
-        if isinstance(one, Changed) and aimed.get(id) in gone
+        if isinstance(one, ChangedUser) and aimed.get(id) in gone
         else one
         for id, one in told.items()
     }
@@ -115,7 +115,7 @@ async def refresh_users(tx: Statements, ids: Sequence[str], how: Calendars, by: 
     """Let the heads of users follow the event types as they are now. How many changed, and which users no type can
     use any more."""
     refused: dict[str, Invalid] = {}
-    follows: list[Wanted] = []
+    follows: list[WantedHeads] = []
     stale: list[str] = []
     for user in await tx.lock_users(ids):
         try:
@@ -130,13 +130,13 @@ async def refresh_users(tx: Statements, ids: Sequence[str], how: Calendars, by: 
     return await follow(tx, follows, await tx.now(), by), refused
 
 
-def _wanted(user: User, types: Iterable[EventType], how: Calendars, *, moved: bool) -> Wanted:
+def _wanted(user: User, types: Iterable[EventType], how: Calendars, *, moved: bool) -> WantedHeads:
     asked = list(types)
     series: dict[str, Schedule | None] = dict.fromkeys((*how.types.removed, *(type.name for type in asked)))
-    return Wanted(user, series | how.of(user, asked), how.types.removed.union(how.types.names()), moved)
+    return WantedHeads(user, series | how.of(user, asked), how.types.removed.union(how.types.names()), moved)
 
 
-async def _refuse_taken_keys(tx: Statements, changed: Sequence[Changed]) -> None:
+async def _refuse_taken_keys(tx: Statements, changed: Sequence[ChangedUser]) -> None:
     rekeyed = {(one.user.tenant, one.user.key): one.user for one in changed if "key" in one.fields and one.user.key}
     for (tenant, key), user in rekeyed.items():
         if key is not None and (other := await tx.user_by_key(tenant, key)) is not None and other.id != user.id:

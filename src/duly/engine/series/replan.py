@@ -8,7 +8,7 @@ from duly.decide.error_text import describe, storable
 from duly.engine.series.heads import ERROR, halt, schedule_id
 from duly.ports import Moved, Statements, Store
 from duly.records.event import Event
-from duly.records.results import Replanned
+from duly.records.results import ReplannedHead
 from duly.records.schedule import Schedule
 from duly.rules import zones
 from duly.rules.recurrence import Occurrence, instant_name
@@ -16,10 +16,10 @@ from duly.rules.recurrence import Occurrence, instant_name
 AT_ONCE = 500
 
 
-async def replan(store: Store, *, dry_run: bool = False, by: str = "replan") -> list[Replanned]:
+async def replan(store: Store, *, dry_run: bool = False, by: str = "replan") -> list[ReplannedHead]:
     """Those that move. Only heads are planned ahead, and only those that go by clocks on the wall are looked at; an
     older edition than the one that planned them changes nothing."""
-    found: list[Replanned] = []
+    found: list[ReplannedHead] = []
     after: tuple[str, str] | None = None
     while True:
         async with store.begin() as tx:
@@ -32,13 +32,13 @@ async def replan(store: Store, *, dry_run: bool = False, by: str = "replan") -> 
             return found
 
 
-async def _replan(tx: Statements, heads: Sequence[Event], by: str, dry_run: bool) -> list[Replanned]:
+async def _replan(tx: Statements, heads: Sequence[Event], by: str, dry_run: bool) -> list[ReplannedHead]:
     ids = sorted({schedule_id(head.series) for head in heads if head.rule_json is None})
     carrying = [series for series in map(carried, heads) if series is not None]
     schedules = {one.series: one for one in [*(await tx.schedules(ids) if ids else ()), *carrying]}
     now = await tx.now()
     moved: list[Moved] = []
-    told: list[Replanned] = []
+    told: list[ReplannedHead] = []
     halted: dict[str, str] = {}
     for head in heads:
         schedule = schedules.get(head.series or "")
@@ -81,5 +81,7 @@ async def _anew(tx: Statements, schedule: Schedule, head: Event, now: datetime) 
     return occurrence, head.due if by_hand else due_of(schedule, occurrence)
 
 
-def _told(schedule: Schedule, head: Event, due: datetime) -> Replanned:
-    return Replanned(schedule.tenant, schedule.name, schedule.timezone, head.id, head.due, due, head.zone_data or "")
+def _told(schedule: Schedule, head: Event, due: datetime) -> ReplannedHead:
+    return ReplannedHead(
+        schedule.tenant, schedule.name, schedule.timezone, head.id, head.due, due, head.zone_data or ""
+    )

@@ -8,7 +8,7 @@ import msgspec
 
 from duly.decide.calendar import aim, begun, continues, differs, first_after, lost
 from duly.decide.due_head import Reshaped, carried, continues_after, head_of, kept, occurrence_of, reshaped
-from duly.engine.series.heads import ENDED, MOST_TAKEN, Next, halt, plant
+from duly.engine.series.heads import ENDED, MOST_TAKEN, PlannedOccurrence, halt, plant
 from duly.engine.series.passed_over import name_again, pass_over
 from duly.errors import Conflict
 from duly.ids import new_id
@@ -25,7 +25,7 @@ RULE_ENDED = "its rule ended"
 NOT_THEIRS = "it was late, and its user does not have this date any more"
 
 
-class Wanted(NamedTuple):
+class WantedHeads(NamedTuple):
     """What a user's calendar should hold, for the types that were asked: None where there should be nothing."""
 
     user: User
@@ -34,7 +34,7 @@ class Wanted(NamedTuple):
     moved: bool  # to another zone, which matters to all
 
 
-class Move(NamedTuple):
+class MovedHead(NamedTuple):
     """A head that becomes another occurrence."""
 
     head: Event
@@ -42,22 +42,22 @@ class Move(NamedTuple):
     occurrence: Occurrence | None
 
 
-class Unwanted(NamedTuple):
+class UnwantedHeads(NamedTuple):
     """Heads that become nothing, by the reason."""
 
     gone: list[Event]  # there is no such event any more
     lost: list[Event]  # owed for a date that is not this user's any more; the series goes on
-    ended: list[Move]
+    ended: list[MovedHead]
 
 
-async def follow(tx: Statements, users: Sequence[Wanted], now: datetime, by: str) -> int:
+async def follow(tx: Statements, users: Sequence[WantedHeads], now: datetime, by: str) -> int:
     """The users are locked. How many heads were changed, planted or given up."""
     if not users:
         return 0
     heads = _by_user(await lock_heads(tx, [wanted.user.id for wanted in users]))
-    moves: list[Move] = []
-    plants: list[Next] = []
-    unwanted = Unwanted([], [], [])
+    moves: list[MovedHead] = []
+    plants: list[PlannedOccurrence] = []
+    unwanted = UnwantedHeads([], [], [])
     changed: list[tuple[Event, NewEvent]] = []
     for wanted in users:
         own = heads.get(wanted.user.id, {})
@@ -71,9 +71,9 @@ async def follow(tx: Statements, users: Sequence[Wanted], now: datetime, by: str
                 changed.append((head, kept(head, series)))
             elif (there := aim(head, series, now)) is not None and lost(head, series, now):
                 unwanted.lost.append(head)
-                plants.append(Next(series, there))
+                plants.append(PlannedOccurrence(series, there))
             else:
-                moves.append(Move(head, series, there))
+                moves.append(MovedHead(head, series, there))
     before = [old for move in moves if (old := carried(move.head)) is not None]
     await name_again(tx, before, now, "its user was changed", by)
     settled = await _past_taken(tx, moves)
@@ -100,7 +100,7 @@ def _by_user(heads: Sequence[Event]) -> dict[str, dict[str, Event]]:
     return found
 
 
-def _series(wanted: Wanted, heads: Iterable[Event]) -> dict[str, Schedule | None]:
+def _series(wanted: WantedHeads, heads: Iterable[Event]) -> dict[str, Schedule | None]:
     """What is wanted, and what becomes of series whose types are not known here: they are left alone, but for a new
     zone, which is no matter of types."""
     series = dict(wanted.series)
@@ -111,15 +111,15 @@ def _series(wanted: Wanted, heads: Iterable[Event]) -> dict[str, Schedule | None
     return series
 
 
-def _first(asked: Schedule | None, now: datetime) -> list[Next]:
+def _first(asked: Schedule | None, now: datetime) -> list[PlannedOccurrence]:
     if asked is None:
         return []
     series = begun(asked, now)
     first = first_after(series, now)
-    return [] if first is None else [Next(series, first)]
+    return [] if first is None else [PlannedOccurrence(series, first)]
 
 
-async def _past_taken(tx: Statements, moves: Sequence[Move]) -> list[Move]:
+async def _past_taken(tx: Statements, moves: Sequence[MovedHead]) -> list[MovedHead]:
     """Where an occurrence was fired before, the following one."""
     settled, remaining = [], list(moves)
     for _ in range(MOST_TAKEN):
@@ -132,14 +132,14 @@ async def _past_taken(tx: Statements, moves: Sequence[Move]) -> list[Move]:
     raise Conflict(f"{MOST_TAKEN} occurrences of {remaining[0].series.series} in a row were fired before")
 
 
-def _identity(move: Move) -> tuple[str, str] | None:
+def _identity(move: MovedHead) -> tuple[str, str] | None:
     """What must not be taken; None where the head stays the occurrence that it is."""
     if move.occurrence is None or move.occurrence.name == move.head.occurrence:
         return None
     return move.series.series, move.occurrence.name
 
 
-def _following(move: Move) -> Occurrence | None:
+def _following(move: MovedHead) -> Occurrence | None:
     return None if move.occurrence is None else move.series.timetable.after(move.occurrence.at)
 
 
@@ -151,7 +151,12 @@ def _reshaped(head: Event, anew: NewEvent, now: datetime) -> Reshaped:
 
 
 async def _write(
-    tx: Statements, changed: Sequence[Reshaped], plants: Sequence[Next], unwanted: Unwanted, now: datetime, by: str
+    tx: Statements,
+    changed: Sequence[Reshaped],
+    plants: Sequence[PlannedOccurrence],
+    unwanted: UnwantedHeads,
+    now: datetime,
+    by: str,
 ) -> int:
     if changed:
         await tx.reshape(changed, by)

@@ -15,7 +15,7 @@ from duly.errors import Conflict
 from duly.records.event import NewEvent
 from duly.records.user import User
 from duly.stores import query_base
-from duly.stores.postgres.codec import PostgresStatements, micros
+from duly.stores.postgres.codec import PostgresQueries, micros
 
 WORTH_COPYING = 200
 """So many rows are inserted by COPY, which takes half of the time for each, but up to three more round trips."""
@@ -70,7 +70,7 @@ USERS = Table(
 )
 
 
-class CopyingStatements(PostgresStatements):
+class BulkCopyQueries(PostgresQueries):
     """Statements in a transaction, on a connection that can COPY."""
 
     @abstractmethod
@@ -85,7 +85,7 @@ class CopyingStatements(PostgresStatements):
         if len(events) < WORTH_COPYING or (now := await self._copying()) is None:
             return await super().add(events)
         dues = [now + (event.delay or timedelta()) if event.due is None else event.due for event in events]
-        await self.copy(TIMERS, in_blocks(list(zip(events, dues, strict=True)), Timers(now).row))
+        await self.copy(TIMERS, in_blocks(list(zip(events, dues, strict=True)), TimerRows(now).row))
         await self._tell(events, dues, now)
         return [event.id for event in events]
 
@@ -93,8 +93,8 @@ class CopyingStatements(PostgresStatements):
         if len(users) < WORTH_COPYING or (now := await self._copying()) is None:
             return await super().add_users(users, heads, by)
         with _conflict_of_keys():
-            await self.copy(USERS, in_blocks(users, Users(now, by).row))
-        await self.copy(HEADS, in_blocks(heads, Heads(now).row))
+            await self.copy(USERS, in_blocks(users, UserRows(now, by).row))
+        await self.copy(HEADS, in_blocks(heads, HeadRows(now).row))
         await self._tell(heads, [head.due or now for head in heads], now)
         return {user.id for user in users}
 
@@ -142,7 +142,7 @@ def in_blocks(rows: Sequence[Row], write: Callable[[Row], Sequence[bytes]]) -> I
     yield END
 
 
-class Timers:
+class TimerRows:
     """Writes one-shot events. Each has two parts: what it has in common with others, which is written once, and what is
     its own."""
 
@@ -167,7 +167,7 @@ class Timers:
         )
 
 
-class Heads:
+class HeadRows:
     """Writes the heads of series that are new."""
 
     def __init__(self, created: datetime) -> None:
@@ -196,7 +196,7 @@ class Heads:
         )
 
 
-class Users:
+class UserRows:
     """Writes users."""
 
     def __init__(self, created: datetime, by: str) -> None:

@@ -7,17 +7,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from duly.errors import Misuse, SchemaMismatch
-from duly.stores.postgres.bulk_copy import UTF8, CopyingStatements, Table, asyncpg_copies, asyncpg_copy, sqlstate_of
+from duly.stores.postgres.bulk_copy import UTF8, BulkCopyQueries, Table, asyncpg_copies, asyncpg_copy, sqlstate_of
 from duly.stores.queries import Query
-from duly.stores.statements import Statements
+from duly.stores.statements import StoreQueries
 
 SUPPORTED = "asyncpg, psycopg (3), SQLAlchemy (Core or ORM, sync or async) on PostgreSQL, or duly.transaction()"
 
 
-class ForeignTransaction(CopyingStatements):
+class CallersTransaction(BulkCopyQueries):
     """The statements of a store, run on a caller's connection."""
 
-    def __init__(self, store: Statements, connection: Any) -> None:
+    def __init__(self, store: StoreQueries, connection: Any) -> None:
         self.clock, self.soon = store.clock, store.soon
         self.connection = connection
 
@@ -33,7 +33,7 @@ class ForeignTransaction(CopyingStatements):
             await copy_on(self.connection, table, blocks)
 
 
-class SyncForeignTransaction(ForeignTransaction):
+class SyncCallersTransaction(CallersTransaction):
     """The same on a synchronous connection. It never waits, so it needs no event loop."""
 
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:

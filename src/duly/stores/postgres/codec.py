@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duly.decide.fair_share import Candidate
-from duly.ports import Heads, Looked, Seen
+from duly.ports import Heads, KnownFrontier, ScanResult
 from duly.records.event import Event, Status
 from duly.stores.query_base import EPOCH, Columns
 from duly.stores.specs import Dialect
-from duly.stores.statements import STATUSES, Statements, by_due
+from duly.stores.statements import STATUSES, StoreQueries, by_due
 
 MICROSECOND = timedelta(microseconds=1)
 
@@ -41,7 +41,7 @@ SPECS = Dialect(
 )
 
 
-class PostgresStatements(Statements):
+class PostgresQueries(StoreQueries):
     """How values travel to PostgreSQL and back."""
 
     dialect = "postgres"
@@ -92,15 +92,15 @@ class PostgresStatements(Statements):
         heads.sort(key=by_due)
         return Heads(heads, [self.read_schedule(row[33:]) for row in rows if row[33] is not None], now)
 
-    def read_looked(self, rows: Sequence[Any]) -> Looked:
+    def read_looked(self, rows: Sequence[Any]) -> ScanResult:
         others = [
             Candidate(id, lane, tenant, destination, ready)
             for lane, *columns, _ in rows
             for id, tenant, destination, ready in zip(*(column or () for column in columns), strict=True)
         ]
-        return Looked(others, {row[0]: row[-1] for row in rows})
+        return ScanResult(others, {row[0]: row[-1] for row in rows})
 
-    def horizon_parameters(self, lanes: Sequence[str], seen: Seen) -> dict[str, Any]:
+    def horizon_parameters(self, lanes: Sequence[str], seen: KnownFrontier) -> dict[str, Any]:
         return {"lane": list(lanes), "since": [seen.fresh.get(lane) for lane in lanes], "leased": seen.leased}
 
     def settled(self, ids: Sequence[str], rows: Sequence[Any]) -> set[str]:

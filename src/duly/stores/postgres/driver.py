@@ -40,7 +40,7 @@ SEARCHES = frozenset({"find", "floor", "floor_of_all", "find_dead", "count_dead"
 """Which index fits these depends on the values, so they are planned anew each time."""
 
 
-class NotLetIn(StoreUnavailable):
+class AccessDenied(StoreUnavailable):
     """There is no such database, or not for this user. At the start, that is for people to mend; later it passes: a
     database is renamed for a moment, or a password is changed."""
 
@@ -107,7 +107,7 @@ def terminate(connection: Any) -> None:
         connection.terminate()
 
 
-class Connection(asyncpg.Connection):
+class PostgresConnection(asyncpg.Connection):
     """A connection whose kernel notices by itself when the other host is gone, also while nothing is asked."""
 
     def __init__(self, protocol: Any, transport: Any, *args: Any, **options: Any) -> None:
@@ -148,7 +148,7 @@ def _keepalive() -> Iterator[tuple[int, int, int]]:
             yield socket.IPPROTO_TCP, option, value
 
 
-class answered:
+class QueryTimeout:
     """A time limit for what is asked within, which also says in Duly's words what goes wrong.
 
     When it is over, the connection is closed, and who waits for the answer is told. asyncpg's own limit would ask the
@@ -163,7 +163,7 @@ class answered:
         self._connection, self._seconds = connection, seconds
         self._over = False
 
-    def __enter__(self) -> "answered":
+    def __enter__(self) -> "QueryTimeout":
         self._handle = asyncio.get_running_loop().call_later(self._seconds, self._give_up)
         return self
 
@@ -212,9 +212,9 @@ def translation_of(error: Exception) -> StoreError | Conflict | None:
         case asyncpg.UndefinedTableError() | asyncpg.InvalidSchemaNameError():
             return SchemaMismatch(f"{error}: this database has no (or older) Duly tables; run `duly migrate`")
         case asyncpg.InvalidCatalogNameError():
-            return NotLetIn(f"{error}: create the database first")
+            return AccessDenied(f"{error}: create the database first")
         case asyncpg.InvalidAuthorizationSpecificationError():
-            return NotLetIn(f"{error}: check the user and password in the database URL")
+            return AccessDenied(f"{error}: check the user and password in the database URL")
         case asyncpg.InsufficientPrivilegeError():
             return StoreError(f"{error}: grant it to the user in the database URL, or name another user")
         case asyncpg.UniqueViolationError():

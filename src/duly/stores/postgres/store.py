@@ -9,20 +9,20 @@ from typing import Any
 import asyncpg
 
 from duly.errors import Misuse, StoreError, StoreUnavailable
-from duly.keyed_semaphore import Shares
+from duly.keyed_semaphore import KeyedSemaphore
 from duly.ports import Clock
 from duly.records.event import Event, NewEvent
-from duly.stores.creations import Creations
+from duly.stores.creations import CreatedEvents
 from duly.stores.migrations import pending, require_current
-from duly.stores.postgres.bulk_copy import WORTH_COPYING, CopyingStatements, Table, asyncpg_copies, asyncpg_copy
-from duly.stores.postgres.codec import PostgresStatements
+from duly.stores.postgres.bulk_copy import WORTH_COPYING, BulkCopyQueries, Table, asyncpg_copies, asyncpg_copy
+from duly.stores.postgres.codec import PostgresQueries
 from duly.stores.postgres.driver import (
     SEARCHES,
     SERVER_KEEPALIVE,
     TRANSIENT,
-    Connection,
-    NotLetIn,
-    answered,
+    AccessDenied,
+    PostgresConnection,
+    QueryTimeout,
     is_open,
     opened,
     passes,
@@ -36,9 +36,9 @@ from duly.stores.postgres.tenant_session import (
     CONFINED_SEARCHING_CONNECTIONS,
     FOR_OTHERS,
     FOR_OTHERS_SEARCHING,
-    Confined,
     Pools,
-    TenantShares,
+    PostgresTenantSession,
+    TenantLimits,
 )
 from duly.stores.postgres.waker import PostgresWaker
 from duly.stores.queries import Query
@@ -78,7 +78,7 @@ CREATE TABLE IF NOT EXISTS duly.migrations (
 """
 
 
-class PostgresStore(PostgresStatements, Autocommit):
+class PostgresStore(PostgresQueries, Autocommit):
     """A pool of connections; the database alone decides who gets what."""
 
     def __init__(
@@ -98,8 +98,9 @@ class PostgresStore(PostgresStatements, Autocommit):
         self._searching: asyncpg.Pool | None = None
         self._lent: asyncpg.Pool | None = None
         self._confined = Pools(None, None)
-        self._shares = TenantShares(
-            Shares(CONFINED_CONNECTIONS - FOR_OTHERS), Shares(CONFINED_SEARCHING_CONNECTIONS - FOR_OTHERS_SEARCHING)
+        self._shares = TenantLimits(
+            KeyedSemaphore(CONFINED_CONNECTIONS - FOR_OTHERS),
+            KeyedSemaphore(CONFINED_SEARCHING_CONNECTIONS - FOR_OTHERS_SEARCHING),
         )
 
     async def connect(self) -> None:
@@ -117,7 +118,7 @@ class PostgresStore(PostgresStatements, Autocommit):
         except ValueError as error:
             await self.close()
             raise StoreError(f"the database URL cannot be used: {error}") from error
-        except NotLetIn as error:
+        except AccessDenied as error:
             await self.close()
             raise StoreError(str(error)) from error
         except BaseException:
@@ -143,7 +144,7 @@ class PostgresStore(PostgresStatements, Autocommit):
                 reset=_no_reset,
                 max_inactive_connection_lifetime=60,
                 timeout=self.query_limit,
-                connection_class=Connection,
+                connection_class=PostgresConnection,
                 server_settings=session,
             )
 
@@ -165,7 +166,7 @@ class PostgresStore(PostgresStatements, Autocommit):
         pool = opened(self._searching if query.name in SEARCHES else self._own)
         connection = await self._acquire(pool)
         try:
-            with answered(connection, self.query_limit):
+            with QueryTimeout(connection, self.query_limit):
                 return await run_query(connection, query, parameters)
         finally:
             await self._release(pool, connection)
@@ -209,7 +210,7 @@ class PostgresStore(PostgresStatements, Autocommit):
         transaction = PostgresTransaction(self, connection, own=own)
         try:
             inner = connection.transaction()
-            with answered(connection, self.query_limit):
+            with QueryTimeout(connection, self.query_limit):
                 await inner.start()
             try:
                 yield transaction
@@ -217,14 +218,14 @@ class PostgresStore(PostgresStatements, Autocommit):
                 terminate(connection)  # it may be broken; the server rolls back
                 raise
             except Exception:
-                with suppress(StoreUnavailable), answered(connection, self.query_limit):
+                with suppress(StoreUnavailable), QueryTimeout(connection, self.query_limit):
                     await inner.rollback()
                 raise
             except BaseException:  # who is cancelled does not wait for an answer; the server rolls back
                 terminate(connection)
                 raise
             else:
-                with answered(connection, self.query_limit if own else max(self.query_limit, COMMIT_LIMIT_S)):
+                with QueryTimeout(connection, self.query_limit if own else max(self.query_limit, COMMIT_LIMIT_S)):
                     await inner.commit()
         finally:
             transaction.end()
@@ -232,9 +233,9 @@ class PostgresStore(PostgresStatements, Autocommit):
         transaction.creations.committed(self.on_created)
 
     @asynccontextmanager
-    async def confined(self, tenant: str, *, writes: bool) -> AsyncIterator[Confined]:
+    async def confined(self, tenant: str, *, writes: bool) -> AsyncIterator[PostgresTenantSession]:
         """Whether it writes makes no difference here: who has written nothing has nothing to wait for at the end."""
-        confined = Confined(self, tenant, self._confined, self._shares)
+        confined = PostgresTenantSession(self, tenant, self._confined, self._shares)
         try:
             yield confined
         except StoreUnavailable:
@@ -267,10 +268,10 @@ class PostgresStore(PostgresStatements, Autocommit):
         """A connection of its own for what may take long, with a limit of its own."""
         with translated():
             connection = await asyncpg.connect(
-                self.url, timeout=self.query_limit, connection_class=Connection, server_settings=SESSION
+                self.url, timeout=self.query_limit, connection_class=PostgresConnection, server_settings=SESSION
             )
         try:
-            with answered(connection, MAINTENANCE_LIMIT_S):
+            with QueryTimeout(connection, MAINTENANCE_LIMIT_S):
                 yield connection
         finally:
             terminate(connection)
@@ -279,7 +280,7 @@ class PostgresStore(PostgresStatements, Autocommit):
         pool = opened(self._own)
         connection = await self._acquire(pool)
         try:
-            with answered(connection, self.query_limit):
+            with QueryTimeout(connection, self.query_limit):
                 return await _applied(connection)
         finally:
             await self._release(pool, connection)
@@ -337,7 +338,7 @@ SEARCHING = {"plan_cache_mode": "force_custom_plan"}
 them for one with ten."""
 
 
-class PostgresTransaction(CopyingStatements):
+class PostgresTransaction(BulkCopyQueries):
     """One open transaction: Duly's statements and the user's, on one asyncpg connection."""
 
     def __init__(self, store: PostgresStore, connection: Any, *, own: bool) -> None:
@@ -347,7 +348,7 @@ class PostgresTransaction(CopyingStatements):
         self._connection = connection
         self._own = own  # of the engine, not of users
         self._outage: str | None = None
-        self.creations = Creations()
+        self.creations = CreatedEvents()
 
     @property
     def connection(self) -> Any:
@@ -373,7 +374,7 @@ class PostgresTransaction(CopyingStatements):
 
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
         connection = self.connection
-        with answered(connection, self.store.query_limit):
+        with QueryTimeout(connection, self.store.query_limit):
             return await run_query(connection, query, parameters)
 
     def copies(self) -> bool:
@@ -382,9 +383,9 @@ class PostgresTransaction(CopyingStatements):
     async def copy(self, table: Table, blocks: Iterator[bytes]) -> None:
         connection, limit = self.connection, self.store.query_limit
         if self._own:  # it takes as long as there are rows
-            with answered(connection, limit):
+            with QueryTimeout(connection, limit):
                 await connection.execute(f"SET LOCAL statement_timeout = '{MAINTENANCE_LIMIT_S}s'")
-        with answered(connection, max(limit, COPY_STALL_LIMIT_S)) as answer:
+        with QueryTimeout(connection, max(limit, COPY_STALL_LIMIT_S)) as answer:
             await asyncpg_copy(connection, table, blocks, answer.goes_on)
 
     async def execute(self, sql: str, *args: Any) -> None:

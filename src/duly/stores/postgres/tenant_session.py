@@ -14,12 +14,12 @@ import asyncpg
 
 from duly.decide.checks import name_problems
 from duly.errors import Invalid, Misuse, StoreError, StoreUnavailable
-from duly.keyed_semaphore import Shares
+from duly.keyed_semaphore import KeyedSemaphore
 from duly.ports import Clock
 from duly.records.event import Event, NewEvent
-from duly.stores.creations import Creations
-from duly.stores.postgres.bulk_copy import CopyingStatements, Table
-from duly.stores.postgres.driver import SEARCHES, answered, is_open, opened, run_query, terminate, translated
+from duly.stores.creations import CreatedEvents
+from duly.stores.postgres.bulk_copy import BulkCopyQueries, Table
+from duly.stores.postgres.driver import SEARCHES, QueryTimeout, is_open, opened, run_query, terminate, translated
 from duly.stores.postgres.rls_role import ROLE
 from duly.stores.queries import Query
 
@@ -45,18 +45,18 @@ class Pools(NamedTuple):
     searching: asyncpg.Pool | None
 
 
-class TenantShares(NamedTuple):
+class TenantLimits(NamedTuple):
     """How much of each pool one tenant may have."""
 
-    usual: Shares
-    searching: Shares
+    usual: KeyedSemaphore
+    searching: KeyedSemaphore
 
 
-class Confined(CopyingStatements):
+class PostgresTenantSession(BulkCopyQueries):
     """A store and its one transaction at once: ``begin`` is a savepoint. It takes a connection when the first thing is
     asked of it, and that decides from which pool: one that begins with a search keeps those waiting that search."""
 
-    def __init__(self, store: Any, tenant: str, pools: Pools, shares: TenantShares) -> None:
+    def __init__(self, store: Any, tenant: str, pools: Pools, shares: TenantLimits) -> None:
         if problems := name_problems("tenant", tenant):
             raise Invalid(problems)
         self.store = store
@@ -66,13 +66,13 @@ class Confined(CopyingStatements):
         self._limit: float = store.query_limit
         self._pools = pools
         self._shares = shares
-        self._lease: Lease | None = None
+        self._lease: PooledConnection | None = None
         self._connection: Any = None
         self._beginning = asyncio.Lock()
         self._asking = asyncio.Lock()  # a connection answers one question at a time, and an import asks two at once
         self._over = False
         self._spoilt = False  # it can only be rolled back
-        self.creations = Creations()
+        self.creations = CreatedEvents()
 
     # -- the transaction
 
@@ -97,11 +97,11 @@ class Confined(CopyingStatements):
 
     async def _begin(self, searches: bool) -> None:
         shares = self._shares.searching if searches else self._shares.usual
-        lease = Lease(opened(self._pools.searching if searches else self._pools.usual), shares, self.tenant)
+        lease = PooledConnection(opened(self._pools.searching if searches else self._pools.usual), shares, self.tenant)
         with translated():
             connection = await lease.take(self._limit)
         try:
-            with answered(connection, self._limit), _unprepared():
+            with QueryTimeout(connection, self._limit), _unprepared():
                 await connection.execute(f"BEGIN; SET LOCAL ROLE {ROLE}; SET LOCAL duly.tenant = {quoted(self.tenant)}")
             if self._over:
                 raise Misuse("this request has ended while it was beginning")
@@ -126,7 +126,7 @@ class Confined(CopyingStatements):
             raise StoreError(UNSTORED)
 
     @asynccontextmanager
-    async def begin(self) -> AsyncIterator["Confined"]:
+    async def begin(self) -> AsyncIterator["PostgresTenantSession"]:
         await self._plainly("SAVEPOINT duly")
         try:
             with self.creations.undone_together():
@@ -138,14 +138,14 @@ class Confined(CopyingStatements):
             self._spoilt = True  # unless what follows undoes it
             if not self._over and is_open(self._connection) and self._connection.is_in_transaction():
                 async with self._asking:
-                    with answered(self._connection, self._limit):
+                    with QueryTimeout(self._connection, self._limit):
                         await self._connection.execute("ROLLBACK TO SAVEPOINT duly; RELEASE SAVEPOINT duly")
                 self._spoilt = False
             raise
         else:
             await self._plainly("RELEASE SAVEPOINT duly")
 
-    def lend(self) -> AbstractAsyncContextManager["Confined"]:
+    def lend(self) -> AbstractAsyncContextManager["PostgresTenantSession"]:
         return self.begin()
 
     @property
@@ -165,7 +165,7 @@ class Confined(CopyingStatements):
             return await self._asked(connection, query, parameters, searches)
 
     async def _asked(self, connection: Any, query: Query, parameters: dict[str, Any], searches: bool) -> list[Any]:
-        with answered(connection, self._limit):
+        with QueryTimeout(connection, self._limit):
             if not searches or (self._lease is not None and self._lease.pool is self._pools.searching):
                 return await run_query(connection, query, parameters)
             await connection.execute(PLANNED_ANEW)
@@ -185,7 +185,7 @@ class Confined(CopyingStatements):
     async def _plainly(self, sql: str) -> None:
         connection = await self._begun()
         async with self._asking:
-            with answered(connection, self._limit):
+            with QueryTimeout(connection, self._limit):
                 await connection.execute(sql)
 
     async def execute(self, sql: str, *args: Any) -> None:
@@ -223,11 +223,11 @@ UNSTORED = "a statement of this request failed and was not undone, so nothing of
 NOT_HERE = "this is what one request sees of a store: ask the store itself"
 
 
-class Lease(NamedTuple):
+class PooledConnection(NamedTuple):
     """A connection of a pool, within its tenant's share."""
 
     pool: asyncpg.Pool
-    shares: Shares
+    shares: KeyedSemaphore
     tenant: str
 
     async def take(self, within: float) -> Any:
@@ -247,17 +247,17 @@ class Lease(NamedTuple):
             self.shares.give_back(self.tenant)
 
 
-async def _end(lease: Lease, connection: Any, how: str | None, limit: float) -> None:
+async def _end(lease: PooledConnection, connection: Any, how: str | None, limit: float) -> None:
     try:
         if how == "COMMIT":
             if not is_open(connection):
                 raise StoreUnavailable(LOST)
-            with answered(connection, limit):
+            with QueryTimeout(connection, limit):
                 told = await connection.execute("COMMIT")
             if told != "COMMIT":  # after an error in the middle, PostgreSQL rolls back, and tells of it here alone
                 raise StoreError(UNSTORED)
         elif how == "ROLLBACK" and is_open(connection):
-            with answered(connection, limit):
+            with QueryTimeout(connection, limit):
                 await connection.execute("ROLLBACK")
         else:
             terminate(connection)

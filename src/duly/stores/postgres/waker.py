@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 
 from duly.errors import StoreError
-from duly.stores.postgres.driver import SERVER_KEEPALIVE, Connection, answered, terminate
+from duly.stores.postgres.driver import SERVER_KEEPALIVE, PostgresConnection, QueryTimeout, terminate
 
 RECONNECT_AFTER = (0.1, 0.5, 1.0, 5.0)
 """Seconds between tries to connect: after the first, the second, … and every further one."""
@@ -56,11 +56,11 @@ class PostgresWaker:
                 self._connection = await asyncpg.connect(
                     self._url,
                     timeout=self._timeout,
-                    connection_class=Connection,
+                    connection_class=PostgresConnection,
                     server_settings={"application_name": "duly listen"} | SERVER_KEEPALIVE,
                 )
                 self._connection.add_termination_listener(self._on_lost)
-                with answered(self._connection, self._timeout):
+                with QueryTimeout(self._connection, self._timeout):
                     await self._connection.add_listener("duly", self._on_notice)
                 tries = 0
                 self.wake()  # whatever came while nobody listened
@@ -80,7 +80,7 @@ class PostgresWaker:
                 async with asyncio.timeout(self._timeout):
                     await self._lost.wait()
             except TimeoutError:
-                with answered(connection, self._timeout):
+                with QueryTimeout(connection, self._timeout):
                     await connection.execute("SELECT 1")
 
     def _on_notice(self, _connection: Any, _pid: int, _channel: str, lane: object) -> None:

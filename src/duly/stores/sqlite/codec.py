@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from duly.decide.fair_share import Candidate
-from duly.ports import Heads, Looked, Looking, Seen
+from duly.ports import Heads, KnownFrontier, ScanRequest, ScanResult
 from duly.records.event import Event, Status
 from duly.stores.query_base import EPOCH, Columns
 from duly.stores.specs import Dialect
-from duly.stores.statements import STATUSES, Statements, by_due
+from duly.stores.statements import STATUSES, StoreQueries, by_due
 
 MICROSECOND = timedelta(microseconds=1)
 
@@ -40,7 +40,7 @@ SPECS = Dialect(
 )
 
 
-class SqliteStatements(Statements):
+class SqliteQueries(StoreQueries):
     """How values travel to SQLite and back."""
 
     dialect = "sqlite"
@@ -111,22 +111,22 @@ class SqliteStatements(Statements):
         found = await self.schedules(sorted(ids)) if ids else []
         return Heads(heads, found, from_micros(rows[0][32] if rows else 0))
 
-    def read_looked(self, rows: Sequence[Any]) -> Looked:
+    def read_looked(self, rows: Sequence[Any]) -> ScanResult:
         others = [
             Candidate(id, lane, tenant, destination, from_micros(ready))
             for lane, id, tenant, destination, ready, examined in rows
             if examined is None
         ]
-        return Looked(others, {row[0]: row[-1] for row in rows if row[-1] is not None})
+        return ScanResult(others, {row[0]: row[-1] for row in rows if row[-1] is not None})
 
-    def horizon_parameters(self, lanes: Sequence[str], seen: Seen) -> dict[str, Any]:
+    def horizon_parameters(self, lanes: Sequence[str], seen: KnownFrontier) -> dict[str, Any]:
         return self.columns({"lane": list(lanes), "since": self.instants([seen.fresh.get(lane) for lane in lanes])})
 
     def room(self, room: Mapping[str, int], since: Mapping[str, datetime] | None = None) -> Columns:
         # No LATERAL here: `execute` runs the query once for each lane of this list.
         return {"each": [{"lane": lane, "free": free} for lane, free in room.items()]}
 
-    def looking(self, where: Looking) -> Columns:
+    def looking(self, where: ScanRequest) -> Columns:
         return {"each": [{"lane": lane, "depth": depth} for lane, depth in where.depth.items()]}
 
     def series_room(self, room: Mapping[str, int]) -> Columns:

@@ -12,7 +12,7 @@ from duly.errors import NotWritable, StoreError, StoreUnavailable
 from duly.ports import CutShort
 from duly.stores.queries import Query
 from duly.stores.query_base import WITHIN, row_bytes
-from duly.stores.sqlite.locks import Patience, who_holds
+from duly.stores.sqlite.locks import LockWait, who_holds
 
 TRANSIENT = (apsw.LockedError, apsw.IOError, apsw.NoMemError)
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # on the disk, of a quota, of ulimit -f
@@ -91,7 +91,7 @@ def rollback(connection: apsw.Connection) -> None:
 
 
 @contextmanager
-def translated(path: str, connection: apsw.Connection | None, patience: Patience) -> Iterator[None]:
+def translated(path: str, connection: apsw.Connection | None, patience: LockWait) -> Iterator[None]:
     try:
         with full_disk_told(path, connection):
             yield

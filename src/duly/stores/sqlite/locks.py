@@ -15,7 +15,7 @@ WRITE_LOCK = 120
 """The byte of the -shm file that a writer has locked (https://www.sqlite.org/walformat.html#locks)."""
 
 
-class Patience:
+class LockWait:
     """How long a store's connections wait for a lock: *timeout* each time, and not past the moment at which the store
     gives up."""
 

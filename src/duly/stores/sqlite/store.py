@@ -21,10 +21,10 @@ from duly.errors import Invalid, Misuse, StoreError, StoreUnavailable
 from duly.ports import Clock, Store
 from duly.records.event import Event, NewEvent
 from duly.rules.recurrence import instant_name
-from duly.stores.creations import Creations
+from duly.stores.creations import CreatedEvents
 from duly.stores.migrations import migrations, pending, require_current
 from duly.stores.queries import Query
-from duly.stores.sqlite.codec import SqliteStatements, from_micros
+from duly.stores.sqlite.codec import SqliteQueries, from_micros
 from duly.stores.sqlite.driver import (
     back_to_savepoint,
     commit,
@@ -36,8 +36,8 @@ from duly.stores.sqlite.driver import (
     rollback,
     translated,
 )
-from duly.stores.sqlite.locks import Patience
-from duly.stores.sqlite.tenant_session import Confined
+from duly.stores.sqlite.locks import LockWait
+from duly.stores.sqlite.tenant_session import SqliteTenantSession
 from duly.stores.sqlite.waker import SqliteWaker
 from duly.stores.statements import Autocommit
 
@@ -59,7 +59,7 @@ _WAKING = frozenset("add put plant change reshape release let_go replan release_
 _open_transaction: ContextVar["SqliteTransaction | None"] = ContextVar("duly_sqlite_transaction", default=None)
 
 
-class SqliteStore(SqliteStatements, Autocommit):
+class SqliteStore(SqliteQueries, Autocommit):
     """All writing happens on one connection in one thread, so it is in order and needs no locks of its own."""
 
     def __init__(
@@ -76,7 +76,7 @@ class SqliteStore(SqliteStatements, Autocommit):
         self.clock = clock
         self.soon = soon
         self.timeout = timeout  # how long to wait for a lock that another process has
-        self._patience = Patience(timeout)
+        self._patience = LockWait(timeout)
         self.made: Path | None = None  # the file, if there was none
         self._connection: apsw.Connection | None = None
         self._reader: apsw.Connection | None = None
@@ -87,7 +87,7 @@ class SqliteStore(SqliteStatements, Autocommit):
     async def connect(self) -> None:
         """Reach the file, whatever its tables are; ``open`` also requires them."""
         self._writing = asyncio.Lock()
-        self._patience = Patience(self.timeout)
+        self._patience = LockWait(self.timeout)
         self._writer_thread = ThreadPoolExecutor(1, "duly-sqlite-write")
         self._reader_thread = ThreadPoolExecutor(1, "duly-sqlite-read")
         try:
@@ -222,7 +222,7 @@ class SqliteStore(SqliteStatements, Autocommit):
             yield self
             return
         async with self.begin() as transaction:
-            yield Confined(transaction, tenant)
+            yield SqliteTenantSession(transaction, tenant)
 
     async def prepare_confinement(self) -> None:
         """There is nothing to prepare: SQLite has no roles."""
@@ -312,7 +312,7 @@ class SqliteStore(SqliteStatements, Autocommit):
         return await self._on_writer(self._applied)
 
 
-class SqliteTransaction(SqliteStatements):
+class SqliteTransaction(SqliteQueries):
     """One open transaction: Duly's statements and the user's, in the writing thread."""
 
     def __init__(self, store: SqliteStore) -> None:
@@ -322,7 +322,7 @@ class SqliteTransaction(SqliteStatements):
         self.ended = False
         self.wakes = False
         self.outage: str | None = None  # why it cannot go on, where that is the file's or the disk's doing
-        self.creations = Creations()
+        self.creations = CreatedEvents()
 
     @property
     def connection(self) -> apsw.Connection:

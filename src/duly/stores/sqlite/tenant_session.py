@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from duly.errors import Misuse
 from duly.records.event import Event, NewEvent
 from duly.stores.queries import Query
-from duly.stores.sqlite.codec import SqliteStatements
+from duly.stores.sqlite.codec import SqliteQueries
 
 if TYPE_CHECKING:
     from duly.stores.sqlite.store import SqliteTransaction
 
 
-class Confined(SqliteStatements):
+class SqliteTenantSession(SqliteQueries):
     """A store and its one transaction at once: ``begin`` is a savepoint."""
 
     def __init__(self, transaction: "SqliteTransaction", tenant: str) -> None:
@@ -25,11 +25,11 @@ class Confined(SqliteStatements):
         self.tenant = tenant
 
     @asynccontextmanager
-    async def begin(self) -> AsyncIterator["Confined"]:
+    async def begin(self) -> AsyncIterator["SqliteTenantSession"]:
         async with self._transaction.savepoint():
             yield self
 
-    def lend(self) -> AbstractAsyncContextManager["Confined"]:
+    def lend(self) -> AbstractAsyncContextManager["SqliteTenantSession"]:
         return self.begin()
 
     @property
