@@ -2,27 +2,44 @@
 
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from duly.public import *  # noqa: F403 - which names these are is said there, once
+from typing import Any
 
 __version__ = "0.1.0"
 
+PUBLIC_NAMES = {
+    "duly.duly": "Duly",
+    "duly.records.event": "Delivered Event Failed Rejected Status Timer Unreachable",
+    "duly.records.schedule": "PassedOver Schedule",
+    "duly.records.user": "User",
+    "duly.records.target": "Target",
+    "duly.records.specs": "DueBetween ErrorLike ExecutedLate FailedBetween InStatus OfDestination OfSeries OfTenant "
+    "OfType OfUser Overdue Ready Stuck WithKey",
+    "duly.decide.event_types": "Anniversary Birthday EventType Reminder Subscription",
+    "duly.decide.retry": "Retry",
+    "duly.decide.targets.targets": "http webhook",
+    "duly.errors": "Conflict DulyError Forbidden Invalid Misuse NotFound Stale StoreError StoreUnavailable "
+    "Unauthenticated",
+    "duly.ports": "Transaction",
+    "duly.rules.notation": "cron every once rrule template yearly",
+    "duly.rules.policies": "DependsOn Misfire",
+    "duly.rules.recurrence": "Dst Rule",
+}
+"""What ``from duly import …`` finds, by the module that defines it; ``__init__.pyi`` tells type checkers the same. A
+module is loaded when one of its names is first asked for, so ``duly.inbox`` and ``duly.client`` stay light."""
 
-if not TYPE_CHECKING:  # or type checkers would believe every misspelt name
+_MODULES = {name: module for module, names in PUBLIC_NAMES.items() for name in names.split()}
 
-    def __getattr__(name: str) -> Any:
-        """The engine is loaded when one of its names is first asked for: a receiver that imports ``duly.inbox`` does
-        without it."""
-        if not name.startswith("_") and find_spec(f"{__name__}.{name}"):
-            return import_module(f"{__name__}.{name}")
-        if not name.startswith("_") or name == "__all__":
-            public = import_module(f"{__name__}.public")
-            if name in ("__all__", *public.__all__):
-                value = globals()[name] = getattr(public, name)
-                return value
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__ = sorted(_MODULES)
 
-    def __dir__() -> list[str]:
-        return sorted({"__all__", *__getattr__("__all__"), *(name for name in globals() if name.startswith("__"))})
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+        return value
+    if not name.startswith("_") and find_spec(f"{__name__}.{name}"):
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*_MODULES, *(name for name in globals() if name.startswith("__"))})

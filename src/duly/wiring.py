@@ -1,57 +1,26 @@
-"""Settings → a running Duly. The only place that knows everything."""
+"""Settings → stores, channels, routes: with ``duly.py``, the only place that knows everything."""
 
-import asyncio
-import contextlib
-import signal
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Mapping
+from datetime import timedelta
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from duly.channels.brokers.registry import BROKERS, MissingChannel, make_channel
 from duly.channels.lazy import LazyChannel
-from duly.channels.python.handlers import DEADLINE, Handlers
-from duly.config import Settings, read_settings, redacted
-from duly.decide.event_types import EventTypes, shipped
-from duly.decide.retry import DEFAULT, Retry
+from duly.channels.python.handlers import DEADLINE
+from duly.config import Settings, redacted
 from duly.decide.targets.targets import HTTP, WEBHOOK
-from duly.durations import EXAMPLES as A_DURATION
-from duly.durations import parse_duration
-from duly.engine.destinations.broker_health import tell_what_is_not_served
-from duly.engine.destinations.destination_cache import DestinationCache
-from duly.engine.schedule import add_timers, put_timer
-from duly.engine.series.code_schedules import CodeSchedules, origin_of, orphaned, put_declared
-from duly.engine.series.put_schedule import ScheduleDraft, checked
-from duly.engine.series.put_users import Calendars
-from duly.engine.store_backoff import StoreBackoff
-from duly.engine.worker import Options, Worker
-from duly.errors import BadSetting, Misuse, StoreUnavailable
-from duly.observers.logs import observe_with_logs
-from duly.ports import Added, Channel, Clock, Route, Transaction
-from duly.records.event import Event, NewEvent, Timer
-from duly.records.schedule import Schedule
-from duly.rules.recurrence import Rule
-from duly.signals import Created, FileCreated, Observer, PassEnded, Signals
+from duly.errors import BadSetting, Misuse
+from duly.ports import Channel, Clock, DestinationLookup, Route
 from duly.stores.sqlite.store import SqliteStore
 from duly.stores.statements import StoreQueries
-from duly.verbs.events import Events
-from duly.verbs.keys import Keys
-from duly.verbs.schedules import Schedules
-from duly.verbs.targets import Targets
-from duly.verbs.users import Users
 
 if TYPE_CHECKING:
     from duly.stores.postgres.callers_connection import SyncCallersTransaction
     from duly.stores.postgres.store import PostgresStore
-    from duly.sync import Sync
-
-CLOSING_LIMIT_S = 1.0
-"""Seconds in which channels say goodbye to their servers."""
 
 WEB_DEADLINE = timedelta(minutes=6)
 """Longer than any target's own, which comes first."""
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def open_store(settings: Settings, clock: Clock | None) -> "SqliteStore | PostgresStore":
@@ -69,402 +38,61 @@ def open_store(settings: Settings, clock: Clock | None) -> "SqliteStore | Postgr
     return PostgresStore(url, clock=clock, soon=settings.poll_interval, timeout=settings.store_timeout)
 
 
-class Duly:
-    """A durable scheduler on one database.
+def make_channels(settings: Settings, destinations: DestinationLookup) -> dict[str, Channel]:
+    """Every channel that Duly knows. Everybody may schedule for all of them; a process without the address of a broker
+    leaves the delivery to other workers."""
 
-    Every call that schedules returns when the event is safe on disk. Times are aware datetimes; payloads are
-    whatever JSON can carry.
-    """
-
-    def __init__(
-        self,
-        database_url: str | None = None,
-        *,
-        clock: Clock | None = None,
-        channels: Mapping[str, Channel] | None = None,
-        migrate: bool = True,
-        settings: Settings | None = None,
-        **overrides: Any,
-    ) -> None:
-        self.settings = settings or read_settings(database_url=database_url, **_known(overrides))
-        web: dict[str, Channel] = {WEBHOOK: LazyChannel(self._webhook), HTTP: LazyChannel(self._http)}
-        self._channels = {**web, **self._engines(), **(channels or {})}
-        self._handlers = Handlers(lambda: self.settings.concurrency)
-        self._declared = CodeSchedules()
-        self._migrate = migrate
-        self._signals = Signals(self.settings.late_after)
-        self._worker: Worker | None = None
-        self._logged = False
-        self._opened = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._worker_loop: asyncio.AbstractEventLoop | None = None
-        self._sync: Sync | None = None
-        self.store = self._opens = open_store(self.settings, clock)
-        self.store.on_created = self._tell_created
-        self.directory = DestinationCache(self.store)
-        self.events = Events(self.store)
-        self.targets = Targets(self.store, self.directory.forget, self.settings.secret_key, self._signals)
-        self.schedules = Schedules(self.store, self._channels, self.transaction_of)
-        self.event_types = EventTypes(shipped())
-        self.calendars = Calendars(self.event_types, self.settings.delivery_time, self._channels)
-        self.users = Users(self.store, self.calendars, self.transaction_of)
-        self.keys = Keys(self.store)
-
-    # -- what runs
-
-    def on(
-        self, type: str, *, transactional: bool = False, deadline: timedelta = DEADLINE
-    ) -> Callable[[Function], Function]:
-        """Register the function below as the handler of an event type; async or plain def.
-
-        A transactional handler gets the transaction as its second argument: its effect and the event's
-        completion commit together.
-        """
-
-        def register(function: Function) -> Function:
-            self._handlers.register(type, function, transactional=transactional, deadline=deadline)
-            self._declared.add_function(function)
-            return function
-
-        return register
-
-    def schedule(
-        self,
-        rule: Rule,
-        *,
-        name: str | None = None,
-        type: str | None = None,
-        payload: Any = None,
-        tenant: str = "default",
-        retry: Retry = DEFAULT,
-        timezone: str | None = None,
-        deadline: timedelta = DEADLINE,
-        **policies: Any,
-    ) -> Callable[[Function], Function]:
-        """Run the function below by a rule, under its own name unless another is given. Its row is written when the
-        worker starts; whether it is paused stays as it was. The policies are those of ``schedules.put``."""
-
-        def register(function: Function) -> Function:
-            if not callable(function):
-                raise Misuse(f"@duly.schedule is for a function, not for {function!r:.50}")
-            own = name or getattr(function, "__qualname__", None) or repr(function)
-            draft = ScheduleDraft(
-                name=own,
-                rule=rule,
-                type=type or own,
-                payload=payload,
-                tenant=tenant,
-                retry=retry,
-                timezone=timezone,
-                policies=policies,
-                origin=origin_of(function),
-            )
-            checked(draft, self._channels)  # here, where its author sees it
-            self._handlers.register(type or own, function, deadline=deadline)
-            self._declared.add_function(function)
-            self._declared.drafts.append(draft)
-            return function
-
-        return register
-
-    def observe(self, observer: Observer, *kinds: type) -> Callable[[], None]:
-        """Call *observer* with each signal of these kinds (or all), after it was committed; call what this returns to
-        end that."""
-        return self._signals.observe(observer, *kinds)
-
-    def _begin_to_log(self) -> None:
-        """Not when this is made: what is logged depends on the application's set-up of logging."""
-        if not self._logged:
-            self._logged = True
-            observe_with_logs(self._signals)
-
-    def _tell_created(self, events: Sequence[Event | NewEvent]) -> None:
-        if self._signals.wanted(Created):
-            ids: dict[tuple[str, str], list[str]] = {}
-            for event in events:
-                ids.setdefault((event.tenant, event.type), []).append(event.id)
-            for (tenant, type), these in ids.items():
-                self._signals.emit(Created(these, type, tenant))
-
-    # -- life
-
-    async def __aenter__(self) -> Self:
-        loop = asyncio.get_running_loop()
-        if self._opened == 0:
-            await self.store.open(migrate=self._migrate)
-            self._loop = loop
-            if isinstance(self.store, SqliteStore) and self.store.made is not None:
-                self._begin_to_log()
-                self._signals.emit(FileCreated(str(self.store.made)))
-                self.store.made = None
-        elif loop is not self._loop:
-            raise Misuse("this Duly is open in another event loop (duly.sync has one of its own): make a second Duly")
-        self._opened += 1
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._opened -= 1
-        if self._opened == 0:
-            await self._close_channels()
-            await self.store.close()
-
-    async def _close_channels(self) -> None:
-        """All at once, and for a moment: a broker that does not answer must not keep the process."""
-        closes = [close() for channel in self._channels.values() if (close := getattr(channel, "close", None))]
-        closing = [asyncio.ensure_future(close) for close in closes]
-        _, left = await asyncio.wait(closing, timeout=CLOSING_LIMIT_S) if closing else ((), ())
-        for task in left:
-            task.cancel()
-        for done in await asyncio.gather(*closing, return_exceptions=True):
-            if isinstance(done, Exception):
-                raise done
-
-    async def run(self, *, signals: bool = True, name: str | None = None, lanes: Collection[str] | None = None) -> None:
-        """Work until stopped: by ``stop()``, or by SIGTERM or SIGINT unless *signals* is False. A database that
-        cannot be reached is waited for. With *lanes*, only timers of those: nothing is asked about schedules, users
-        and targets."""
-        self._worker = worker = self._new_worker(name, lanes)
-        self._worker_loop = asyncio.get_running_loop()
-        with _stopping_by_signals(self.stop, self._worker_loop if signals else None):
-            try:
-                if await self._open_patiently(worker, declared=lanes is None):
-                    try:
-                        if lanes is None:
-                            advice = {channel.name: channel.advice for channel in self.absent()}
-                            await tell_what_is_not_served(self.store, advice, self._signals)
-                        await worker.run()
-                    finally:
-                        await self.__aexit__()
-            finally:
-                self._worker = None
-
-    async def _open_patiently(self, worker: Worker, *, declared: bool) -> bool:
-        """False when the worker was stopped before the store could be reached."""
-        outage = StoreBackoff(self._signals)
-        while True:
-            opening = asyncio.create_task(self._open_with(declared))
-            try:
-                if await worker.stopped_before(opening):
-                    return False
-                opening.result()
-            except StoreUnavailable as error:
-                if await worker.pause(outage.failed(error)):
-                    return False
-            else:
-                outage.over()
-                return True
-            finally:
-                opening.cancel()
-
-    async def _open_with(self, declared: bool) -> None:
-        async with self:
-            if declared:
-                await self._put_declared()
-            await self.__aenter__()
-
-    async def tick(self, *, within: timedelta | str | None = None, signals: bool = False) -> PassEnded:
-        """One pass over everything that is due now; its figures. What becomes due meanwhile is left for the next one.
-        When *within* is over, or with *signals* at SIGTERM or SIGINT, nothing more is started: it ends as ``run`` does
-        when it is stopped."""
-        span = None if within is None else _positive(within)
-        worker = self._new_worker(None)
-        async with self:
-            await self._put_declared()
-            with _stopping_by_signals(worker.stop, asyncio.get_running_loop() if signals else None):
-                return await worker.tick(span)
-
-    def stop(self) -> None:
-        """Let ``run`` stop claiming, finish what is under way and return. Any thread may call it."""
-        if self._worker is not None and self._worker_loop is not None:
-            self._worker_loop.call_soon_threadsafe(self._worker.stop)
-
-    # -- what to do, and when
-
-    async def at(self, due: datetime, type: str, payload: Any = None, **options: Any) -> Event:
-        """Fire once at an instant. With a *key*, a second call moves the first, unless it has started.
-
-        Options: ``key``, ``tenant``, ``target``, ``retry``, ``correlation_id``, ``transaction``.
-        """
-        return (await self.put(due, type, payload, **options)).event
-
-    async def after(self, delay: timedelta, type: str, payload: Any = None, **options: Any) -> Event:
-        """Fire once, so long after the store's now. The options are those of ``at``."""
-        return (await self.put(delay, type, payload, **options)).event
-
-    async def put(
-        self,
-        due: datetime | timedelta,
-        type: str,
-        payload: Any = None,
-        *,
-        transaction: Any = None,
-        key: str | None = None,
-        tenant: str = "default",
-        target: dict[str, Any] | None = None,
-        retry: Retry = DEFAULT,
-        correlation_id: str | None = None,
-    ) -> Added:
-        """As ``at`` and ``after``, also telling whether the event was created, moved or left unchanged."""
-        timer = Timer(due, type, payload, key, tenant, target, retry, correlation_id)
-        return await put_timer(self.transaction_of(transaction) or self.store, timer, self._channels)
-
-    async def add_many(self, timers: Iterable[Timer], *, transaction: Any = None) -> list[str]:
-        """Schedule many: all of them or, when one is invalid, none. The ids, in order."""
-        return await add_timers(self.store, timers, self._channels, self.transaction_of(transaction))
-
-    async def every(self, name: str, rule: Rule, type: str, payload: Any = None, **options: Any) -> Schedule:
-        """Fire again and again by a rule. A second call with this name replaces the schedule. The options are those of
-        ``schedules.put``."""
-        return await self.schedules.put(name, rule, type, payload, **options)
-
-    @contextlib.asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Transaction]:
-        """A database transaction: ``await tx.execute(…)`` for your own writes, ``transaction=tx`` for Duly's."""
-        async with self.store.lend() as tx:
-            yield tx
-
-    @property
-    def sync(self) -> "Sync":
-        """The same calls for synchronous code."""
-        if self._sync is None:
-            from duly.sync import Sync
-
-            self._sync = Sync(self)
-        return self._sync
-
-    # -- within
-
-    @property
-    def signals(self) -> Signals:
-        return self._signals
-
-    @property
-    def channels(self) -> Collection[str]:
-        """By which names events may go elsewhere."""
-        return self._channels.keys()
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop in which this Duly is open."""
-        return self._loop if self._opened else None
-
-    @property
-    def one_writer(self) -> bool:
-        return isinstance(self.store, SqliteStore)
-
-    def lend(self) -> contextlib.AbstractAsyncContextManager[Transaction]:
-        return self.store.lend()
-
-    def foreign(self, connection: Any) -> "SyncCallersTransaction":
-        """A caller's synchronous connection, as something to run statements in."""
-        self.refuse_foreign_on_sqlite(connection)
-        from duly.stores.postgres.callers_connection import SyncCallersTransaction
-
-        return SyncCallersTransaction(self.store, connection)
-
-    def transaction_of(self, given: Any) -> StoreQueries | None:
-        """The caller's transaction as something to run statements in."""
-        if given is None:
-            return None
-        if isinstance(given, StoreQueries):
-            if getattr(given, "store", self._opens) is not self._opens:
-                raise Misuse("this transaction belongs to another Duly: what it writes would be in another database")
-            return given
-        self.refuse_foreign_on_sqlite(given)
-        from duly.stores.postgres.callers_connection import CallersTransaction
-
-        return CallersTransaction(self.store, given)
-
-    def refuse_foreign_on_sqlite(self, connection: Any) -> None:
-        if isinstance(self.store, SqliteStore) or type(connection).__module__.partition(".")[0] in (
-            "sqlite3",
-            "apsw",
-        ):
-            raise Misuse(
-                f"transaction= got a {type(connection).__module__} connection. On SQLite, Duly takes only its own: two "
-                "SQLite libraries on one file break each other's locks and lose committed rows. Use "
-                "`async with duly.transaction() as tx:`, `await tx.execute(…)` for your writes, and transaction=tx."
-            )
-
-    def routes(self) -> dict[str, Route]:
-        """Who runs what here: a lane for each handler and each channel."""
-        web = () if find_spec("aiohttp") else (WEBHOOK, HTTP)  # then it takes other workers to serve them
-        channels = {
-            name: Route(channel, WEB_DEADLINE if isinstance(channel, LazyChannel) else DEADLINE)
-            for name, channel in self._channels.items()
-            if not isinstance(channel, MissingChannel) and (name not in web or not isinstance(channel, LazyChannel))
-        }
-        return {**dict(self._handlers.routes()), **channels}
-
-    def absent(self) -> list[MissingChannel]:
-        """The brokers and task queues that cannot be reached from here."""
-        return [channel for channel in self._channels.values() if isinstance(channel, MissingChannel)]
-
-    def _engines(self) -> dict[str, Channel]:
-        """Everybody may schedule for all of them; whoever has no address leaves the delivery to other workers."""
-        allow = self.settings.broker_allow
-        return {name: make_channel(name, getattr(self.settings, f"{name}_url"), allow) for name in BROKERS}
-
-    def _webhook(self) -> Channel:
+    def webhook() -> Channel:
         from duly.channels.http.sender import Sender
         from duly.channels.http.webhook import Webhook
 
-        return Webhook(Sender(self.settings.webhook_allow), self.directory, self.settings.secret_key)
+        return Webhook(Sender(settings.webhook_allow), destinations, settings.secret_key)
 
-    def _http(self) -> Channel:
+    def request() -> Channel:
         from duly.channels.http.request import HttpRequest
         from duly.channels.http.sender import Sender
 
-        return HttpRequest(Sender(self.settings.webhook_allow), self.directory, self.settings.secret_key)
+        return HttpRequest(Sender(settings.webhook_allow), destinations, settings.secret_key)
 
-    def _new_worker(self, name: str | None, lanes: Collection[str] | None = None) -> Worker:
-        self._begin_to_log()
-        options = Options(
-            poll_interval=self.settings.poll_interval,
-            lookahead=self.settings.lookahead,
-            batch_size=self.settings.batch_size,
-            concurrency=self.settings.concurrency,
-            lease=self.settings.lease,
-            grace=self.settings.shutdown_grace,
-            events_alone=lanes is not None,
+    brokers = {name: make_channel(name, getattr(settings, f"{name}_url"), settings.broker_allow) for name in BROKERS}
+    return {WEBHOOK: LazyChannel(webhook), HTTP: LazyChannel(request), **brokers}
+
+
+def routes_of(channels: Mapping[str, Channel]) -> dict[str, Route]:
+    """A lane for each channel that can be served from here."""
+    web = () if find_spec("aiohttp") else (WEBHOOK, HTTP)  # then it takes other workers to serve them
+    return {
+        name: Route(channel, WEB_DEADLINE if isinstance(channel, LazyChannel) else DEADLINE)
+        for name, channel in channels.items()
+        if not isinstance(channel, MissingChannel) and (name not in web or not isinstance(channel, LazyChannel))
+    }
+
+
+def callers_transaction(store: Any, opened: object, given: Any) -> StoreQueries:
+    """A transaction that a caller brings, as something to run statements in. *opened* is the store that this Duly has
+    opened, where *store* may be what one request sees of it."""
+    if isinstance(given, StoreQueries):
+        if getattr(given, "store", opened) is not opened:
+            raise Misuse("this transaction belongs to another Duly: what it writes would be in another database")
+        return given
+    refuse_foreign_on_sqlite(store, given)
+    from duly.stores.postgres.callers_connection import CallersTransaction
+
+    return CallersTransaction(store, given)
+
+
+def sync_callers_transaction(store: Any, connection: Any) -> "SyncCallersTransaction":
+    """The same for a synchronous connection."""
+    refuse_foreign_on_sqlite(store, connection)
+    from duly.stores.postgres.callers_connection import SyncCallersTransaction
+
+    return SyncCallersTransaction(store, connection)
+
+
+def refuse_foreign_on_sqlite(store: object, connection: Any) -> None:
+    if isinstance(store, SqliteStore) or type(connection).__module__.partition(".")[0] in ("sqlite3", "apsw"):
+        raise Misuse(
+            f"transaction= got a {type(connection).__module__} connection. On SQLite, Duly takes only its own: two "
+            "SQLite libraries on one file break each other's locks and lose committed rows. Use "
+            "`async with duly.transaction() as tx:`, `await tx.execute(…)` for your writes, and transaction=tx."
         )
-        routes = {lane: route for lane, route in self.routes().items() if lanes is None or lane in lanes}
-        return Worker(self.store, routes, options, self._signals, name, self.directory)
-
-    async def orphans(self) -> list[Schedule]:
-        """The schedules that this program once declared in code, and does not any more. They still fire."""
-        return await orphaned(self.store, self._declared)
-
-    async def _put_declared(self) -> None:
-        """Write the rows of what is declared in code, and tell of those that once were."""
-        await put_declared(self.store, self._declared, self._channels, self._signals)
-
-
-@contextlib.contextmanager
-def _stopping_by_signals(stop: Callable[[], None], loop: asyncio.AbstractEventLoop | None) -> Iterator[None]:
-    caught = []
-    for number in (signal.SIGTERM, signal.SIGINT) if loop else ():
-        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # not here, or not in this thread
-            loop.add_signal_handler(number, stop)  # type: ignore[union-attr]
-            caught.append(number)
-    try:
-        yield
-    finally:
-        for number in caught:
-            loop.remove_signal_handler(number)  # type: ignore[union-attr]
-
-
-def _positive(within: timedelta | str) -> timedelta:
-    try:
-        span = within if isinstance(within, timedelta) else parse_duration(within)
-    except (ValueError, AttributeError):
-        raise Misuse(f"within={within!r:.50} cannot be used: expected {A_DURATION}") from None
-    if span <= timedelta():
-        raise Misuse(f"within={within!r:.50} leaves no time to do anything: give it some")
-    return span
-
-
-def _known(overrides: dict[str, Any]) -> dict[str, Any]:
-    if unknown := sorted(set(overrides) - set(Settings.__struct_fields__)):
-        raise Misuse(f"Duly has no option {unknown[0]!r}; known: {', '.join(Settings.__struct_fields__)}")
-    return overrides

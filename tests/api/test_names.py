@@ -1,13 +1,14 @@
 """The public names: loaded when they are first asked for, and known to type checkers all the same."""
 
+import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import duly
-from duly import public
 
 SOURCE = Path(duly.__file__).parents[1]
 
@@ -28,29 +29,36 @@ def test_a_receiver_needs_nothing_but_the_standard_library() -> None:
     """With -S, nothing that is installed can be found."""
     code = "import sys, duly.inbox; print([name for name in sys.modules if name.startswith('duly')])"
     assert [name for name in eval(run(code, "-S")) if not name.startswith("duly.inbox")] == ["duly", "duly.errors"]
-    assert run("from duly import inbox; import sys; print('duly.public' in sys.modules)", "-S") == "False\n"
+    assert run("from duly import inbox; import sys; print('duly.duly' in sys.modules)", "-S") == "False\n"
 
 
 def test_a_receiver_does_not_load_asyncio() -> None:
     assert run("import sys, duly.inbox; print('asyncio' in sys.modules)", "-S") == "False\n"
 
 
-@pytest.mark.parametrize("name", public.__all__)
-def test_every_public_name_can_be_imported_from_the_package(name: str) -> None:
-    assert getattr(duly, name) is getattr(public, name)
+@pytest.mark.parametrize(
+    ("module", "name"), [(module, name) for module, names in duly.PUBLIC_NAMES.items() for name in names.split()]
+)
+def test_every_public_name_can_be_imported_from_the_package(module: str, name: str) -> None:
+    assert getattr(duly, name) is getattr(import_module(module), name)
+
+
+def test_the_stub_tells_type_checkers_the_same_names_of_the_same_modules() -> None:
+    stub = ast.parse((SOURCE / "duly/__init__.pyi").read_text(encoding="utf-8"))
+    imports = [one for one in stub.body if isinstance(one, ast.ImportFrom)]
+    told = {(one.module, name.name, name.asname) for one in imports for name in one.names}
+    assert told == {(module, name, name) for module, names in duly.PUBLIC_NAMES.items() for name in names.split()}
 
 
 def test_the_package_lists_its_names_before_any_was_asked_for() -> None:
-    assert eval(run("import duly; print([name for name in dir(duly) if not name.startswith('_')])")) == sorted(
-        public.__all__
-    )
+    listed = eval(run("import duly; print([name for name in dir(duly) if not name.startswith('_')])"))
+    assert listed == duly.__all__
     assert "__version__" in dir(duly)
-    assert duly.__all__ == public.__all__
 
 
 def test_a_star_imports_the_public_names_and_no_more() -> None:
     stars = eval(run("from duly import *; print([name for name in dir() if not name.startswith('_')])"))
-    assert stars == sorted(public.__all__)
+    assert stars == duly.__all__
 
 
 def test_modules_of_the_package_are_at_hand_after_importing_it() -> None:

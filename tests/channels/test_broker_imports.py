@@ -32,14 +32,22 @@ WORKER = """
 import asyncio
 from datetime import timedelta
 from duly import Duly, Event, to
+from duly.signals import Completed
 
 duly = Duly("sqlite://", poll_interval="10ms")
 
 
 @duly.on("greet")
 async def greet(event: Event) -> None:
-    await asyncio.sleep(0.1)  # long enough for whatever a worker does beside
-    duly.stop()
+    if {target!r} is None:
+        await asyncio.sleep(0.1)  # long enough for whatever a worker does beside
+        duly.stop()
+
+
+@duly.observe
+def sent(signal: object) -> None:
+    if isinstance(signal, Completed) and signal.event.target is not None:
+        duly.stop()
 
 
 async def main() -> None:

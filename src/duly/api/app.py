@@ -18,8 +18,8 @@ from duly.api.protocol.long_poll import LongPoll
 from duly.api.protocol.middleware import Middleware
 from duly.api.protocol.preview_places import PreviewPlaces
 from duly.api.protocol.problems import problem
+from duly.duly import Duly
 from duly.observers.metrics import Metrics
-from duly.wiring import Duly
 
 OPERATIONS: Sequence[Operation] = [
     operation for subject in (timers, schedules, users, events, targets, system) for operation in subject.operations.all

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from duly.duly import Duly
 from duly.errors import DulyError, Misuse
-from duly.wiring import Duly
 
 ATTRIBUTE = "duly"
 

@@ -8,8 +8,8 @@ from rich.text import Text
 
 from duly.cli.invocation import Invocation
 from duly.cli.output import print_json, screen, tell_error
+from duly.duly import Duly
 from duly.errors import DulyError, Misuse
-from duly.wiring import Duly
 
 
 class ActResult(NamedTuple):

@@ -3,12 +3,12 @@
 from datetime import UTC, datetime, timedelta
 
 from duly.decide.checks import no_such_day
+from duly.duly import Duly
 from duly.durations import parse_duration
 from duly.errors import Invalid, Problem
 from duly.instants import YEARS
 from duly.rules.notation import zone_problems
 from duly.rules.policies import read_policies
-from duly.wiring import Duly
 
 EXAMPLES = "an instant such as 2026-12-01T09:00:00Z, a delay such as +30s or 'in 5m', or now"
 

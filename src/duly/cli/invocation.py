@@ -13,10 +13,10 @@ from duly.cli.apps import load_app
 from duly.cli.output import note
 from duly.cli.processes.capabilities import INSTALL
 from duly.config import read_settings, without_login
+from duly.duly import Duly
 from duly.errors import BadSetting, Misuse, NotFound
 from duly.signals import FileCreated
 from duly.stores.sqlite.store import SqliteStore
-from duly.wiring import Duly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

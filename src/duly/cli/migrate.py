@@ -11,9 +11,9 @@ from rich.text import Text
 
 from duly.cli.invocation import Hidden, Invocation, require_file
 from duly.cli.output import note, print_json, screen, without_password
+from duly.duly import Duly
 from duly.errors import Misuse, NotFound, StoreError
 from duly.stores.migrations import Migration, migrations, pending
-from duly.wiring import Duly
 
 
 def register(commands: App) -> None:

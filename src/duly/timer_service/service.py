@@ -20,6 +20,7 @@ import msgspec
 from duly.channels.brokers.channel import BrokerChannel, BrokerConnection, BrokerDown, BrokerMessage
 from duly.channels.http.payload_format import JSON
 from duly.config import read_settings, redacted
+from duly.duly import Duly
 from duly.engine.destinations.broker_health import BrokerHealth
 from duly.errors import BadSetting, Misuse
 from duly.ports import Channel, Commands, Reachable, SlowToStart
@@ -27,7 +28,6 @@ from duly.records.event import Event
 from duly.signals import WorkerStarted
 from duly.timer_service.commands import TimerCommands
 from duly.timer_service.messages import TIMER, write_reached
-from duly.wiring import Duly
 
 log = logging.getLogger("duly")
 

@@ -15,10 +15,10 @@ from duly.api.protocol.request import Caller
 from duly.api.server.proxies import refuse_proxies, whose_address
 from duly.decide.checks import name_problems
 from duly.decide.targets.addresses import is_loopback
+from duly.duly import Duly
 from duly.errors import DulyError, Forbidden, Invalid, Misuse, Problem, Unauthenticated
 from duly.observers.logs import Line
 from duly.records.api_key import ApiKey, Scope, looks_like_a_key
-from duly.wiring import Duly
 
 log = logging.getLogger("duly.http")
 

@@ -34,6 +34,7 @@ from duly.api.protocol.request import IDEMPOTENCY_KEY, SLASH, ApiRequest, ApiRes
 from duly.api.protocol.tenancy import tenancy
 from duly.api.protocol.tenant_budget import TenantBudget, long_answer
 from duly.decide.checks import name_problems
+from duly.duly import Duly
 from duly.errors import (
     Conflict,
     DulyError,
@@ -47,7 +48,6 @@ from duly.errors import (
 )
 from duly.keyed_semaphore import KeyedSemaphore
 from duly.observers.logs import Line
-from duly.wiring import Duly
 
 log = logging.getLogger("duly.http")
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from duly.decide.planning import plan
 from duly.decide.targets.origin import OVER_HTTP, HttpOrigin
+from duly.duly import Duly
 from duly.engine.schedule import add_events, put_events
 from duly.errors import Misuse
 from duly.ids import new_ids
@@ -15,7 +16,6 @@ from duly.verbs.events import Events
 from duly.verbs.schedules import Schedules
 from duly.verbs.targets import Targets
 from duly.verbs.users import Users
-from duly.wiring import Duly
 
 MOST_RELEASED = 10_000
 """Events that a request itself releases when it enables a target."""

@@ -91,7 +91,7 @@ def _opener(name: str, url: str) -> Callable[[], BrokerClient]:
     engine = BROKERS[name]
 
     def make() -> BrokerClient:
-        made: BrokerClient = getattr(import_module(f"duly.channels.{engine.module}"), engine.client)(url)
+        made: BrokerClient = getattr(import_module(f"duly.channels.brokers.{engine.module}"), engine.client)(url)
         return made
 
     return make

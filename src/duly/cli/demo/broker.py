@@ -18,10 +18,10 @@ from typing import Self
 
 from duly.channels.brokers.channel import BrokerDown, end_if_cancelled
 from duly.cli.demo.receiver import Arrival
+from duly.duly import Duly
 from duly.timer_service.commands import TimerCommands
 from duly.timer_service.messages import REACHED, SCHEDULE, TIMER
 from duly.timer_service.service import Broker, open_broker
-from duly.wiring import Duly
 
 HOST = "127.0.0.1"
 CALLS = (6, 9)

@@ -19,6 +19,7 @@ from duly.config import read_settings, without_login
 from duly.decide.retry import Retry
 from duly.decide.targets.secrets import SecretKeys
 from duly.decide.targets.targets import webhook
+from duly.duly import Duly
 from duly.durations import parse_duration
 from duly.errors import BadSetting, Conflict, Invalid, Misuse, NotFound, Problem, StoreUnavailable
 from duly.records.event import Event, Status, Timer
@@ -27,7 +28,6 @@ from duly.rules.notation import every
 from duly.rules.zones import to_wall
 from duly.timer_service.messages import TIMER
 from duly.verbs.events import MOST
-from duly.wiring import Duly
 
 if TYPE_CHECKING:
     from duly.cli.demo.broker import DemoBroker

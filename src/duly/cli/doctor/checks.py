@@ -13,13 +13,13 @@ from duly.cli.doctor.target_checks import engines, targets, webhooks
 from duly.cli.invocation import Invocation, require_file
 from duly.cli.output import brief, counted, utc, without_password
 from duly.cli.processes.capabilities import SENT, handlers_of
+from duly.duly import Duly
 from duly.errors import DulyError, Misuse, NotWritable, StoreUnavailable
 from duly.records.event import Status, lane_of
 from duly.records.specs import Compare, Now, OneOf
 from duly.stores.migrations import migrations, pending
 from duly.stores.sqlite.store import SqliteStore
 from duly.verbs.events import MOST
-from duly.wiring import Duly
 
 FIRST_SOUND_SQLITE = (3, 51, 3)
 TOLERABLE_CLOCK = timedelta(seconds=1)

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 from duly.cli.doctor.finding import FAIL, OK, Finding
 from duly.cli.output import counted
+from duly.duly import Duly
 from duly.ports import NEWEST_EXAMINED, Examined
-from duly.wiring import Duly
 
 MOST_TOLD = 10
 

@@ -14,10 +14,10 @@ from duly.cli.targets.pages import all_parked, all_targets
 from duly.cli.targets.views import named, state, why
 from duly.config import without_login
 from duly.decide.targets.targets import WEBHOOK
+from duly.duly import Duly
 from duly.errors import Misuse
 from duly.records.target import Known, Target
 from duly.target_secrets import Seal
-from duly.wiring import Duly
 
 MOST_TOLD = 10
 

@@ -10,10 +10,10 @@ from duly.cli.events.views import acted
 from duly.cli.instants import resolve
 from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.output import print_json, screen, tell_error
+from duly.duly import Duly
 from duly.errors import DulyError, Misuse
 from duly.records.event import Event
 from duly.wire.events import events_to_json
-from duly.wiring import Duly
 
 Act = Callable[[str], Awaitable[Event]]
 Tenant = Annotated[str | None, Parameter(help="Only this tenant's")]

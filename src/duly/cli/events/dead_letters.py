@@ -18,13 +18,13 @@ from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.output import counted, note, print_json, screen, tell_error
 from duly.cli.progress import stopped_by_signals
 from duly.decide.targets.rates import read_rate
+from duly.duly import Duly
 from duly.errors import DulyError, Misuse, StoreError
 from duly.instants import write_instant
 from duly.ports import DeadLetters
 from duly.records.results import Discarded, Replayed
 from duly.records.specs import Spec
 from duly.wire.events import dead_letters_to_json
-from duly.wiring import Duly
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 

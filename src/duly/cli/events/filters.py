@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from duly.cli.instants import resolve
 from duly.cli.users.names import DEFAULT_TENANT, user_id
 from duly.decide.targets.targets import origin_of, url_problems
+from duly.duly import Duly
 from duly.durations import parse_duration
 from duly.errors import Invalid, Problem
 from duly.records.event import Status
@@ -28,7 +29,6 @@ from duly.records.specs import (
     Stuck,
     WithKey,
 )
-from duly.wiring import Duly
 
 Instant = Annotated[str | None, Parameter(metavar="WHEN", allow_leading_hyphen=True)]
 

@@ -13,10 +13,10 @@ from duly.cli.output import note, print_json, screen
 from duly.cli.pages import check_after, how_many
 from duly.cli.users.names import is_id
 from duly.decide.checks import check_id
+from duly.duly import Duly
 from duly.errors import NotFound
 from duly.records.api_key import ApiKey
 from duly.wire.keys import key_to_json
-from duly.wiring import Duly
 
 keys = App(name="keys", help="Make, list and revoke the keys with which the HTTP API is called.")
 

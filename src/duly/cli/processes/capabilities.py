@@ -4,8 +4,8 @@ from duly.channels.brokers.registry import BROKERS
 from duly.cli.output import counted
 from duly.decide.targets.broker_allow import SETTING
 from duly.decide.targets.targets import HTTP, WEBHOOK
+from duly.duly import Duly
 from duly.records.event import HANDLER
-from duly.wiring import Duly
 
 INSTALL = "pip install 'duly[webhooks]'"
 """What it takes to send webhooks and HTTP requests."""

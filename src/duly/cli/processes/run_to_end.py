@@ -26,8 +26,10 @@ def run_to_its_end(main: Coroutine[Any, Any, None]) -> None:
         await main  # what it raises is told by the command
         leaving.start()
 
-    asyncio.run(then_leave())
-    leaving.cancel()
+    try:
+        asyncio.run(then_leave())
+    finally:
+        leaving.cancel()
 
 
 def _leave() -> None:

@@ -17,9 +17,9 @@ from duly.cli.processes.run_to_end import run_to_its_end
 from duly.cli.processes.worker import AS_IT_IS, WorkerOptions, in_this_manner, tell_what_is_served
 from duly.config import Settings, read_settings
 from duly.decide.targets.addresses import is_loopback
+from duly.duly import Duly
 from duly.engine.store_backoff import StoreBackoff
 from duly.errors import BadSetting, Misuse, StoreUnavailable
-from duly.wiring import Duly
 
 if TYPE_CHECKING:
     import uvicorn

@@ -19,11 +19,11 @@ from duly.cli.processes.file_limit import raise_file_limit
 from duly.cli.processes.run_to_end import run_to_its_end
 from duly.cli.processes.supervisor import Processes, drain_without_parent
 from duly.config import read_settings
+from duly.duly import Duly
 from duly.errors import BadSetting, Misuse
 from duly.observers.logs import configure_logging
 from duly.signals import GivenBack, HeldBack, Interrupted, PassEnded
 from duly.stores.sqlite.store import SqliteStore
-from duly.wiring import Duly
 
 
 def register(commands: App) -> None:

@@ -12,13 +12,13 @@ from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.output import STYLES, counted, readable
 from duly.cli.payloads import read_payload
 from duly.cli.schedules.views import acted, resumed
+from duly.duly import Duly
 from duly.engine.series.holds import SKIP
 from duly.errors import Invalid, Misuse, Problem
 from duly.records.event import Status
 from duly.verbs.schedules import UNCHANGED
 from duly.wire.events import event_to_json
 from duly.wire.schedules import backfilled_to_json, resumed_to_json, schedule_to_json
-from duly.wiring import Duly
 
 Tenant = Annotated[str, Parameter(help="Whose schedule it is; else default")]
 Reason = Annotated[str | None, Parameter(help="Why, for the history")]

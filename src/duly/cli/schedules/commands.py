@@ -15,6 +15,7 @@ from duly.cli.schedules.options import NO_BOUNDS, NO_RULE, RuleOptions, Timetabl
 from duly.cli.schedules.views import ScheduleContext, one_schedule, preview_table, replanned_table, table
 from duly.decide.error_text import describe
 from duly.decide.preview import Preview
+from duly.duly import Duly
 from duly.errors import Misuse
 from duly.records.schedule import Schedule
 from duly.records.specs import OfSeries
@@ -22,7 +23,6 @@ from duly.rules.recurrence import DEFAULT_ZONE
 from duly.rules.templates import TEMPLATES
 from duly.wire.events import entry_to_json, event_to_json
 from duly.wire.schedules import preview_to_json, read_schedule, replanned_to_json, schedule_to_json
-from duly.wiring import Duly
 
 schedules = App(name="schedules", help="Look at schedules, put them, and pause, trigger, move or delete them.")
 

@@ -19,12 +19,12 @@ from duly.cli.payloads import read_text
 from duly.cli.schedules.crontab import BadLine, Job, name_jobs, read_crontab
 from duly.cli.schedules.put import change, existing
 from duly.cli.schedules.views import ONE_LINE_EACH, rule_in_words, when_next
+from duly.duly import Duly
 from duly.errors import Conflict, Invalid, NotFound
 from duly.records.schedule import Schedule
 from duly.rules.notation import zone_problems
 from duly.rules.recurrence import DEFAULT_ZONE
 from duly.wire.schedules import read_schedule, schedule_to_json
-from duly.wiring import Duly
 
 
 def register(app: App) -> None:

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from duly.cli.instants import resolve_in, without_delay
+from duly.duly import Duly
 from duly.errors import Misuse
 from duly.rules.recurrence import DEFAULT_ZONE
-from duly.wiring import Duly
 
 KINDS = {"cron": "cron", "every": "every", "rrule": "rrule", "yearly": "yearly", "once": "at", "template": "template"}
 """The options that are rules, and what their rules are called in JSON."""

@@ -15,10 +15,10 @@ from duly.cli.schedules.options import AS_USUAL, NO_BOUNDS, NO_RULE, DeliveryOpt
 from duly.cli.schedules.views import put_line
 from duly.cli.targets.options import HERE, TargetOptions
 from duly.cli.users.names import DEFAULT_TENANT
+from duly.duly import Duly
 from duly.errors import DulyError, Invalid, Misuse, NotFound, Problem
 from duly.records.schedule import Schedule
 from duly.wire.schedules import read_schedule, schedule_to_json
-from duly.wiring import Duly
 
 
 def register(app: App) -> None:

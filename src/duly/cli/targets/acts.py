@@ -11,10 +11,10 @@ from duly.cli.batch import Act, ActResult, each
 from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.output import counted, note, print_json, readable, screen
 from duly.cli.targets.views import all_limits, done_to, named
+from duly.duly import Duly
 from duly.errors import Misuse
 from duly.target_secrets import ANEW
 from duly.wire.targets import destination_to_json, target_to_json
-from duly.wiring import Duly
 
 Tenant = Annotated[str, Parameter(help="Whose it is; else default")]
 

@@ -13,10 +13,10 @@ from duly.cli.pages import how_many, read_cursor, written_cursor
 from duly.cli.targets import acts, put
 from duly.cli.targets.pages import BEGINNING, all_parked
 from duly.cli.targets.views import Row, Waiting, one_destination, one_target, row_of, table
+from duly.duly import Duly
 from duly.records.target import Known
 from duly.wire.events import entry_to_json
 from duly.wire.targets import destination_to_json, target_to_json
-from duly.wiring import Duly
 
 targets = App(name="targets", help="Put targets under names, limit them, and look after those that are parked.")
 

@@ -7,8 +7,8 @@ from cyclopts import Parameter
 
 from duly.decide.targets.brokers import WORDS
 from duly.decide.targets.targets import HTTP, WEBHOOK, http, webhook
+from duly.duly import Duly
 from duly.errors import Misuse, NotFound
-from duly.wiring import Duly
 
 
 @Parameter(name="*")

@@ -1,7 +1,7 @@
 """All targets, and all that is parked, page by page."""
 
+from duly.duly import Duly
 from duly.records.target import Known, Target
-from duly.wiring import Duly
 
 BEGINNING = ("", "")
 """Before the first tenant and name."""

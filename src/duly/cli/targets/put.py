@@ -12,10 +12,10 @@ from duly.cli.output import note, print_json, screen
 from duly.cli.payloads import read_text
 from duly.cli.targets.views import done_to
 from duly.decide.targets.targets import WEBHOOK, origin_of
+from duly.duly import Duly
 from duly.errors import Invalid, Misuse, NotFound, Problem
 from duly.records.target import Target
 from duly.wire.targets import target_to_json
-from duly.wiring import Duly
 
 Tenant = Annotated[str, Parameter(help="Whose target it is; else default")]
 SecretFile = Annotated[

@@ -14,6 +14,7 @@ from duly.cli.payloads import read_payload
 from duly.cli.users.names import DEFAULT_TENANT, find_user
 from duly.cli.users.views import done_to, planned
 from duly.decide.users import OPTIONAL, changes_of
+from duly.duly import Duly
 from duly.errors import Invalid, Misuse, Problem
 from duly.records.event import Status
 from duly.records.specs import InStatus, OfUser
@@ -21,7 +22,6 @@ from duly.records.user import User
 from duly.verbs.events import MOST
 from duly.wire.events import event_to_json
 from duly.wire.users import user_to_json
-from duly.wiring import Duly
 
 Name = Annotated[str, Parameter(help="Its id or its key", metavar="ID")]
 Tenant = Annotated[str | None, Parameter(help="Only this tenant's; a key is looked for in default unless told")]

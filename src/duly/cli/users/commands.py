@@ -11,10 +11,10 @@ from duly.cli.pages import check_after, how_many
 from duly.cli.users import acts, import_file
 from duly.cli.users.names import find_user
 from duly.cli.users.views import UserContext, one_user, table
+from duly.duly import Duly
 from duly.records.event import Event
 from duly.wire.events import entry_to_json, event_to_json
 from duly.wire.users import next_to_json, refreshed_to_json, user_to_json
-from duly.wiring import Duly
 
 users = App(name="users", help="Add, import, change and delete users, and look at what is ahead of them.")
 

@@ -20,10 +20,10 @@ from duly.cli.users.import_views import ImportReport
 from duly.cli.users.names import DEFAULT_TENANT
 from duly.cli.users.read_ahead import ReadAhead
 from duly.decide.checks import name_problems
+from duly.duly import Duly
 from duly.errors import Conflict, DulyError, Invalid, Misuse, NotFound, StoreError
 from duly.records.results import Imported
 from duly.verbs.import_users import ImportObserver, rehearse
-from duly.wiring import Duly
 
 STDIN = "-"
 DONE, FAILED, INTERRUPTED = 0, 1, 130

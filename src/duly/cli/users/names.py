@@ -2,9 +2,9 @@
 
 import uuid
 
+from duly.duly import Duly
 from duly.errors import NotFound
 from duly.records.user import User
-from duly.wiring import Duly
 
 DEFAULT_TENANT = "default"
 
