@@ -328,7 +328,13 @@ class Duly:
 
     @property
     def one_writer(self) -> bool:
-        return isinstance(self.store, SqliteStore)
+        """Whether the database is SQLite."""
+        return self.database_path is not None
+
+    @property
+    def database_path(self) -> str | None:
+        """The file of a SQLite database, or ``:memory:``; None on PostgreSQL."""
+        return self._opens.path if isinstance(self._opens, SqliteStore) else None
 
     def lend(self) -> contextlib.AbstractAsyncContextManager[Transaction]:
         return self.store.lend()

@@ -484,7 +484,7 @@ async def test_a_handler_that_lost_its_claim_is_undone(ledger: Duly, clock: Manu
     async def close(event: Event, tx: Any) -> None:
         await tx.execute("INSERT INTO effects VALUES ($1)", event.id)
         clock.advance(DAY)
-        assert await other.store.claim_alone("another", ["handler:close"], HOUR)
+        assert await other.store.claim_interrupted("another", ["handler:close"], HOUR)
 
     event = await ledger.at(START, "close")
     await ledger.tick()

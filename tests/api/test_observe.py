@@ -144,7 +144,7 @@ async def test_a_verdict_that_came_too_late_is_told_as_lost(app: Duly, clock: Ma
     @app.on("greet")
     async def slow(event: Event) -> None:
         clock.advance(DAY)
-        await app.store.claim_alone("another", [LANE], DAY)
+        await app.store.claim_interrupted("another", [LANE], DAY)
 
     event = await app.at(START, "greet")
     await app.tick()

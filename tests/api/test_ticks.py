@@ -99,7 +99,7 @@ async def test_a_verdict_that_came_too_late_is_not_counted(app: Duly, clock: Man
     @app.on("slow")
     async def slow(_: Event) -> None:
         clock.advance(DAY)
-        await app.store.claim_alone("another", ["handler:slow"], DAY)
+        await app.store.claim_interrupted("another", ["handler:slow"], DAY)
 
     await app.add_many([Timer(START, "slow"), Timer(START, "greet")])
     assert counts(await app.tick()) == (1, 0, 0)
@@ -112,7 +112,7 @@ async def test_what_was_interrupted_too_often_is_counted_as_failed(
     await app.store.claim("vanished", {LANE: 1}, LEASE)
     for _ in range(4):
         clock.advance(LEASE)
-        await app.store.claim_alone("vanished", [LANE], LEASE)
+        await app.store.claim_interrupted("vanished", [LANE], LEASE)
     clock.advance(LEASE)
     passed = await app.tick()
     assert counts(passed) == (0, 0, 1)
@@ -142,7 +142,7 @@ async def test_a_transactional_handler_that_lost_its_claim_is_not_counted(
     @app.on("close", transactional=True)
     async def close(_: Event, _tx: Any) -> None:
         clock.advance(DAY)
-        assert await other.store.claim_alone("another", ["handler:close"], HOUR)
+        assert await other.store.claim_interrupted("another", ["handler:close"], HOUR)
 
     await app.at(START, "close")
     assert counts(await app.tick()) == (0, 0, 0)

@@ -26,7 +26,7 @@ def interrupt(url: str, *, times: int = 1) -> None:
         async with Duly(url) as duly:
             await duly.store.claim("doomed", {"handler:greet": 10}, timedelta())
             for _ in range(times - 1):
-                await duly.store.claim_alone("doomed", ["handler:greet"], timedelta())
+                await duly.store.claim_interrupted("doomed", ["handler:greet"], timedelta())
 
     asyncio.run(vanish())
 

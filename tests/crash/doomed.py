@@ -94,8 +94,8 @@ class DoomedTransaction:
         await self._transaction.fire(heads, *args)
         self._claiming([await self._transaction.get(one.id) for one in heads])
 
-    async def claim_alone(self, *args: Any) -> list[Event]:
-        return self._claiming(await self._transaction.claim_alone(*args))
+    async def claim_interrupted(self, *args: Any) -> list[Event]:
+        return self._claiming(await self._transaction.claim_interrupted(*args))
 
     def _claiming(self, events: list[Event]) -> list[Event]:
         self.claimed = events

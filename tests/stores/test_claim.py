@@ -132,7 +132,7 @@ async def test_what_is_claimed_is_not_claimed_again(store: Any, clock: ManualClo
     await store.claim("w1", {LANE: 1}, LEASE)
     assert await store.claim("w2", {LANE: 1}, LEASE) == []
     clock.advance(LEASE + HOUR)
-    assert await store.claim("w2", {LANE: 1}, LEASE) == [], "interrupted work is for claim_alone"
+    assert await store.claim("w2", {LANE: 1}, LEASE) == [], "interrupted work is for claim_interrupted"
 
 
 @pytest.mark.broken_rows("its rows are written by hand")
@@ -141,7 +141,7 @@ async def test_what_has_ended_is_never_claimed(store: Any, clock: ManualClock, s
     await keep(store, make_event(status=status), make_event(status=status, interruptions=2))
     clock.advance(DAY)
     assert await store.claim("w1", {LANE: 5}, LEASE) == []
-    assert await store.claim_alone("w1", [LANE], LEASE) == []
+    assert await store.claim_interrupted("w1", [LANE], LEASE) == []
 
 
 @pytest.mark.broken_rows("its rows are written by hand")
@@ -149,7 +149,7 @@ async def test_what_is_held_is_never_claimed(store: Any, clock: ManualClock) -> 
     await keep(store, make_event(held="paused"), make_event(held="paused", interruptions=1))
     clock.advance(DAY)
     assert await store.claim("w1", {LANE: 5}, LEASE) == []
-    assert await store.claim_alone("w1", [LANE], LEASE) == []
+    assert await store.claim_interrupted("w1", [LANE], LEASE) == []
 
 
 @pytest.mark.parametrize("status", [Status.PENDING, Status.PROCESSING])
@@ -236,5 +236,5 @@ async def test_a_lease_that_ended_after_an_instant_can_be_left(store: Any, clock
     await store.add([make_new()])
     await store.claim("gone", {LANE: 1}, LEASE)
     clock.advance(LEASE)
-    assert await store.claim_alone("w1", [LANE], LEASE, START + LEASE - MICROSECOND) == []
-    assert len(await store.claim_alone("w1", [LANE], LEASE, START + LEASE)) == 1
+    assert await store.claim_interrupted("w1", [LANE], LEASE, START + LEASE - MICROSECOND) == []
+    assert len(await store.claim_interrupted("w1", [LANE], LEASE, START + LEASE)) == 1

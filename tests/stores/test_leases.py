@@ -34,22 +34,22 @@ async def interrupt(store: Any, clock: ManualClock, times: int) -> Event:
     [event] = await claimed_by("w0", store)
     for n in range(1, times + 1):
         clock.advance(LEASE)
-        [event] = await store.claim_alone(f"w{n}", [LANE], LEASE)
+        [event] = await store.claim_interrupted(f"w{n}", [LANE], LEASE)
     return event
 
 
 async def test_a_lease_holds_to_the_microsecond(store: Any, clock: ManualClock) -> None:
     await claimed_by("w1", store)
     clock.advance(LEASE - MICROSECOND)
-    assert await store.claim_alone("w2", [LANE], LEASE) == []
+    assert await store.claim_interrupted("w2", [LANE], LEASE) == []
     clock.advance(MICROSECOND)
-    assert len(await store.claim_alone("w2", [LANE], LEASE)) == 1
+    assert len(await store.claim_interrupted("w2", [LANE], LEASE)) == 1
 
 
 async def test_an_expired_lease_is_claimed_alone_and_counts_an_interruption(store: Any, clock: ManualClock) -> None:
     [lost] = await claimed_by("w1", store)
     clock.advance(LEASE + HOUR)
-    [found] = await store.claim_alone("w2", [LANE], LEASE)
+    [found] = await store.claim_interrupted("w2", [LANE], LEASE)
     assert found == msgspec.structs.replace(
         lost, version=3, interruptions=1, worker="w2", claimed=clock.now(), ready=clock.now() + LEASE
     )
@@ -59,7 +59,7 @@ async def test_an_expired_lease_is_claimed_alone_and_counts_an_interruption(stor
 async def test_the_history_names_the_vanished_worker_and_when_it_had_claimed(store: Any, clock: ManualClock) -> None:
     [lost] = await claimed_by("w1", store)
     clock.advance(LEASE)
-    await store.claim_alone("w2", [LANE], LEASE)
+    await store.claim_interrupted("w2", [LANE], LEASE)
     [entry] = await store.history(lost.id)
     expected = Entry(START + LEASE, "interrupted", "w1", 2, None, START, "its worker vanished and the lease expired")
     assert entry == expected
@@ -70,22 +70,22 @@ async def test_interrupted_events_come_one_at_a_time_the_oldest_lease_first(stor
     await store.renew([Claim(second.id, second.version)], 2 * LEASE)
     [first] = await claimed_by("w1", store, make_new(due=START - HOUR))
     clock.advance(HOUR)
-    found = [await store.claim_alone("w2", [LANE], LEASE) for _ in range(3)]
+    found = [await store.claim_interrupted("w2", [LANE], LEASE) for _ in range(3)]
     assert [[event.id for event in events] for events in found] == [[first.id], [second.id], []]
 
 
 async def test_interrupted_events_are_found_only_in_the_lanes_served(store: Any, clock: ManualClock) -> None:
     await claimed_by("w1", store)
     clock.advance(LEASE)
-    assert await store.claim_alone("w2", ["handler:other"], LEASE) == []
-    assert await store.claim_alone("w2", [], LEASE) == []
-    assert len(await store.claim_alone("w2", ["handler:other", LANE], LEASE)) == 1
+    assert await store.claim_interrupted("w2", ["handler:other"], LEASE) == []
+    assert await store.claim_interrupted("w2", [], LEASE) == []
+    assert len(await store.claim_interrupted("w2", ["handler:other", LANE], LEASE)) == 1
 
 
 async def test_two_workers_looking_at_once_find_different_interrupted_events(store: Any, clock: ManualClock) -> None:
     await claimed_by("w1", store, *(make_new() for _ in range(4)))
     clock.advance(LEASE)
-    found = await asyncio.gather(*(store.claim_alone(f"w{n}", [LANE], LEASE) for n in range(4)))
+    found = await asyncio.gather(*(store.claim_interrupted(f"w{n}", [LANE], LEASE) for n in range(4)))
     assert len({event.id for events in found for event in events}) == 4
 
 
@@ -101,7 +101,7 @@ async def test_an_interrupted_event_that_fails_is_still_delivered_alone(store: A
     await store.settle([failed(event)], "w1")
     clock.advance(HOUR)
     assert await store.claim("w2", {LANE: 1}, LEASE) == []
-    [again] = await store.claim_alone("w2", [LANE], LEASE)
+    [again] = await store.claim_interrupted("w2", [LANE], LEASE)
     assert (again.attempts, again.interruptions) == (1, 1), "it waited for its retry: nobody vanished"
     assert [entry.act for entry in await store.history(event.id)] == ["interrupted", "failed"]
 
@@ -109,7 +109,7 @@ async def test_an_interrupted_event_that_fails_is_still_delivered_alone(store: A
 async def test_giving_an_interrupted_event_back_counts_nothing(store: Any, clock: ManualClock) -> None:
     event = await interrupt(store, clock, 1)
     await store.settle([given_back(event)], "w1")
-    [again] = await store.claim_alone("w2", [LANE], LEASE)
+    [again] = await store.claim_interrupted("w2", [LANE], LEASE)
     assert (again.attempts, again.interruptions, again.version) == (0, 1, 4)
 
 
@@ -117,11 +117,11 @@ async def test_the_fifth_interruption_ends_it(store: Any, clock: ManualClock) ->
     event = await interrupt(store, clock, MAX_INTERRUPTIONS - 1)
     assert (event.status, event.interruptions) == (Status.PROCESSING, 4)
     clock.advance(LEASE)
-    [dead] = await store.claim_alone("w5", [LANE], LEASE)
+    [dead] = await store.claim_interrupted("w5", [LANE], LEASE)
     assert (dead.status, dead.interruptions, dead.attempts, dead.ready) == (Status.FAILED, 5, 0, None)
     assert dead.last_error.startswith("interrupted 5 times")
     clock.advance(HOUR)
-    assert await store.claim_alone("w6", [LANE], LEASE) == []
+    assert await store.claim_interrupted("w6", [LANE], LEASE) == []
     history = await store.history(event.id)
     assert [(entry.act, entry.worker) for entry in history] == [
         ("interrupted", "w0"),
@@ -149,14 +149,14 @@ async def test_a_lease_can_be_pushed_on(store: Any, clock: ManualClock) -> None:
     clock.advance(LEASE - MICROSECOND)
     assert await store.renew([Claim(event.id, event.version)], LEASE) == {event.id}
     clock.advance(LEASE - MICROSECOND)
-    assert await store.claim_alone("w2", [LANE], LEASE) == []
+    assert await store.claim_interrupted("w2", [LANE], LEASE) == []
     assert (await store.get(event.id)).ready == clock.now() + MICROSECOND
 
 
 async def test_only_the_version_that_holds_it_renews(store: Any, clock: ManualClock) -> None:
     [mine, other] = await claimed_by("w1", store, make_new(), make_new())
     clock.advance(LEASE)
-    [taken] = await store.claim_alone("w2", [LANE], LEASE)
+    [taken] = await store.claim_interrupted("w2", [LANE], LEASE)
     kept = other if taken.id == mine.id else mine
     before = await store.get(taken.id)
     clock.advance(MICROSECOND)

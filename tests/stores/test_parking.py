@@ -132,7 +132,7 @@ async def test_what_is_held_is_not_claimed_and_wakes_nobody(store: Any, clock: M
     await waiting(store, count=3)
     clock.advance(365 * 24 * HOUR)
     assert await store.claim("w1", {LANE: 9}, LEASE) == []
-    assert await store.claim_alone("w1", LANES, LEASE) == []
+    assert await store.claim_interrupted("w1", LANES, LEASE) == []
     horizon, _ = await store.horizon(LANES)
     assert horizon == (None, None, None)
 
@@ -151,7 +151,7 @@ async def test_a_claim_whose_destination_was_opened_meanwhile_is_given_back(stor
 async def test_a_claim_that_was_lost_is_not_held(store: Any, clock: ManualClock) -> None:
     [event] = await claimed(store)
     clock.advance(LEASE)
-    [again] = await store.claim_alone("w2", LANES, LEASE)
+    [again] = await store.claim_interrupted("w2", LANES, LEASE)
     await store.park("default", ORIGIN, "is parked: 503", FIRST)
     assert await store.settle([held(event)], "w1") == set()
     assert await store.settle([completed(again)], "w2") == {event.id}
@@ -335,14 +335,14 @@ async def test_a_worker_that_dies_while_it_tries_leaves_nothing_stuck(store: Any
     assert await store.due_probes(FIRST, MOST)
     [probe] = await store.claim_probe("default", ORIGIN, LANES, "gone", LEASE)  # and here the lights go out
     clock.advance(LEASE)
-    [again] = await store.claim_alone("w2", LANES, LEASE)
+    [again] = await store.claim_interrupted("w2", LANES, LEASE)
     assert again.id == probe.id
     await store.settle([held(again)], "w2")
     kept = await store.get(event.id)
     assert (kept.status, kept.interruptions) == (Status.PENDING, 1)
     assert kept.held is not None
     await everything_is_released_by_a_person(store, clock)
-    [last] = await store.claim_alone("w2", LANES, LEASE)
+    [last] = await store.claim_interrupted("w2", LANES, LEASE)
     await store.settle([completed(last)], "w2")
     assert await acts(store, event) == ["held", "interrupted", "held", "released", "delivered"]
 

@@ -192,13 +192,13 @@ async def the_path(tx: Any) -> AsyncIterator[tuple[str, set[str], int]]:
     """Does one statement after another; each with the index that it must use and the number of rows it is about."""
     await tx.horizon([LANE, "handler:other"])
     yield "horizon", {"events_fresh", "events_leased"}, 3
-    assert len(await tx.claim_alone("w2", [LANE, "handler:other"], LEASE)) == 1
-    yield "claim_alone", {"events_leased"}, 1
+    assert len(await tx.claim_interrupted("w2", [LANE, "handler:other"], LEASE)) == 1
+    yield "claim_interrupted", {"events_leased"}, 1
     for many in (10, 1000):
-        looked = await tx.look(ScanRequest({LANE: many, "handler:other": many}, 10, many), [("default", None)])
+        looked = await tx.scan_backlog(ScanRequest({LANE: many, "handler:other": many}, 10, many), [("default", None)])
         assert (looked.others, looked.examined) == ([], {LANE: many, "handler:other": 0})
         yield f"look {many}", {"events_fresh"}, many + 10
-        looked = await tx.look(ScanRequest({LANE: 0}, many, many), [("somebody", None)])
+        looked = await tx.scan_backlog(ScanRequest({LANE: 0}, many, many), [("somebody", None)])
         ids = [one.id for one in looked.others]
         yield f"look at the newest {many}", {"events_fresh"}, many
         events = await tx.claim_these("w1", ids, [LANE], many, LEASE)
@@ -225,9 +225,9 @@ async def the_path(tx: Any) -> AsyncIterator[tuple[str, set[str], int]]:
     schedule = make_schedule()
     await tx.plant([make_head(schedule)])
     yield "plant", set(), 1
-    looked = await tx.look_at_heads(ScanRequest({LANE: 100}, 10, 100), [])
+    looked = await tx.scan_heads(ScanRequest({LANE: 100}, 10, 100), [])
     assert looked.examined == {LANE: 1}
-    yield "look_at_heads", set(), 2  # with a single head, one index is as good as another
+    yield "scan_heads", set(), 2  # with a single head, one index is as good as another
     assert len((await tx.these_heads([looked.others[0].id], [LANE], 10)).heads) == 1
     yield "these_heads", {"events_pkey"}, 1
     assert await tx.head(schedule.series)
@@ -495,11 +495,11 @@ async def test_sqlite_steps_through_no_table_of_200_000_finished_events(
 
 INDEXES = {
     "claim": {"events_fresh"},
-    "claim_alone": {"events_leased"},
+    "claim_interrupted": {"events_leased"},
     "horizon": {"events_fresh", "events_heads", "events_leased"},
     "due_heads": {"events_heads"},
-    "look": {"events_fresh"},
-    "look_at_heads": {"events_heads"},
+    "scan_backlog": {"events_fresh"},
+    "scan_heads": {"events_heads"},
     "claim_these": {"sqlite_autoindex_events_1"},
     "these_heads": {"sqlite_autoindex_events_1"},
     "reserved_heads": {"sqlite_autoindex_events_1"},
@@ -621,7 +621,7 @@ async def test_a_look_costs_the_same_however_many_tenants_there_are(
             async with store.begin() as tx:
                 await (tx.plant(events) if kind == "heads" else tx.add(events))
             async with watched(store.begin(), "force_generic_plan") as (tx, plans):
-                look = tx.look_at_heads if kind == "heads" else tx.look
+                look = tx.scan_heads if kind == "heads" else tx.scan_backlog
                 await look(ScanRequest({LANE: 4000}, 500, 2000), [("tenant 00001", None)])
                 await tx.execute("RESET search_path")
                 ids = [event.id for event in events[::20]]
@@ -651,7 +651,7 @@ async def test_a_look_through_a_flood_steps_over_each_of_it_once(
         await store.add([quiet])
         await store.add([make_new() for _ in range(50_000)])
         async with watched(store.begin(), "force_generic_plan") as (tx, plans):
-            looked = await tx.look(ScanRequest({LANE: 200_000}, 0, 10), [("default", None)])
+            looked = await tx.scan_backlog(ScanRequest({LANE: 200_000}, 0, 10), [("default", None)])
             await tx.execute("RESET search_path")
         assert [one.id for one in looked.others] == [quiet.id]
         assert looked.examined == {LANE: 100_001}

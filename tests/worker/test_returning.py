@@ -37,7 +37,7 @@ async def take(claims: Claims) -> list[Event]:
 async def test_who_gets_what_is_oldest_is_given_nothing_else_before_it(store: Any, claims: Claims) -> None:
     ids = await due(store, "default", START - MINUTE, 3 * BATCH)
     first = await take(claims)
-    [other] = await claims.take_for_the_quiet([LANE], 1)  # which learns of all that come after it
+    [other] = await claims.claim_for_idle_tenants([LANE], 1)  # which learns of all that come after it
     assert [event.id for event in (*first, other)] == ids[: BATCH + 1]
     await store.settle([given_back(event) for event in (*first, other)], "w")
     assert [event.id for event in await take(claims)] == ids[:BATCH]

@@ -16,7 +16,6 @@ from duly.config import read_settings, without_login
 from duly.duly import Duly
 from duly.errors import BadSetting, Misuse, NotFound
 from duly.signals import FileCreated
-from duly.stores.sqlite.store import SqliteStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,10 +106,8 @@ def person() -> str:
 
 def missing_file(duly: Duly) -> str | None:
     """The database file, if it does not exist."""
-    store = duly.store
-    if not isinstance(store, SqliteStore) or store.path == ":memory:" or Path(store.path).exists():
-        return None
-    return store.path
+    path = duly.database_path
+    return None if path is None or path == ":memory:" or Path(path).exists() else path
 
 
 def require_file(duly: Duly) -> None:

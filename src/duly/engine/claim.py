@@ -14,7 +14,7 @@ from duly.engine.fairness.fair_queue import FairQueue
 from duly.engine.series.heads import Claimant, HeadsClaimed
 from duly.engine.series.holds import LONG_AGO, let_go_after, succeed
 from duly.engine.tally import DEAD, PassTally
-from duly.ports import NO_FRONTIER, NOT_YET, Heads, Horizon, Statements, Store
+from duly.ports import NO_FRONTIER, NOT_YET, ClaimPath, ClaimTransaction, Heads, Horizon
 from duly.records.event import Event, Status
 from duly.signals import Claimed, DeadLettered, Halted, Interrupted, Signals, Skipped
 
@@ -59,7 +59,7 @@ class Frontier:
     def forget(self, lane: str) -> None:
         self._seen = self._seen._replace(fresh={other: due for other, due in self._seen.fresh.items() if other != lane})
 
-    async def claim(self, store: Store, claimant: Claimant, room: Mapping[str, int]) -> list[Event]:
+    async def claim(self, store: ClaimPath, claimant: Claimant, room: Mapping[str, int]) -> list[Event]:
         self._claimed_whole, began = not self.whole_in, time.monotonic()
         worker, lease, as_of = claimant
         events = await store.claim(worker, room, lease, NO_FRONTIER if self._claimed_whole else self._seen, as_of)
@@ -70,7 +70,7 @@ class Frontier:
         self._seen = self._seen._replace(fresh={**self._seen.fresh, **ends})
         return events
 
-    async def horizon(self, store: Store, lanes: Sequence[str], limited: Collection[str]) -> Horizon:
+    async def horizon(self, store: ClaimPath, lanes: Sequence[str], limited: Collection[str]) -> Horizon:
         """In lanes with limits, whatever is ready has been seen, and what counts is what will be. After a claim from
         the beginning the look is from there as well: or none would ever be, where every one takes long."""
         whole, began = self._claimed_whole or not self.whole_in, time.monotonic()
@@ -93,11 +93,11 @@ class Frontier:
 class Claims:
     """What one worker takes: what is oldest, unless those who have to share it would come off badly."""
 
-    def __init__(self, store: Store, claimant: Claimant, turns: FairQueue, signals: Signals) -> None:
+    def __init__(self, store: ClaimPath, claimant: Claimant, turns: FairQueue, signals: Signals) -> None:
         self._store, self._claimant, self._signals = store, claimant, signals
         self._frontier = Frontier()
-        self.events = FairClaim(store.look, self._frontier.begins, turns)
-        self.heads = FairClaim(store.look_at_heads, dict, turns)
+        self.events = FairClaim(store.scan_backlog, self._frontier.begins, turns)
+        self.heads = FairClaim(store.scan_heads, dict, turns)
 
     @property
     def limited(self) -> set[str]:
@@ -156,7 +156,7 @@ class Claims:
         tell_heads(succeeded, self._claimant.worker, self._signals)
         return succeeded
 
-    async def take_for_the_quiet(self, lanes: Sequence[str], free: int) -> list[Event]:
+    async def claim_for_idle_tenants(self, lanes: Sequence[str], free: int) -> list[Event]:
         """When there is room only for those who have nothing under way here."""
         taken: list[Event] = []
         if chosen := await self.heads.choose_for_the_quiet(lanes, free):
@@ -177,7 +177,7 @@ class Claims:
         return events
 
     async def _lock_heads(
-        self, tx: Statements, room: Mapping[str, int], chosen: Mapping[str, Sequence[Candidate]]
+        self, tx: ClaimTransaction, room: Mapping[str, int], chosen: Mapping[str, Sequence[Candidate]]
     ) -> Heads:
         """What was chosen in each lane, and then the oldest. They are only locked, so the oldest may be among the
         chosen."""
@@ -222,13 +222,15 @@ def tell_heads(succeeded: HeadsClaimed, worker: str, signals: Signals) -> None:
         signals.emit(Claimed(event, worker))
 
 
-async def claim_alone(store: Store, claimant: Claimant, lanes: Sequence[str], passes: PassTally) -> Event | None:
+async def claim_interrupted(
+    store: ClaimPath, claimant: Claimant, lanes: Sequence[str], passes: PassTally
+) -> Event | None:
     """One event that was under way when a worker vanished. It must be delivered with nothing beside it: if it
     is what ended that worker, it will end this one, and only it shall pay for that."""
     signals, (worker, lease, as_of) = passes.signals, claimant
     while True:
         async with store.begin() as tx:  # or a store that fails between the two would leave it claimed and unstarted
-            claimed = await tx.claim_alone(worker, lanes, lease, as_of)
+            claimed = await tx.claim_interrupted(worker, lanes, lease, as_of)
             history = await tx.history(claimed[0].id) if claimed else []
             await let_go_after(tx, [event for event in claimed if event.status is Status.FAILED])
         if not claimed:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from duly.engine.boot_clock import steady
-from duly.ports import Store
+from duly.ports import Health
 from duly.signals import ClockStepped, Signals
 
 LOOK_EVERY_S = 0.25
@@ -25,7 +25,7 @@ AT_ONCE_S = 0.01
 
 
 class StoreClock:
-    def __init__(self, store: Store, lease: timedelta, signals: Signals, was_set: Callable[[], None]) -> None:
+    def __init__(self, store: Health, lease: timedelta, signals: Signals, was_set: Callable[[], None]) -> None:
         self._store, self._lease, self._signals, self._was_set = store, lease, signals, was_set
         self._ahead = self._measured()
         self._in_doubt_until = -math.inf  # by the steady clock

@@ -11,7 +11,7 @@ from duly.engine.series.holds import let_go_after
 from duly.engine.settle import completed
 from duly.engine.tally import PassTally, tally_of
 from duly.errors import StoreUnavailable
-from duly.ports import Route, Store, Transaction, TransactionalChannel
+from duly.ports import ClaimPath, HandlerTransaction, Route, TransactionalChannel
 from duly.records.event import Delivered, Event, Failed, Outcome, Settlement, Unreachable
 from duly.signals import Lost
 
@@ -44,7 +44,12 @@ class _Undone(Exception):
 
 
 async def deliver_and_settle(
-    event: Event, route: Route, store: Store, worker: str, passes: PassTally, lent: dict[tuple[str, int], Transaction]
+    event: Event,
+    route: Route,
+    store: ClaimPath,
+    worker: str,
+    passes: PassTally,
+    lent: dict[tuple[str, int], HandlerTransaction],
 ) -> Outcome | None:
     """The effect and its settlement commit together: the settlement comes last, and finding no row rolls the
     effect back. None when there is nothing left to settle: it is settled, or the claim was lost. While the handler

@@ -18,7 +18,7 @@ from duly.engine.pool import Pool
 from duly.engine.settle import Settler
 from duly.engine.store_backoff import StoreBackoff
 from duly.errors import StoreUnavailable
-from duly.ports import Store
+from duly.ports import SettlePort
 from duly.records.event import Claim, Event
 from duly.signals import Lost, Signals
 
@@ -29,7 +29,7 @@ BEATS = 3
 class Leases:
     def __init__(
         self,
-        store: Store,
+        store: SettlePort,
         lease: timedelta,
         soon: Lookahead,
         pool: Pool,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 
 from duly.errors import StoreUnavailable
-from duly.ports import Loadable, Route, Statements
+from duly.ports import ClaimPort, Loadable, Route
 
 IDLE_WITHIN_S = 0.5
 """Seconds. What nothing waits for yet is loaded when the worker is first idle, so as not to slow down what is due; but
@@ -19,7 +19,7 @@ NOW, EVER = timedelta(), timedelta.max
 class Preload:
     """The lanes of one worker whose channels are still to be loaded."""
 
-    def __init__(self, routes: Mapping[str, Route], store: Statements, loaded: Callable[[], None]) -> None:
+    def __init__(self, routes: Mapping[str, Route], store: ClaimPort, loaded: Callable[[], None]) -> None:
         self._store, self._loaded = store, loaded
         channels = {lane: route.channel for lane, route in routes.items()}
         self._left = {

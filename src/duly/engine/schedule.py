@@ -10,20 +10,20 @@ from msgspec.structs import replace
 from duly.decide.planning import plan
 from duly.engine.destinations.target_references import require_targets
 from duly.ids import new_ids
-from duly.ports import Added, Statements, Store
+from duly.ports import Added, TimerPort, TimerStore
 from duly.records.event import NewEvent, Timer
 
 CHUNK = 5000
 
 
-async def put_timer(store: Statements, timer: Timer, channels: Collection[str]) -> Added:
+async def put_timer(store: TimerPort, timer: Timer, channels: Collection[str]) -> Added:
     """Schedule one timer, or move the one that has its key."""
     [added] = await put_events(store, plan((timer,), channels, new_ids))
     return added
 
 
 async def add_timers(
-    store: Store, timers: Iterable[Timer], channels: Collection[str], tx: Statements | None
+    store: TimerStore, timers: Iterable[Timer], channels: Collection[str], tx: TimerPort | None
 ) -> list[str]:
     """All of them or, when one is invalid, none; the ids in order."""
     events = plan(list(timers), channels, new_ids)
@@ -35,7 +35,7 @@ async def add_timers(
         return await _add(own, events)
 
 
-async def add_events(store: Statements, events: Sequence[NewEvent]) -> list[str]:
+async def add_events(store: TimerPort, events: Sequence[NewEvent]) -> list[str]:
     """Store events without keys; their ids."""
     await require_targets(store, events)
     ids = await store.add(events)
@@ -43,7 +43,7 @@ async def add_events(store: Statements, events: Sequence[NewEvent]) -> list[str]
     return ids
 
 
-async def put_events(store: Statements, events: Sequence[NewEvent]) -> list[Added]:
+async def put_events(store: TimerPort, events: Sequence[NewEvent]) -> list[Added]:
     """Store events with keys, or move those that have them already."""
     await require_targets(store, events)
     added = await store.put(events)
@@ -51,7 +51,7 @@ async def put_events(store: Statements, events: Sequence[NewEvent]) -> list[Adde
     return added
 
 
-def _tell(store: Statements, added: Sequence[Added]) -> None:
+def _tell(store: TimerPort, added: Sequence[Added]) -> None:
     store.tell_created([one.event for one in added if one.change == "created"])
 
 
@@ -62,7 +62,7 @@ class OrderedTimer(NamedTuple):
     timer: Timer
 
 
-async def put_ordered_timers(store: Store, wishes: Iterable[OrderedTimer], channels: Collection[str]) -> None:
+async def put_ordered_timers(store: TimerStore, wishes: Iterable[OrderedTimer], channels: Collection[str]) -> None:
     """Schedule timers, or move those that have their keys already, in one transaction. Whatever the order in which they
     come, the latest wish for a key counts, and each of them once."""
     latest = {(wish.timer.tenant, wish.timer.key): wish for wish in sorted(wishes, key=attrgetter("asked"))}
@@ -77,7 +77,7 @@ class _NothingToKeep(Exception):
     """Ends a transaction of which nothing is to be kept."""
 
 
-async def takes_timers(store: Store, like: Timer, channels: Collection[str]) -> bool:
+async def takes_timers(store: TimerStore, like: Timer, channels: Collection[str]) -> bool:
     """Whether an ordinary one could be stored. It is not."""
     ordinary = replace(like, due=timedelta(days=1), key=new_ids(1)[0], tenant="default", correlation_id=None)
     try:
@@ -90,7 +90,7 @@ async def takes_timers(store: Store, like: Timer, channels: Collection[str]) -> 
         return False
 
 
-async def _add(tx: Statements, events: list[NewEvent]) -> list[str]:
+async def _add(tx: TimerPort, events: list[NewEvent]) -> list[str]:
     """The ids in order."""
     ids = [event.id for event in events]
     keyless = [event for event in events if event.key is None]

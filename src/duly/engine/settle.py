@@ -12,7 +12,7 @@ from duly.engine.series.holds import let_go_after
 from duly.engine.store_backoff import StoreBackoff
 from duly.engine.tally import PassTally, Tally, tally_of
 from duly.errors import StoreUnavailable
-from duly.ports import Store
+from duly.ports import ClaimPath
 from duly.records.event import TERMINAL, Event, Outcome, Settlement, Status, Unreachable
 from duly.signals import Completed, DeadLettered, GivenBack, HeldBack, Late, Lost, Retried, Signals, lateness
 
@@ -23,7 +23,7 @@ NOW = timedelta()
 
 
 async def settle(
-    store: Store, settlements: Sequence[Settlement], worker: str, signals: Signals, *, again: bool = False
+    store: ClaimPath, settlements: Sequence[Settlement], worker: str, signals: Signals, *, again: bool = False
 ) -> Tally:
     """Commit the verdicts, then tell. A claim that was lost meanwhile drops its verdict, and is not in the tally.
     *again*: an earlier try failed, and may have been committed all the same."""
@@ -51,7 +51,7 @@ async def settle(
     return tally
 
 
-async def _settled(store: Store, settlements: Sequence[Settlement], worker: str) -> set[str]:
+async def _settled(store: ClaimPath, settlements: Sequence[Settlement], worker: str) -> set[str]:
     """The ids that were settled. Where a schedule limits how many are under way, the end of one lets the next one go in
     the same transaction."""
     if not any(settlement.event.gated for settlement in settlements):
@@ -62,7 +62,7 @@ async def _settled(store: Store, settlements: Sequence[Settlement], worker: str)
     return settled
 
 
-async def _settled_before(store: Store, settlements: Sequence[Settlement]) -> set[str]:
+async def _settled_before(store: ClaimPath, settlements: Sequence[Settlement]) -> set[str]:
     """Of these, what is as its verdict says, without having been claimed again."""
     found = [(one, await store.get(one.event.id)) for one in settlements]
     return {
@@ -103,7 +103,7 @@ class Settler:
     """Collects verdicts while a batch is on its way, so that they fill the next one. A lone verdict goes at once."""
 
     def __init__(
-        self, store: Store, worker: str, passes: PassTally, outage: StoreBackoff, retrying: Callable[[], None]
+        self, store: ClaimPath, worker: str, passes: PassTally, outage: StoreBackoff, retrying: Callable[[], None]
     ) -> None:
         self._store, self._worker, self._passes, self._outage = store, worker, passes, outage
         self._retrying = retrying  # called when an event will be ready again, so that nobody sleeps past it

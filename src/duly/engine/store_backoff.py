@@ -6,7 +6,7 @@ import time
 from datetime import timedelta
 
 from duly.errors import NotWritable, StoreError, StoreUnavailable
-from duly.ports import Store
+from duly.ports import Health
 from duly.signals import Signals, StoreDown, StoreUp
 
 SHORTEST = 0.1  # seconds between tries
@@ -42,7 +42,7 @@ class StoreBackoff:
         self._last = time.monotonic()
         return wait
 
-    async def read(self, store: Store) -> None:
+    async def read(self, store: Health) -> None:
         """Something was read. On a full disk that works all the time: where writing has failed, that is tried."""
         if self._writing_failed:
             if not self._believes:

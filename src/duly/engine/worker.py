@@ -16,7 +16,7 @@ import msgspec
 
 from duly.decide.fair_share import Key
 from duly.engine.boot_clock import steady
-from duly.engine.claim import Claims, claim_alone
+from duly.engine.claim import Claims, claim_interrupted
 from duly.engine.clock_steps import StoreClock
 from duly.engine.deliver import deliver, deliver_and_settle
 from duly.engine.destinations.broker_health import BrokerHealth, prepare
@@ -38,7 +38,7 @@ from duly.engine.sleep import FOREVER, LIMITED, NOW, Sleep
 from duly.engine.store_backoff import StoreBackoff
 from duly.engine.tally import PassTally
 from duly.errors import StoreUnavailable
-from duly.ports import Horizon, Reachable, Route, Store, Transaction, Waker
+from duly.ports import HandlerTransaction, Horizon, Reachable, Route, Waker, WorkerStore
 from duly.records.event import Event, Outcome, Unreachable
 from duly.signals import PassEnded, Signals, WorkerStarted, WorkerStopped
 
@@ -86,7 +86,7 @@ class Worker:
 
     def __init__(
         self,
-        store: Store,
+        store: WorkerStore,
         routes: Mapping[str, Route],
         options: Options,
         signals: Signals,
@@ -113,7 +113,7 @@ class Worker:
         self._full = False
         self._held_up: set[Key] = set()  # whose events are ready and may not start
         self._waker: Waker | None = None
-        self._lent: dict[tuple[str, int], Transaction] = {}  # what transactional handlers have in hand, by claim
+        self._lent: dict[tuple[str, int], HandlerTransaction] = {}  # what transactional handlers have in hand, by claim
         self._broken: BaseException | None = None
         self._looked = 0.0
         self._in_vain = 0  # claims in a row that found nothing
@@ -387,7 +387,7 @@ class Worker:
         if self._clock.in_doubt:
             return False
         sent = steady()
-        event = await claim_alone(self._store, self._claimant, self._lanes.open, self._passes)
+        event = await claim_interrupted(self._store, self._claimant, self._lanes.open, self._passes)
         if event is None:
             return False
         self._start([event], sent)
@@ -415,7 +415,7 @@ class Worker:
         """Every place is taken, but for those that are kept."""
         if (kept := self._pool.turns.kept) and not self._stopping.is_set():
             sent = steady()
-            await self._learn_and_start(await self._claims.take_for_the_quiet(self._lanes.trusted, kept), sent)
+            await self._learn_and_start(await self._claims.claim_for_idle_tenants(self._lanes.trusted, kept), sent)
 
     def _finished(self, event: Event, outcome: Outcome | None) -> None:
         if outcome is not None:

@@ -1,4 +1,4 @@
-"""The seams: small Protocols between what acts and what it acts upon. Begin with store."""
+"""The seams: small Protocols between what acts and what it acts upon, one for each use. Begin with claiming."""
 
 from duly.ports.channels import (
     Channel,
@@ -12,29 +12,54 @@ from duly.ports.channels import (
     Threaded,
     TransactionalChannel,
 )
-from duly.ports.dead_letters import DeadLetter, DeadLetterKind, DeadLetters, DeadLetterStatements
-from duly.ports.invariants import MOST_VIOLATIONS, NEWEST_EXAMINED, Examined, InvariantStatements, Violation
-from duly.ports.pages import PAGE_BYTES, CutShort
-from duly.ports.requests import KeyStatements, RequestStatements, StoredResponse
-from duly.ports.schedules import Fired, Freed, Heads, Moved, Reserved, ScheduleStatements
-from duly.ports.store import (
-    EXAMINED,
+from duly.ports.claiming import (
     NO_FRONTIER,
     NOT_YET,
-    Added,
-    Clock,
+    ClaimPath,
+    ClaimPort,
+    ClaimTransaction,
+    HandlerTransaction,
     Horizon,
     KnownFrontier,
-    Page,
+    LookaheadPort,
+    Reserved,
     ScanRequest,
     ScanResult,
-    Statements,
-    Store,
-    Transaction,
-    Waker,
+    SettlePort,
 )
-from duly.ports.targets import RateAllowance, TargetStatements
-from duly.ports.users import UserStatements
+from duly.ports.dead_letters import DeadLetter, DeadLetterKind, DeadLetterPort, DeadLetters, DeadLetterStore
+from duly.ports.events import EXAMINED, EventPort, EventStore, EventTransaction, Page
+from duly.ports.invariants import MOST_VIOLATIONS, NEWEST_EXAMINED, Examined, InvariantPort, Violation
+from duly.ports.pages import PAGE_BYTES, CutShort, Item
+from duly.ports.requests import KeyPort, KeyStore, KeyTransaction, RequestPort, StoredResponse
+from duly.ports.series import (
+    Fired,
+    Freed,
+    HeadPort,
+    Heads,
+    HoldPort,
+    HoldStore,
+    Moved,
+    PassedOverPort,
+    ReplanPort,
+    SchedulePort,
+    ScheduleStore,
+    ScheduleTransaction,
+    SeriesTransaction,
+)
+from duly.ports.store import EveryPort, Store, StoreTransaction, WorkerStore, WorkerTransaction
+from duly.ports.targets import (
+    DestinationPort,
+    DestinationReader,
+    ParkingPort,
+    RateAllowance,
+    TargetPort,
+    TargetStore,
+    TargetTransaction,
+)
+from duly.ports.timers import Added, TimerPort, TimerStore
+from duly.ports.transactions import Clock, Clocked, Creations, Health, Notes, Transaction, Waker
+from duly.ports.users import UserHeadPort, UserPort, UserStore, UserTransaction
 
 __all__ = [
     "EXAMINED",
@@ -45,43 +70,81 @@ __all__ = [
     "PAGE_BYTES",
     "Added",
     "Channel",
+    "ClaimPath",
+    "ClaimPort",
+    "ClaimTransaction",
     "Clock",
+    "Clocked",
     "Command",
     "Commands",
+    "Creations",
     "CutShort",
     "DeadLetter",
     "DeadLetterKind",
-    "DeadLetterStatements",
+    "DeadLetterPort",
+    "DeadLetterStore",
     "DeadLetters",
     "DestinationLookup",
+    "DestinationPort",
+    "DestinationReader",
+    "EventPort",
+    "EventStore",
+    "EventTransaction",
+    "EveryPort",
     "Examined",
     "Fired",
     "Freed",
+    "HandlerTransaction",
+    "HeadPort",
     "Heads",
+    "Health",
+    "HoldPort",
+    "HoldStore",
     "Horizon",
-    "InvariantStatements",
-    "KeyStatements",
+    "InvariantPort",
+    "Item",
+    "KeyPort",
+    "KeyStore",
+    "KeyTransaction",
     "KnownFrontier",
     "Loadable",
+    "LookaheadPort",
     "Moved",
+    "Notes",
     "Page",
+    "ParkingPort",
+    "PassedOverPort",
     "RateAllowance",
     "Reachable",
-    "RequestStatements",
+    "ReplanPort",
+    "RequestPort",
     "Reserved",
     "Route",
     "ScanRequest",
     "ScanResult",
-    "ScheduleStatements",
+    "SchedulePort",
+    "ScheduleStore",
+    "ScheduleTransaction",
+    "SeriesTransaction",
+    "SettlePort",
     "SlowToStart",
-    "Statements",
     "Store",
+    "StoreTransaction",
     "StoredResponse",
-    "TargetStatements",
+    "TargetPort",
+    "TargetStore",
+    "TargetTransaction",
     "Threaded",
+    "TimerPort",
+    "TimerStore",
     "Transaction",
     "TransactionalChannel",
-    "UserStatements",
+    "UserHeadPort",
+    "UserPort",
+    "UserStore",
+    "UserTransaction",
     "Violation",
     "Waker",
+    "WorkerStore",
+    "WorkerTransaction",
 ]

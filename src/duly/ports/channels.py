@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from duly.ports.store import Transaction
+from duly.ports.transactions import Transaction
 from duly.records.event import Event, Outcome
 from duly.records.target import Known
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
+from duly.ports.transactions import Clocked
 from duly.records.specs import Spec
 
 
@@ -33,7 +34,7 @@ class DeadLetters(NamedTuple):
     kinds: tuple[DeadLetterKind, ...]
 
 
-class DeadLetterStatements(Protocol):
+class DeadLetterPort(Protocol):
     """What can be asked of a store about dead letters, many at a time."""
 
     async def find_dead(self, spec: Spec, *, since: datetime, after: str | None, limit: int) -> list[DeadLetter]:
@@ -51,3 +52,7 @@ class DeadLetterStatements(Protocol):
 
     async def discard_found(self, letters: Sequence[DeadLetter], by: str, reason: str | None) -> set[str]:
         """Put them away; the ids of those that were."""
+
+
+class DeadLetterStore(DeadLetterPort, Clocked, Protocol):
+    """A store as replays and discards of many dead letters see it."""

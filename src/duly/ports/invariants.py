@@ -29,7 +29,7 @@ class Examined(NamedTuple):
     all: bool
 
 
-class InvariantStatements(Protocol):
+class InvariantPort(Protocol):
     async def invariants(self, examine: int | None = NEWEST_EXAMINED) -> Examined:
         """Look for rows of which something is not true that is true after every commit. Only so many of the newest
         events are read, and as many of what else there is; None: all, which takes some 12 s for a million."""

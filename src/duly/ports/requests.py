@@ -1,13 +1,15 @@
 """What can be asked of a store for the HTTP API: whose key it is, and what was answered."""
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
+from duly.ports.transactions import Clocked, Notes
 from duly.records.api_key import ApiKey
 
 
-class KeyStatements(Protocol):
+class KeyPort(Protocol):
     """What can be asked of a store about keys of the API."""
 
     async def add_key(self, key: ApiKey, hash: str) -> None: ...
@@ -45,7 +47,7 @@ class StoredResponse(NamedTuple):
     body: bytes
 
 
-class RequestStatements(Protocol):
+class RequestPort(Protocol):
     """What can be asked of a store about requests that carry a key of their own, so that they may come again."""
 
     async def recall(self, tenant: str, key: str, fingerprint: str) -> StoredResponse | None:
@@ -57,3 +59,13 @@ class RequestStatements(Protocol):
 
     async def forget_requests(self, limit: int) -> int:
         """Remove what is older than that, at most so many; how many."""
+
+
+class KeyTransaction(KeyPort, Notes, Clocked, Protocol):
+    """One transaction about keys of the API."""
+
+
+class KeyStore(KeyTransaction, Protocol):
+    """A store as the verbs of keys see it."""
+
+    def begin(self) -> AbstractAsyncContextManager[KeyTransaction]: ...

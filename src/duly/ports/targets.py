@@ -1,10 +1,13 @@
-"""What can be asked of a store about targets, and about the destinations that events go to."""
+"""What is asked of a store about targets, and about the destinations that events go to."""
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
+from duly.ports.transactions import Clocked, Notes
 from duly.records.event import Event
+from duly.records.history import Entry
 from duly.records.target import Known, Target
 
 
@@ -17,9 +20,15 @@ class RateAllowance(NamedTuple):
     next: timedelta
 
 
-class TargetStatements(Protocol):
-    """What can be asked of a store about stored targets and destinations. An event that is held for a destination has
-    its row there to wait for: parked, or being released."""
+class DestinationReader(Protocol):
+    """What is known of destinations."""
+
+    async def destinations(self, keys: Sequence[tuple[str, str]]) -> list[Known]:
+        """What is known of destinations, by tenant and name or origin; each is answered, whatever is known."""
+
+
+class TargetPort(Protocol):
+    """Targets that are stored under a name."""
 
     async def put_target(self, target: Target) -> bool:
         """Insert or replace; False when a target with another id took the name meanwhile."""
@@ -38,8 +47,9 @@ class TargetStatements(Protocol):
     async def aimed_at(self, target: Target, examine: int) -> int:
         """How many events that are still to come go to a stored target, of so many that are due next."""
 
-    async def destinations(self, keys: Sequence[tuple[str, str]]) -> list[Known]:
-        """What is known of destinations, by tenant and name or origin; each is answered, whatever is known."""
+
+class DestinationPort(DestinationReader, Protocol):
+    """Limits of destinations, and what waits for them."""
 
     async def list_destinations(self, tenant: str | None, *, after: tuple[str, str], limit: int) -> list[Known]:
         """Those with limits and those that are parked, in the order of tenant and destination, after these two."""
@@ -51,6 +61,10 @@ class TargetStatements(Protocol):
 
     async def allow(self, wanted: Sequence[tuple[str, str, int]]) -> list[RateAllowance]:
         """Take turns of destinations that have a rate, at most so many of each."""
+
+
+class ParkingPort(Protocol):
+    """Destinations that are down. An event that is held for one waits for its row there: parked, or being released."""
 
     async def park(self, tenant: str, destination: str, reason: str, wait: timedelta | None) -> bool:
         """Send nothing there until a probe so much later, or until a person says so; False if it is parked already."""
@@ -83,3 +97,17 @@ class TargetStatements(Protocol):
 
     async def is_awaited(self, tenant: str, destination: str) -> bool:
         """Whether any event that is due waits for a destination."""
+
+
+class TargetTransaction(TargetPort, DestinationPort, ParkingPort, Notes, Clocked, Protocol):
+    """One transaction about targets and destinations."""
+
+    async def history(
+        self, subject: str, *, skip: int = 0, limit: int | None = None, within: int | None = None
+    ) -> list[Entry]: ...
+
+
+class TargetStore(TargetTransaction, Protocol):
+    """A store as the verbs of targets, and whoever looks after parked destinations, see it."""
+
+    def begin(self) -> AbstractAsyncContextManager[TargetTransaction]: ...

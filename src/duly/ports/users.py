@@ -1,16 +1,19 @@
-"""What can be asked of a store about users."""
+"""What is asked of a store about users. Users are locked before their heads; a claim locks heads, and never a user."""
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import time
 from typing import Protocol
 
+from duly.ports.events import EventPort
+from duly.ports.series import SeriesTransaction
+from duly.ports.targets import DestinationReader
 from duly.records.event import Event, NewEvent
 from duly.records.user import User
 
 
-class UserStatements(Protocol):
-    """What can be asked of a store about users, and the heads of their series. Users are locked before their heads; a
-    claim, which locks heads, never asks for a user."""
+class UserPort(Protocol):
+    """Users themselves."""
 
     async def user(self, id: str) -> User | None: ...
 
@@ -41,6 +44,10 @@ class UserStatements(Protocol):
 
     async def delete_users(self, ids: Sequence[str]) -> None: ...
 
+
+class UserHeadPort(Protocol):
+    """The heads of users' series."""
+
     async def user_heads(self, ids: Sequence[str]) -> list[Event]:
         """The heads of users' series, locked until the transaction ends."""
 
@@ -56,3 +63,13 @@ class UserStatements(Protocol):
 
     async def cancel_users(self, ids: Sequence[str], by: str, reason: str) -> int:
         """Cancel all of users' events that have not begun; how many."""
+
+
+class UserTransaction(UserPort, UserHeadPort, SeriesTransaction, DestinationReader, Protocol):
+    """One transaction about users and their events."""
+
+
+class UserStore(UserTransaction, EventPort, Protocol):
+    """A store as the verbs of users see it."""
+
+    def begin(self) -> AbstractAsyncContextManager[UserTransaction]: ...

@@ -214,11 +214,11 @@ class StoreQueries(
         )
         return self.read_claims(rows, worker, lease)
 
-    async def look(self, where: ScanRequest, known: Collection[Key]) -> ScanResult:
-        return self.read_looked(await self.ask("look", self.looking(where), **self.looking_past(where, known)))
+    async def scan_backlog(self, where: ScanRequest, known: Collection[Key]) -> ScanResult:
+        return self.read_looked(await self.ask("scan_backlog", self.looking(where), **self.looking_past(where, known)))
 
-    async def look_at_heads(self, where: ScanRequest, known: Collection[Key]) -> ScanResult:
-        return self.read_looked(await self.ask("look_at_heads", self.looking(where), **self.looking_past(where, known)))
+    async def scan_heads(self, where: ScanRequest, known: Collection[Key]) -> ScanResult:
+        return self.read_looked(await self.ask("scan_heads", self.looking(where), **self.looking_past(where, known)))
 
     def looking(self, where: ScanRequest) -> Columns:
         """A row for each lane."""
@@ -241,12 +241,12 @@ class StoreQueries(
         events.sort(key=by_due)
         return events
 
-    async def claim_alone(
+    async def claim_interrupted(
         self, worker: str, lanes: Sequence[str], lease: timedelta, as_of: datetime | None = None
     ) -> list[Event]:
         error = f"interrupted {MAX_INTERRUPTIONS} times: each time its worker vanished while it was under way"
         rows = await self.ask(
-            "claim_alone",
+            "claim_interrupted",
             lanes=self.listed(lanes),
             worker=worker,
             lease=self.span(lease),

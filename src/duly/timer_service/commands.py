@@ -10,7 +10,7 @@ from duly.decide.error_text import describe
 from duly.engine.schedule import OrderedTimer, put_ordered_timers, takes_timers
 from duly.engine.store_backoff import StoreBackoff
 from duly.errors import Invalid, NotFound, Problem, StoreError, StoreUnavailable
-from duly.ports import Command, Commands, Store
+from duly.ports import Command, Commands, TimerStore
 from duly.records.event import Timer
 from duly.signals import CommandRejected, CommandsTaken, CommandStuck, Signals
 from duly.timer_service.messages import BRIEF, LARGEST, read_command, write_rejection
@@ -34,7 +34,7 @@ class RejectedCommand(NamedTuple):
 
 class TimerCommands:
     def __init__(
-        self, commands: Commands, store: Store, channels: Collection[str], signals: Signals, batch_size: int
+        self, commands: Commands, store: TimerStore, channels: Collection[str], signals: Signals, batch_size: int
     ) -> None:
         self._commands, self._store, self._channels = commands, store, channels
         self._signals, self._batch_size = signals, batch_size

@@ -10,7 +10,7 @@ import msgspec
 from duly.decide.lifecycle import LONGEST_WAIT
 from duly.decide.targets.origin import closed
 from duly.errors import Invalid, Problem
-from duly.ports import DeadLetter, Store
+from duly.ports import DeadLetter, DeadLetterStore
 from duly.records.results import Discarded, Replayed
 from duly.records.specs import Spec
 
@@ -36,7 +36,7 @@ class Extent(NamedTuple):
 
 
 async def replay_all(
-    store: Store,
+    store: DeadLetterStore,
     spec: Spec,
     gap: timedelta | None,
     extent: Extent,
@@ -62,7 +62,7 @@ async def replay_all(
 
 
 async def discard_all(
-    store: Store, spec: Spec, extent: Extent, by: str, reason: str | None, tell: Callable[[Discarded], object]
+    store: DeadLetterStore, spec: Spec, extent: Extent, by: str, reason: str | None, tell: Callable[[Discarded], object]
 ) -> tuple[Discarded, Place | None]:
     done, walk = Discarded(), _Walk(store, spec, extent)
     async for letters in walk.chunks():
@@ -83,7 +83,7 @@ class _Walk:
     """Those that are dead letters as it begins, the oldest first. What fails again meanwhile does not come again, and
     what fails meanwhile for the first time does not come at all."""
 
-    def __init__(self, store: Store, spec: Spec, extent: Extent) -> None:
+    def __init__(self, store: DeadLetterStore, spec: Spec, extent: Extent) -> None:
         self._store, self._spec, self._extent = store, spec, extent
         self.rest: Place | None = None  # where to go on, once it has ended
 
@@ -107,7 +107,7 @@ class _Walk:
 class _Pace:
     """When each of them is ready: at once, or a gap after the one before it, and never in the past."""
 
-    def __init__(self, store: Store, gap: timedelta | None, begun: Place | None) -> None:
+    def __init__(self, store: DeadLetterStore, gap: timedelta | None, begun: Place | None) -> None:
         self._store, self._gap = store, gap
         self.free = None if begun is None else begun.free
 
@@ -120,7 +120,7 @@ class _Pace:
         return [first + place * self._gap for place in range(count)]
 
 
-async def _refuse_endless(store: Store, spec: Spec, gap: timedelta, limit: int | None) -> None:
+async def _refuse_endless(store: DeadLetterStore, spec: Spec, gap: timedelta, limit: int | None) -> None:
     there = (await store.count_dead(spec, most=1)).events
     many = there if limit is None else min(limit, there)
     if many > LONGEST_WAIT // gap:

@@ -17,7 +17,7 @@ from duly.engine.series.holds import let_go_after
 from duly.engine.series.passed_over import in_words, move_by_hand
 from duly.errors import Conflict, Invalid, NotFound, Problem
 from duly.instants import due_problems
-from duly.ports import DeadLetters, Page, Store, Transaction
+from duly.ports import DeadLetters, EventStore, EventTransaction, Page
 from duly.records.event import Event
 from duly.records.history import Entry
 from duly.records.results import Discarded, Replayed
@@ -32,7 +32,7 @@ AN_EVENTS = "an event's"
 class Events:
     """``duly.events``. With a tenant, only that tenant's events exist."""
 
-    def __init__(self, store: Store, channels: Collection[str] = ()) -> None:
+    def __init__(self, store: EventStore, channels: Collection[str] = ()) -> None:
         self._store, self._channels = store, channels
 
     async def get(self, id: str, *, tenant: str | None = None) -> Event:
@@ -175,12 +175,12 @@ class Events:
         return (await discard_all(self._store, _of(tenant, spec), wanted, storable(by), why, progress or _nobody))[0]
 
     @asynccontextmanager
-    async def _locked(self, id: str, tenant: str | None) -> AsyncIterator[tuple[Transaction, Event]]:
+    async def _locked(self, id: str, tenant: str | None) -> AsyncIterator[tuple[EventTransaction, Event]]:
         async with self._store.begin() as tx:
             yield tx, _known(await tx.lock(check_id(id, AN_EVENTS)), id, tenant)
 
 
-async def _change(tx: Transaction, event: Event, act: str, by: str, detail: str | None) -> Event:
+async def _change(tx: EventTransaction, event: Event, act: str, by: str, detail: str | None) -> Event:
     """Write it with its history; as it is stored."""
     await tx.change(event, act, storable(by), None if detail is None else storable(detail))
     return _known(await tx.get(event.id), event.id, None)

@@ -14,7 +14,7 @@ from duly.engine.destinations.target_references import Key, key_of, missing, tar
 from duly.engine.series.put_users import Calendars, ChangedUser, change_users, first_heads
 from duly.errors import Conflict, Invalid, Misuse, Problem
 from duly.ids import new_ids
-from duly.ports import Store
+from duly.ports import UserStore
 from duly.records.event import NewEvent, user_of
 from duly.records.results import Imported, RefusedRow, StoredRow
 from duly.records.user import User
@@ -54,7 +54,7 @@ class ImportObserver(NamedTuple):
 
 
 async def import_users(
-    store: Store, rows: Lines, tenant: str, how: Calendars, by: str, telling: ImportObserver
+    store: UserStore, rows: Lines, tenant: str, how: Calendars, by: str, telling: ImportObserver
 ) -> Imported:
     """While one chunk is on its way to the store, the next one is read and checked."""
     work = _Import(store, tenant, how, by, telling)
@@ -79,7 +79,9 @@ async def import_users(
     return work.done
 
 
-async def rehearse(store: Store | None, rows: Lines, tenant: str, how: Calendars, telling: ImportObserver) -> Imported:
+async def rehearse(
+    store: UserStore | None, rows: Lines, tenant: str, how: Calendars, telling: ImportObserver
+) -> Imported:
     """What an import would do, without doing it; without a store, to one that is empty."""
     work = _Rehearsal(store, tenant, how, telling)
     async for chunk in _chunks(rows):
@@ -109,7 +111,7 @@ class _Checked(NamedTuple):
 class _Import:
     """An import under way."""
 
-    def __init__(self, store: Store, tenant: str, how: Calendars, by: str, telling: ImportObserver) -> None:
+    def __init__(self, store: UserStore, tenant: str, how: Calendars, by: str, telling: ImportObserver) -> None:
         self._store, self._tenant, self._how, self._by, self._telling = store, tenant, how, by, telling
         self.done = Imported()
 
@@ -214,7 +216,7 @@ class _Import:
 class _Rehearsal(_Import):
     """An import that stores nothing."""
 
-    def __init__(self, store: Store | None, tenant: str, how: Calendars, telling: ImportObserver) -> None:
+    def __init__(self, store: UserStore | None, tenant: str, how: Calendars, telling: ImportObserver) -> None:
         super().__init__(store, tenant, how, "", telling)  # type: ignore[arg-type]
         self._there = store
         self._at = datetime.now(UTC)

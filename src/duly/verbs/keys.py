@@ -12,7 +12,7 @@ from duly.decide.targets.rates import read_rate
 from duly.errors import Conflict, Invalid, NotFound, Problem, Unauthenticated
 from duly.ids import new_id
 from duly.instants import due_problems
-from duly.ports import Store
+from duly.ports import KeyStore
 from duly.records.api_key import BYTES, ApiKey, MadeKey, Scope, hash_of, hint_of, looks_like_a_key, write_key
 from duly.rules.recurrence import instant_name
 
@@ -21,7 +21,7 @@ MOST_OF_A_NAME = 10
 
 
 class Keys:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: KeyStore) -> None:
         self._store = store
 
     async def create(

@@ -24,7 +24,7 @@ from duly.engine.series.replan import replan
 from duly.errors import Conflict, Invalid, NotFound, Problem
 from duly.ids import new_id
 from duly.instants import due_problems
-from duly.ports import Statements, Store, Transaction
+from duly.ports import ScheduleStore, ScheduleTransaction
 from duly.records.etags import check_tag
 from duly.records.event import Event, NewEvent
 from duly.records.history import Entry
@@ -44,7 +44,10 @@ class Schedules:
     """``duly.schedules``."""
 
     def __init__(
-        self, store: Store, channels: Collection[str], transaction_of: Callable[[Any], Statements | None]
+        self,
+        store: ScheduleStore,
+        channels: Collection[str],
+        transaction_of: Callable[[Any], ScheduleTransaction | None],
     ) -> None:
         self._store, self._channels, self._transaction_of = store, channels, transaction_of
 
@@ -247,7 +250,7 @@ class Schedules:
             raise Invalid(problems)
 
     async def _plant(
-        self, tx: Statements, schedule: Schedule, events: builtins.list[NewEvent], why: str
+        self, tx: ScheduleTransaction, schedule: Schedule, events: builtins.list[NewEvent], why: str
     ) -> builtins.list[str]:
         planted = await tx.plant(events) if events else set()
         made = [event for event in events if event.id in planted]
@@ -330,7 +333,7 @@ class Schedules:
     @asynccontextmanager
     async def _locked(
         self, name: str, tenant: str, *, head: bool = True
-    ) -> AsyncIterator[tuple[Transaction, Schedule, Event | None]]:
+    ) -> AsyncIterator[tuple[ScheduleTransaction, Schedule, Event | None]]:
         """A schedule and its head, which nobody else can change meanwhile. Events are locked first; when the head has
         been claimed before the schedule was locked too, it is tried again."""
         for _ in range(MOST_TRIES):
@@ -377,7 +380,7 @@ def _telling(schedule: Schedule, over: PassedOver | None) -> Schedule:
     return schedule if over is None else msgspec.structs.replace(schedule, passed_over=over)
 
 
-async def _note(tx: Statements, schedule: Schedule, act: str, by: str, detail: str | None) -> None:
+async def _note(tx: ScheduleTransaction, schedule: Schedule, act: str, by: str, detail: str | None) -> None:
     await tx.note([(schedule.id, act, None if detail is None else storable(detail))], storable(by))
 
 

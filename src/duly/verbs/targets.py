@@ -30,7 +30,7 @@ from duly.durations import format_duration, parse_duration
 from duly.engine.destinations.parking import note, open_again
 from duly.errors import Conflict, Invalid, NotFound, Problem, Unsealed
 from duly.ids import new_id
-from duly.ports import Store, Transaction
+from duly.ports import TargetStore, TargetTransaction
 from duly.records.history import Entry
 from duly.records.target import DESTINATION_OF_ALL, Known, Resealed, Target
 from duly.signals import Signals
@@ -57,7 +57,7 @@ class Targets:
 
     def __init__(
         self,
-        store: Store,
+        store: TargetStore,
         forget: Forget,
         keys: SecretKeys,
         signals: Signals,
@@ -321,13 +321,13 @@ class Targets:
             return Sealed(target.tenant, target.name)
         return self._seal.open(target.sealed, target.tenant, target.name)
 
-    async def _found(self, tx: Transaction, name: str, tenant: str) -> Target:
+    async def _found(self, tx: TargetTransaction, name: str, tenant: str) -> Target:
         found = await tx.target(tenant, name) if not list(target_name_problems("name", name)) else None
         if found is None:
             raise NotFound(f"there is no target {name!r:.100} in tenant {tenant!r}")
         return found
 
-    async def _stored(self, tx: Transaction, tenant: str, name: str, secret: str | None) -> Target:
+    async def _stored(self, tx: TargetTransaction, tenant: str, name: str, secret: str | None) -> Target:
         return msgspec.structs.replace(await self._found(tx, name, tenant), secret=secret)
 
     async def _key(self, destination: str, tenant: str) -> str:

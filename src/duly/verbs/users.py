@@ -10,7 +10,7 @@ from duly.decide.error_text import storable
 from duly.engine.series.put_users import Calendars, add_user, change_users, refresh_users
 from duly.engine.series.user_heads import MOST_TRIES
 from duly.errors import Conflict, Invalid, NotFound
-from duly.ports import Statements, Store
+from duly.ports import UserStore, UserTransaction
 from duly.records.etags import check_tag
 from duly.records.event import Event
 from duly.records.history import Entry
@@ -27,7 +27,9 @@ A_USERS = "a user's"
 class Users:
     """``duly.users``. With a tenant, only that tenant's users exist."""
 
-    def __init__(self, store: Store, how: Calendars, transaction_of: Callable[[Any], Statements | None]) -> None:
+    def __init__(
+        self, store: UserStore, how: Calendars, transaction_of: Callable[[Any], UserTransaction | None]
+    ) -> None:
         self._store, self._how, self._transaction_of = store, how, transaction_of
 
     async def add(self, *, tenant: str = "default", transaction: Any = None, by: str = "api", **fields: Any) -> User:
@@ -143,7 +145,7 @@ class Users:
         return Refreshed(users, events, refused)
 
     @asynccontextmanager
-    async def _within(self, transaction: Any) -> AsyncIterator[Statements]:
+    async def _within(self, transaction: Any) -> AsyncIterator[UserTransaction]:
         tx = self._transaction_of(transaction)
         if tx is not None:
             yield tx
@@ -152,7 +154,7 @@ class Users:
                 yield own
 
 
-async def _locked(tx: Statements, id: str, tenant: str | None, expected: str | None) -> User:
+async def _locked(tx: UserTransaction, id: str, tenant: str | None, expected: str | None) -> User:
     locked = await tx.lock_users([id])
     user = _known(locked[0] if locked else None, id, tenant)  # or somebody else has just deleted it
     check_tag(f"user {id}", user.tag, expected)

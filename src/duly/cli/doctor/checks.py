@@ -18,7 +18,6 @@ from duly.errors import DulyError, Misuse, NotWritable, StoreUnavailable
 from duly.records.event import Status, lane_of
 from duly.records.specs import Compare, Now, OneOf
 from duly.stores.migrations import migrations, pending
-from duly.stores.sqlite.store import SqliteStore
 from duly.verbs.events import MOST
 
 FIRST_SOUND_SQLITE = (3, 51, 3)
@@ -75,7 +74,7 @@ def _app(duly: Duly) -> Iterator[Finding]:
 
 async def _database(duly: Duly, served: set[str], every: bool) -> AsyncIterator[Finding]:
     yield Finding(OK, "database", without_password(duly.settings.database_url))
-    for finding in await (_sqlite(duly) if isinstance(duly.store, SqliteStore) else _postgres(duly)):
+    for finding in await (_sqlite(duly) if duly.one_writer else _postgres(duly)):
         yield finding
     applied = await duly.store.applied()
     newest = migrations(duly.store.dialect)[-1].version

@@ -23,7 +23,6 @@ from duly.duly import Duly
 from duly.errors import BadSetting, Misuse
 from duly.observers.logs import configure_logging
 from duly.signals import GivenBack, HeldBack, Interrupted, PassEnded
-from duly.stores.sqlite.store import SqliteStore
 
 
 def register(commands: App) -> None:
@@ -152,5 +151,5 @@ def _same_again(invocation: Invocation, manner: WorkerOptions) -> list[str]:
 
 
 def _refuse_memory(duly: Duly) -> None:
-    if isinstance(duly.store, SqliteStore) and duly.store.path == ":memory:":
+    if duly.database_path == ":memory:":
         raise Misuse("--processes cannot share a database in memory: name a file or PostgreSQL with --db")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from duly.errors import StoreUnavailable
-from duly.ports import Reachable, Route, SlowToStart, Statements
+from duly.ports import ClaimPort, Reachable, Route, SlowToStart
 from duly.signals import ChannelDown, ChannelNotServed, ChannelUp, Signals
 
 
@@ -49,7 +49,7 @@ class BrokerHealth:
             self._changed()
 
 
-async def tell_what_is_not_served(store: Statements, advice: Mapping[str, str], signals: Signals) -> None:
+async def tell_what_is_not_served(store: ClaimPort, advice: Mapping[str, str], signals: Signals) -> None:
     """Of these channels, those that events wait for: this may be the only worker."""
     with contextlib.suppress(StoreUnavailable):  # others tell of that
         if advice and await _waits_for(store, *advice):
@@ -58,12 +58,12 @@ async def tell_what_is_not_served(store: Statements, advice: Mapping[str, str], 
                     signals.emit(ChannelNotServed(name, advice[name]))
 
 
-async def _waits_for(store: Statements, *lanes: str) -> bool:
+async def _waits_for(store: ClaimPort, *lanes: str) -> bool:
     horizon, _ = await store.horizon(lanes)
     return any(span is not None for span in horizon)
 
 
-async def prepare(routes: Mapping[str, Route], store: Statements, every: timedelta) -> None:
+async def prepare(routes: Mapping[str, Route], store: ClaimPort, every: timedelta) -> None:
     """Let channels that are slow to start do so before their first event: those that have something to deliver, now or
     one day."""
     left = {lane: route.channel for lane, route in routes.items() if isinstance(route.channel, SlowToStart)}

@@ -15,7 +15,7 @@ from duly.decide.targets.targets import parked_alone, url_of
 from duly.engine.destinations.destination_cache import DestinationCache, Key
 from duly.engine.destinations.parking import FIRST, note, open_again
 from duly.errors import StoreUnavailable
-from duly.ports import Store
+from duly.ports import TargetStore
 from duly.records.event import Delivered, Event, Failed, Held, Outcome, Rejected, Unreachable
 from duly.records.target import DESTINATION_OF_ALL, Known
 from duly.signals import DestinationOpened, DestinationParked, Signals
@@ -66,7 +66,7 @@ class CircuitBreaker:
     """The ``Limits`` of a worker, its circuit breaker, and the probes that it makes."""
 
     def __init__(
-        self, store: Store, directory: DestinationCache, concurrency: int, worker: str, signals: Signals
+        self, store: TargetStore, directory: DestinationCache, concurrency: int, worker: str, signals: Signals
     ) -> None:
         self._store, self._directory, self._worker, self._signals = store, directory, worker, signals
         self._concurrency = concurrency

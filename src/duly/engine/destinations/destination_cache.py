@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable
 
 from duly.decide.targets.targets import origin_of
-from duly.ports import Store
+from duly.ports import DestinationReader
 from duly.records.target import DESTINATION_OF_ALL, Known
 
 FRESH, RECENT = 2.0, 5.0
@@ -17,7 +17,7 @@ Key = tuple[str, str]
 
 
 class DestinationCache:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: DestinationReader) -> None:
         self._store = store
         self._known: dict[Key, tuple[float, Known]] = {}
         self._reading: dict[Key, asyncio.Task[dict[Key, Known]]] = {}

@@ -6,7 +6,7 @@ from datetime import timedelta
 from duly.decide.error_text import storable
 from duly.decide.targets.targets import HTTP, WEBHOOK, whose_events
 from duly.errors import StoreUnavailable
-from duly.ports import Statements, Store
+from duly.ports import TargetStore, TargetTransaction
 from duly.records.event import Event
 
 FIRST, MOST = timedelta(seconds=30), timedelta(minutes=10)
@@ -15,7 +15,7 @@ FIRST, MOST = timedelta(seconds=30), timedelta(minutes=10)
 CHUNK = 1000
 
 
-async def open_again(store: Store, tenant: str, parked: str, by: str, most: int | None = None) -> int:
+async def open_again(store: TargetStore, tenant: str, parked: str, by: str, most: int | None = None) -> int:
     """Release what waits for a destination that is open again; how many. A process that dies meanwhile leaves it
     marked, and whoever looks after it goes on; so does who has released *most*."""
     many = 0
@@ -27,13 +27,13 @@ async def open_again(store: Store, tenant: str, parked: str, by: str, most: int 
     return many
 
 
-async def note(tx: Statements, tenant: str, destination: str, act: str, detail: str | None, by: str) -> None:
+async def note(tx: TargetTransaction, tenant: str, destination: str, act: str, detail: str | None, by: str) -> None:
     """Stored targets have a history; other destinations have no row to tell it of."""
     if "://" not in destination and destination and (found := await tx.target(tenant, destination)) is not None:
         await tx.note([(found.id, act, None if detail is None else storable(detail))], storable(by))
 
 
-async def look_after_parked(store: Store, lanes: Sequence[str], worker: str, lease: timedelta) -> list[Event]:
+async def look_after_parked(store: TargetStore, lanes: Sequence[str], worker: str, lease: timedelta) -> list[Event]:
     """Go on with what is being released, and claim what parked destinations are to be tried with."""
     found = await store.unparking()
     for tenant, destination, to_be_tried in found:
@@ -53,7 +53,7 @@ async def look_after_parked(store: Store, lanes: Sequence[str], worker: str, lea
 
 
 async def _claim_probe(
-    store: Store, parked: tuple[str, str], lanes: Sequence[str], worker: str, lease: timedelta
+    store: TargetStore, parked: tuple[str, str], lanes: Sequence[str], worker: str, lease: timedelta
 ) -> list[Event]:
     async with store.begin() as tx:
         tried_with = await tx.claim_probe(*parked, lanes, worker, lease)

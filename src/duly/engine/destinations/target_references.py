@@ -6,7 +6,7 @@ import msgspec
 
 from duly.decide.targets.targets import named
 from duly.errors import Invalid, Problem
-from duly.ports import Statements
+from duly.ports import DestinationReader
 from duly.records.event import Event, NewEvent
 
 Key = tuple[str, str]
@@ -19,7 +19,7 @@ def key_of(event: Event | NewEvent) -> Key | None:
     return None if name is None or "://" in name else (event.tenant, name)
 
 
-async def missing(store: Statements, keys: Iterable[Key | None]) -> set[Key]:
+async def missing(store: DestinationReader, keys: Iterable[Key | None]) -> set[Key]:
     """Which of these do not exist."""
     asked = sorted({key for key in keys if key is not None})
     if not asked:
@@ -28,7 +28,7 @@ async def missing(store: Statements, keys: Iterable[Key | None]) -> set[Key]:
     return {(known.tenant, known.destination) for known in found if known.target is None}
 
 
-async def require_targets(store: Statements, events: Sequence[Event | NewEvent]) -> None:
+async def require_targets(store: DestinationReader, events: Sequence[Event | NewEvent]) -> None:
     """Invalid with each event that names a target which does not exist."""
     if gone := await missing(store, map(key_of, events)):
         single = len(events) == 1

@@ -23,7 +23,7 @@ from duly.engine.series.heads import Claimant
 from duly.engine.series.holds import succeed
 from duly.engine.store_backoff import StoreBackoff
 from duly.errors import StoreUnavailable
-from duly.ports import Reserved, Store
+from duly.ports import ClaimPath, Reserved
 from duly.records.event import Event
 from duly.signals import Claimed, Signals
 
@@ -67,7 +67,7 @@ class Poised(NamedTuple):
 class Lookahead:
     def __init__(
         self,
-        store: Store,
+        store: ClaimPath,
         worker: str,
         lease: timedelta,
         fire: Callable[[list[Event], float], None],

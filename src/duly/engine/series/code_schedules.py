@@ -8,7 +8,7 @@ from typing import Any
 from duly.engine.series.put_schedule import ScheduleDraft, put_schedule
 from duly.engine.series.replan import replan
 from duly.errors import Invalid, Problem
-from duly.ports import Store
+from duly.ports import ScheduleStore
 from duly.records.schedule import Schedule
 from duly.rules import zones
 from duly.rules.policies import read_policies
@@ -36,7 +36,9 @@ def origin_of(function: Callable[..., Any]) -> str:
     return f"{module}:{getattr(function, '__qualname__', type(function).__name__)}"
 
 
-async def put_declared(store: Store, declared: CodeSchedules, channels: Collection[str], signals: Signals) -> None:
+async def put_declared(
+    store: ScheduleStore, declared: CodeSchedules, channels: Collection[str], signals: Signals
+) -> None:
     """Put each, those that others depend on first; replan what older zone data has planned; tell of orphans."""
     for draft in _in_order(declared.drafts):
         try:
@@ -51,7 +53,7 @@ async def put_declared(store: Store, declared: CodeSchedules, channels: Collecti
         signals.emit(Orphaned([schedule.name for schedule in orphans]))
 
 
-async def orphaned(store: Store, declared: CodeSchedules) -> list[Schedule]:
+async def orphaned(store: ScheduleStore, declared: CodeSchedules) -> list[Schedule]:
     """The schedules that a function of the same program has declared and none does any more. They are left
     alone: whoever meant to remove them can delete them."""
     names = {(draft.tenant, draft.name) for draft in declared.drafts}

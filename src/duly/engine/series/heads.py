@@ -24,7 +24,7 @@ from duly.decide.due_head import (
 from duly.decide.error_text import describe, storable
 from duly.decide.occurrence_facts import OccurrenceFact, names_between
 from duly.ids import new_id
-from duly.ports import Fired, Heads, Statements
+from duly.ports import Fired, Heads, SeriesTransaction
 from duly.records.event import Event, Status, user_of
 from duly.records.schedule import Schedule
 from duly.rules.recurrence import Occurrence
@@ -112,7 +112,7 @@ class SlowRuleBudget:
             self._known.discard(self._whose)
 
 
-async def succeed_heads(tx: Statements, found: Heads, by: datetime, claimant: Claimant) -> HeadsClaimed:
+async def succeed_heads(tx: SeriesTransaction, found: Heads, by: datetime, claimant: Claimant) -> HeadsClaimed:
     """Decide about heads that are due by then, carry it out, and plan what follows them. All that happens to a head is
     written once."""
     heads = found.heads
@@ -175,7 +175,7 @@ class HeadDecision(NamedTuple):
 
 
 async def _without_taken(
-    tx: Statements, decided: Sequence[HeadDecision], facts: Mapping[str, HeadFacts]
+    tx: SeriesTransaction, decided: Sequence[HeadDecision], facts: Mapping[str, HeadFacts]
 ) -> Sequence[HeadDecision]:
     """Where several were missed, some of them may have a fact already, such as a cancellation. Then it is decided anew
     without them."""
@@ -198,7 +198,7 @@ async def _without_taken(
     ]
 
 
-async def plan_next(tx: Statements, head: Event) -> None:
+async def plan_next(tx: SeriesTransaction, head: Event) -> None:
     """What follows a head that somebody ends by hand; it is locked, and no head from now on."""
     schedule = await continued_by(tx, head)
     if schedule is None:
@@ -213,7 +213,7 @@ async def plan_next(tx: Statements, head: Event) -> None:
         await halt(tx, halted)
 
 
-async def continued_by(tx: Statements, head: Event) -> Schedule | None:
+async def continued_by(tx: SeriesTransaction, head: Event) -> Schedule | None:
     """The series that a locked head is of, locked as well; None where its schedule is deleted."""
     if (series := carried(head)) is not None:
         return series
@@ -221,7 +221,7 @@ async def continued_by(tx: Statements, head: Event) -> Schedule | None:
     return locked[0] if locked else None
 
 
-async def halt(tx: Statements, reasons: Mapping[str, str]) -> None:
+async def halt(tx: SeriesTransaction, reasons: Mapping[str, str]) -> None:
     """Record why no head follows: with the schedule, or in the history of the user whose series it was."""
     users = {series: user for series in reasons if (user := user_of(series)) is not None}
     if schedules := {id: reason for id, reason in reasons.items() if id not in users}:
@@ -231,7 +231,7 @@ async def halt(tx: Statements, reasons: Mapping[str, str]) -> None:
         await tx.note([(user, "halted", f"{type_of[one]}: {reasons[one]}") for one, user in users.items()], SCHEDULE)
 
 
-async def plant(tx: Statements, wanted: Sequence[PlannedOccurrence]) -> dict[str, str]:
+async def plant(tx: SeriesTransaction, wanted: Sequence[PlannedOccurrence]) -> dict[str, str]:
     """Insert heads; where an occurrence was fired before, the following one. What could not be planted, and why."""
     halted: dict[str, str] = {}
     remaining = list(wanted)
@@ -255,7 +255,7 @@ async def plant(tx: Statements, wanted: Sequence[PlannedOccurrence]) -> dict[str
     return halted
 
 
-async def _facts(tx: Statements, schedules: Sequence[Schedule], now: datetime) -> dict[str, HeadFacts]:
+async def _facts(tx: SeriesTransaction, schedules: Sequence[Schedule], now: datetime) -> dict[str, HeadFacts]:
     """Asked only for the schedules whose policies need it."""
     limited, depending = [], []
     for schedule in schedules:
@@ -274,7 +274,11 @@ async def _facts(tx: Statements, schedules: Sequence[Schedule], now: datetime) -
 
 
 async def _fire(
-    tx: Statements, found: Heads, fires: Mapping[str, Fire], schedules: Mapping[str, Schedule], claimant: Claimant
+    tx: SeriesTransaction,
+    found: Heads,
+    fires: Mapping[str, Fire],
+    schedules: Mapping[str, Schedule],
+    claimant: Claimant,
 ) -> list[Event]:
     firing = [head for head in found.heads if head.id in fires]
     moved = {

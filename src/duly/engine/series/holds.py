@@ -23,7 +23,7 @@ from duly.engine.series.heads import (
 )
 from duly.engine.series.passed_over import pass_over
 from duly.ids import new_id
-from duly.ports import Heads, Statements, Store
+from duly.ports import Heads, HoldStore, SeriesTransaction
 from duly.records.event import Event, NewEvent
 from duly.records.schedule import PassedOver, Schedule
 from duly.rules.recurrence import Occurrence, instant_name
@@ -38,7 +38,7 @@ SKIP, FIRE = PASSED = ("skip", "fire")
 """What may become of occurrences that a pause has passed over."""
 
 
-async def succeed(tx: Statements, found: Heads, by: datetime, claimant: Claimant) -> HeadsClaimed:
+async def succeed(tx: SeriesTransaction, found: Heads, by: datetime, claimant: Claimant) -> HeadsClaimed:
     """What becomes of heads that are due by then. One that was let go and is dropped now has taken the turn of somebody
     who waits behind it: that one goes in its place."""
     succeeded = await succeed_heads(tx, found, by, claimant)
@@ -49,7 +49,7 @@ async def succeed(tx: Statements, found: Heads, by: datetime, claimant: Claimant
     return succeeded
 
 
-async def let_go_after(tx: Statements, ended: Iterable[Event]) -> None:
+async def let_go_after(tx: SeriesTransaction, ended: Iterable[Event]) -> None:
     """Events have ended in this transaction, or were heads that do not fire now; those that waited for them are ready
     when it commits."""
     ids = {event.schedule_id for event in ended if event.gated or event.head}
@@ -57,7 +57,7 @@ async def let_go_after(tx: Statements, ended: Iterable[Event]) -> None:
         await let_go(tx, await tx.schedules(schedules))
 
 
-async def let_go(tx: Statements, schedules: Sequence[Schedule]) -> None:
+async def let_go(tx: SeriesTransaction, schedules: Sequence[Schedule]) -> None:
     """Release as many as there is room for. The schedules are locked, so that of two events that end at the same time
     the second one sees that the first has ended."""
     under_way = await tx.under_way([schedule.series for schedule in schedules]) if schedules else {}
@@ -71,7 +71,7 @@ async def let_go(tx: Statements, schedules: Sequence[Schedule]) -> None:
         pass
 
 
-async def pause(tx: Statements, schedule: Schedule, by: str) -> int:
+async def pause(tx: SeriesTransaction, schedule: Schedule, by: str) -> int:
     """Hold all that has not begun; the schedule is locked and written as not enabled. How many are held. What is
     triggered from now on was meant to fire."""
     if schedule.halted is None:
@@ -87,7 +87,7 @@ class PausedOver(NamedTuple):
     over: PassedOver | None = None  # where it does not fire
 
 
-async def resume(tx: Statements, schedule: Schedule, head: Event | None, passed: str, by: str) -> PausedOver:
+async def resume(tx: SeriesTransaction, schedule: Schedule, head: Event | None, passed: str, by: str) -> PausedOver:
     """Go on; the head and the schedule are locked, and it is enabled. What the pause has passed over was not missed, so
     it is left out, unless it shall fire as if it was. A head that was due before the pause is owed all the same: it
     fires, by the misfire policy."""
@@ -115,13 +115,15 @@ async def resume(tx: Statements, schedule: Schedule, head: Event | None, passed:
     return PausedOver(count, passed == FIRE, over)
 
 
-async def _paused_since(tx: Statements, schedule: Schedule) -> datetime:
+async def _paused_since(tx: SeriesTransaction, schedule: Schedule) -> datetime:
     """When it was paused, as its history says; before all time if that does not say."""
     pauses = [entry.at for entry in await tx.history(schedule.id) if entry.act == "paused"]
     return max(pauses, default=LONG_AGO)
 
 
-async def move_head(tx: Statements, schedule: Schedule, head: Event, following: Occurrence | None) -> dict[str, str]:
+async def move_head(
+    tx: SeriesTransaction, schedule: Schedule, head: Event, following: Occurrence | None
+) -> dict[str, str]:
     """Make a locked head another occurrence; where that was fired before, the one after it. Why there is none, by the
     schedule's id."""
     table = schedule.timetable
@@ -141,7 +143,7 @@ async def move_head(tx: Statements, schedule: Schedule, head: Event, following: 
 
 
 async def skip_head(
-    tx: Statements, schedule: Schedule, head: Event, why: str, by: str
+    tx: SeriesTransaction, schedule: Schedule, head: Event, why: str, by: str
 ) -> tuple[dict[str, str], PassedOver | None]:
     """A locked head will not fire, and the first one after now is the next. Why there is none, by the schedule's id."""
     await tx.drop({head.id: (1, "skipped", storable(why))}, by)
@@ -150,7 +152,7 @@ async def skip_head(
     return halted, passed_over(schedule, [occurrence_of(head).at], 1)
 
 
-async def reshape(tx: Statements, head: Event, anew: NewEvent) -> None:
+async def reshape(tx: SeriesTransaction, head: Event, anew: NewEvent) -> None:
     await tx.reshape([reshaped(head, anew, SCHEDULE)], SCHEDULE)
 
 
@@ -159,7 +161,7 @@ class Overtaken(Exception):
     next try: kept, they would be in the wrong order then."""
 
 
-async def lock_head(tx: Statements, series: str) -> Event | None:
+async def lock_head(tx: SeriesTransaction, series: str) -> Event | None:
     """The head of a series, locked before its schedule. Who has waited for one that is a head no more has it locked all
     the same, on PostgreSQL, and may not wait for the schedule with that: whoever has the schedule may want to give the
     name of that one back."""
@@ -171,7 +173,7 @@ async def lock_head(tx: Statements, series: str) -> Event | None:
     return head
 
 
-async def look_after_held(store: Store) -> None:
+async def look_after_held(store: HoldStore) -> None:
     """The safety net: whatever is held although its reason is over, such as after somebody has written to the tables by
     hand, is released."""
     for series in await store.waiting_series():
@@ -179,7 +181,7 @@ async def look_after_held(store: Store) -> None:
             await _look_after(store, series)
 
 
-async def _look_after(store: Store, series: str) -> None:
+async def _look_after(store: HoldStore, series: str) -> None:
     async with store.begin() as tx:
         head = await lock_head(tx, series)
         for schedule in await tx.schedules([schedule_id(series)]):

@@ -12,7 +12,7 @@ from duly.decide.error_text import storable
 from duly.decide.occurrence_facts import OccurrenceFact, facts_among, names_between
 from duly.engine.rule_threads import evaluated
 from duly.ids import new_id
-from duly.ports import Freed, Statements
+from duly.ports import Freed, SeriesTransaction
 from duly.records.event import Event
 from duly.records.schedule import PassedOver, Schedule
 from duly.rules.recurrence import instant_name
@@ -23,7 +23,7 @@ PASSED = "passed over"
 
 
 async def pass_over(
-    tx: Statements, schedule: Schedule, after: datetime, until: datetime, why: str, by: str
+    tx: SeriesTransaction, schedule: Schedule, after: datetime, until: datetime, why: str, by: str
 ) -> PassedOver | None:
     """What a series names after one instant and until another will not fire: each is SKIPPED, or where they are many,
     one row stands for all. Its schedule or its head is locked. What has an event already is left alone."""
@@ -57,12 +57,14 @@ async def _spanned(
     return span(table, after, until, facts)
 
 
-async def facts_between(tx: Statements, schedule: Schedule, after: datetime, until: datetime) -> list[OccurrenceFact]:
+async def facts_between(
+    tx: SeriesTransaction, schedule: Schedule, after: datetime, until: datetime
+) -> list[OccurrenceFact]:
     bounds = names_between(schedule.timetable, after, until)
     return [OccurrenceFact(name, at) for _, name, at in await tx.facts([(schedule.series, *bounds)])]
 
 
-async def name_again(tx: Statements, schedules: Sequence[Schedule], after: datetime, why: str, by: str) -> None:
+async def name_again(tx: SeriesTransaction, schedules: Sequence[Schedule], after: datetime, why: str, by: str) -> None:
     """What was passed over and whose time is later than *after* is open again, for an act has changed what comes then.
     Its row stays, and gives its name back; where it stands for many, those whose time has come stay passed over."""
     by_series = {schedule.series: schedule for schedule in schedules}
@@ -71,7 +73,7 @@ async def name_again(tx: Statements, schedules: Sequence[Schedule], after: datet
 
 
 async def _free(
-    tx: Statements, rows: Sequence[tuple[Event, Schedule]], after: datetime, why: str, by: str
+    tx: SeriesTransaction, rows: Sequence[tuple[Event, Schedule]], after: datetime, why: str, by: str
 ) -> datetime | None:
     """The last time that is still passed over by one of those that stand for many."""
     freed: list[Freed] = []
@@ -85,7 +87,7 @@ async def _free(
     return last
 
 
-async def _still_passed(tx: Statements, row: Event, schedule: Schedule, after: datetime) -> Freed | None:
+async def _still_passed(tx: SeriesTransaction, row: Event, schedule: Schedule, after: datetime) -> Freed | None:
     """What is left of a row that stands for many, if the time of some of them has come."""
     if row.stands_for == 1 or row.due > after:
         return None
@@ -106,7 +108,9 @@ class MovedByHand(NamedTuple):
     over: PassedOver | None = None
 
 
-async def move_by_hand(tx: Statements, schedule: Schedule | None, head: Event, due: datetime, by: str) -> MovedByHand:
+async def move_by_hand(
+    tx: SeriesTransaction, schedule: Schedule | None, head: Event, due: datetime, by: str
+) -> MovedByHand:
     """What it means for those behind a locked head that somebody moves it: those that it goes past are passed over, and
     those before which it comes back are open again. Not where the rule cannot be read."""
     try:
@@ -123,7 +127,7 @@ async def move_by_hand(tx: Statements, schedule: Schedule | None, head: Event, d
     return MovedByHand(await _move_back(tx, schedule, after, due, by))
 
 
-async def _move_back(tx: Statements, schedule: Schedule, after: datetime, due: datetime, by: str) -> datetime:
+async def _move_back(tx: SeriesTransaction, schedule: Schedule, after: datetime, due: datetime, by: str) -> datetime:
     """Open again what is still to come. A row that stands for many has only the name of its last one: so that the
     others whose time has come do not fire after all, the head is due when the last of them was, which is over too."""
     now = await tx.now()

@@ -22,7 +22,7 @@ from duly.engine.series.holds import SKIP, Overtaken, let_go, lock_head, move_he
 from duly.engine.series.passed_over import name_again
 from duly.errors import Conflict, Invalid, Problem, Stale
 from duly.ids import new_id
-from duly.ports import Statements, Store
+from duly.ports import ScheduleStore, ScheduleTransaction
 from duly.records.etags import check_tag
 from duly.records.event import Event
 from duly.records.schedule import PassedOver, Schedule
@@ -63,7 +63,11 @@ class CheckedDraft(NamedTuple):
 
 
 async def put_schedule(
-    store: Store, draft: ScheduleDraft, channels: Collection[str], tx: Statements | None = None, by: str = "api"
+    store: ScheduleStore,
+    draft: ScheduleDraft,
+    channels: Collection[str],
+    tx: ScheduleTransaction | None = None,
+    by: str = "api",
 ) -> Schedule:
     """Create or replace. An unchanged rule keeps its next event; a changed one moves it, if it has not started."""
     asked = checked(draft, channels)
@@ -82,7 +86,7 @@ def _not_overtaken(stored: Schedule | None) -> Schedule:
     return stored
 
 
-async def _put(tx: Statements, asked: CheckedDraft, by: str) -> Schedule | None:
+async def _put(tx: ScheduleTransaction, asked: CheckedDraft, by: str) -> Schedule | None:
     """None when somebody else was quicker, and it should be tried again."""
     known = await tx.schedule_named(asked.schedule.tenant, asked.schedule.name)
     await _check_target(tx, asked.schedule)
@@ -90,7 +94,7 @@ async def _put(tx: Statements, asked: CheckedDraft, by: str) -> Schedule | None:
     return await (_create(tx, asked, by) if known is None else _replace(tx, asked, known, by))
 
 
-async def _create(tx: Statements, asked: CheckedDraft, by: str) -> Schedule | None:
+async def _create(tx: ScheduleTransaction, asked: CheckedDraft, by: str) -> Schedule | None:
     if asked.expected is not None:
         name = asked.schedule.name
         raise Stale(f"there is no schedule {name!r} any more: read what there is, and put it anew if you still want it")
@@ -104,7 +108,7 @@ async def _create(tx: Statements, asked: CheckedDraft, by: str) -> Schedule | No
     return await _plant_first(tx, schedule, first)
 
 
-async def _replace(tx: Statements, asked: CheckedDraft, known: Schedule, by: str) -> Schedule | None:
+async def _replace(tx: ScheduleTransaction, asked: CheckedDraft, known: Schedule, by: str) -> Schedule | None:
     head = await lock_head(tx, known.series)  # events are locked first, then schedules
     locked = await tx.schedules([known.id])
     if not locked or await tx.head_id(known.series) != (head and head.id):
@@ -163,7 +167,7 @@ async def _replace(tx: Statements, asked: CheckedDraft, known: Schedule, by: str
     return _telling(await _shown(tx, schedule), over)
 
 
-async def _let_go(tx: Statements, stored: Schedule, schedule: Schedule) -> None:
+async def _let_go(tx: ScheduleTransaction, stored: Schedule, schedule: Schedule) -> None:
     """What waits may have more room now; or its head does not fire now, or was locked here while whoever would have let
     it go passed by."""
     if _room(stored) != _room(schedule):
@@ -187,7 +191,7 @@ def _passes_over(head: Event, old: Schedule, new: Schedule, now: datetime, *, be
 
 
 async def _switch(
-    tx: Statements, schedule: Schedule, head: Event | None, by: str
+    tx: ScheduleTransaction, schedule: Schedule, head: Event | None, by: str
 ) -> tuple[Schedule, PassedOver | None]:
     over = None
     if schedule.enabled:
@@ -200,7 +204,7 @@ async def _switch(
     return written, over
 
 
-async def _plant_first(tx: Statements, schedule: Schedule, first: Occurrence | None) -> Schedule:
+async def _plant_first(tx: ScheduleTransaction, schedule: Schedule, first: Occurrence | None) -> Schedule:
     if first is None:
         halted: str | None = ENDED
     else:
@@ -211,7 +215,7 @@ async def _plant_first(tx: Statements, schedule: Schedule, first: Occurrence | N
     return await _shown(tx, schedule)
 
 
-async def _shown(tx: Statements, schedule: Schedule) -> Schedule:
+async def _shown(tx: ScheduleTransaction, schedule: Schedule) -> Schedule:
     return await tx.shown_schedule(schedule.tenant, schedule.name) or schedule
 
 
@@ -262,14 +266,14 @@ def _never(schedule: Schedule) -> bool:
         return True
 
 
-async def _check_target(tx: Statements, schedule: Schedule) -> None:
+async def _check_target(tx: ScheduleTransaction, schedule: Schedule) -> None:
     """The stored target that it names exists."""
     found = named(schedule.target)
     if found is not None and await missing(tx, [(schedule.tenant, found[1])]):
         raise Invalid([target_missing(schedule.target, schedule.tenant)])
 
 
-async def _check_dependency(tx: Statements, schedule: Schedule) -> None:
+async def _check_dependency(tx: ScheduleTransaction, schedule: Schedule) -> None:
     """The schedule that must succeed first exists, and does not wait for this one in turn."""
     one = schedule
     for _ in range(MOST_DEPENDENCIES):

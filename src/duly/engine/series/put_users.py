@@ -15,7 +15,7 @@ from duly.engine.destinations.target_references import key_of, missing, target_m
 from duly.engine.series.user_heads import WantedHeads, follow
 from duly.errors import Conflict, Invalid
 from duly.ids import new_id
-from duly.ports import Statements
+from duly.ports import UserTransaction
 from duly.records.event import NewEvent
 from duly.records.schedule import Schedule
 from duly.records.user import User
@@ -51,7 +51,7 @@ def first_heads(user: User, how: Calendars, now: datetime) -> list[NewEvent]:
     return heads
 
 
-async def add_user(tx: Statements, fields: Mapping[str, Any], tenant: str, how: Calendars, by: str) -> str:
+async def add_user(tx: UserTransaction, fields: Mapping[str, Any], tenant: str, how: Calendars, by: str) -> str:
     """The new user's id."""
     now = await tx.now()
     user = new_user(fields, new_id(), tenant, how.channels, now, how.at)
@@ -65,7 +65,7 @@ async def add_user(tx: Statements, fields: Mapping[str, Any], tenant: str, how: 
 
 
 async def change_users(
-    tx: Statements, changes: Mapping[str, Mapping[str, Any]], how: Calendars, by: str
+    tx: UserTransaction, changes: Mapping[str, Mapping[str, Any]], how: Calendars, by: str
 ) -> dict[str, ChangedUser | Invalid]:
     """Change users by their ids, and let what has not started follow. One that cannot be changed so is told of, and
     does not harm the others; one that is not there is left out."""
@@ -94,7 +94,7 @@ async def change_users(
 
 
 async def _without_missing_targets(
-    tx: Statements, told: Mapping[str, ChangedUser | Invalid]
+    tx: UserTransaction, told: Mapping[str, ChangedUser | Invalid]
 ) -> dict[str, ChangedUser | Invalid]:
     """The same, but that a user who was given a target which does not exist is refused."""
     aimed = {
@@ -111,7 +111,9 @@ async def _without_missing_targets(
     }
 
 
-async def refresh_users(tx: Statements, ids: Sequence[str], how: Calendars, by: str) -> tuple[int, dict[str, Invalid]]:
+async def refresh_users(
+    tx: UserTransaction, ids: Sequence[str], how: Calendars, by: str
+) -> tuple[int, dict[str, Invalid]]:
     """Let the heads of users follow the event types as they are now. How many changed, and which users no type can
     use any more."""
     refused: dict[str, Invalid] = {}
@@ -136,7 +138,7 @@ def _wanted(user: User, types: Iterable[EventType], how: Calendars, *, moved: bo
     return WantedHeads(user, series | how.of(user, asked), how.types.removed.union(how.types.names()), moved)
 
 
-async def _refuse_taken_keys(tx: Statements, changed: Sequence[ChangedUser]) -> None:
+async def _refuse_taken_keys(tx: UserTransaction, changed: Sequence[ChangedUser]) -> None:
     rekeyed = {(one.user.tenant, one.user.key): one.user for one in changed if "key" in one.fields and one.user.key}
     for (tenant, key), user in rekeyed.items():
         if key is not None and (other := await tx.user_by_key(tenant, key)) is not None and other.id != user.id:

@@ -6,7 +6,7 @@ from datetime import datetime
 from duly.decide.due_head import carried, due_of, occurrence_of
 from duly.decide.error_text import describe, storable
 from duly.engine.series.heads import ERROR, halt, schedule_id
-from duly.ports import Moved, Statements, Store
+from duly.ports import Moved, ScheduleStore, ScheduleTransaction
 from duly.records.event import Event
 from duly.records.results import ReplannedHead
 from duly.records.schedule import Schedule
@@ -16,7 +16,7 @@ from duly.rules.recurrence import Occurrence, instant_name
 AT_ONCE = 500
 
 
-async def replan(store: Store, *, dry_run: bool = False, by: str = "replan") -> list[ReplannedHead]:
+async def replan(store: ScheduleStore, *, dry_run: bool = False, by: str = "replan") -> list[ReplannedHead]:
     """Those that move. Only heads are planned ahead, and only those that go by clocks on the wall are looked at; an
     older edition than the one that planned them changes nothing."""
     found: list[ReplannedHead] = []
@@ -32,7 +32,7 @@ async def replan(store: Store, *, dry_run: bool = False, by: str = "replan") -> 
             return found
 
 
-async def _replan(tx: Statements, heads: Sequence[Event], by: str, dry_run: bool) -> list[ReplannedHead]:
+async def _replan(tx: ScheduleTransaction, heads: Sequence[Event], by: str, dry_run: bool) -> list[ReplannedHead]:
     ids = sorted({schedule_id(head.series) for head in heads if head.rule_json is None})
     carrying = [series for series in map(carried, heads) if series is not None]
     schedules = {one.series: one for one in [*(await tx.schedules(ids) if ids else ()), *carrying]}
@@ -63,7 +63,7 @@ async def _replan(tx: Statements, heads: Sequence[Event], by: str, dry_run: bool
     return told
 
 
-async def _anew(tx: Statements, schedule: Schedule, head: Event, now: datetime) -> tuple[Occurrence, datetime]:
+async def _anew(tx: ScheduleTransaction, schedule: Schedule, head: Event, now: datetime) -> tuple[Occurrence, datetime]:
     """Where a head is now. One that is due already stays where it was, and so does one that somebody has moved."""
     itself = occurrence_of(head)
     if head.due <= now:

@@ -12,7 +12,7 @@ from duly.engine.series.heads import ENDED, MOST_TAKEN, PlannedOccurrence, halt,
 from duly.engine.series.passed_over import name_again, pass_over
 from duly.errors import Conflict
 from duly.ids import new_id
-from duly.ports import Statements
+from duly.ports import UserTransaction
 from duly.records.event import Event, NewEvent
 from duly.records.schedule import Schedule
 from duly.records.user import User
@@ -50,7 +50,7 @@ class UnwantedHeads(NamedTuple):
     ended: list[MovedHead]
 
 
-async def follow(tx: Statements, users: Sequence[WantedHeads], now: datetime, by: str) -> int:
+async def follow(tx: UserTransaction, users: Sequence[WantedHeads], now: datetime, by: str) -> int:
     """The users are locked. How many heads were changed, planted or given up."""
     if not users:
         return 0
@@ -83,7 +83,7 @@ async def follow(tx: Statements, users: Sequence[WantedHeads], now: datetime, by
     return await _write(tx, different, plants, unwanted, now, by)
 
 
-async def lock_heads(tx: Statements, users: Sequence[str]) -> list[Event]:
+async def lock_heads(tx: UserTransaction, users: Sequence[str]) -> list[Event]:
     """The heads of users' series. A claim that has one of them locked plants another one: then that is locked too."""
     for _ in range(MOST_TRIES):
         heads = await tx.user_heads(users)
@@ -119,7 +119,7 @@ def _first(asked: Schedule | None, now: datetime) -> list[PlannedOccurrence]:
     return [] if first is None else [PlannedOccurrence(series, first)]
 
 
-async def _past_taken(tx: Statements, moves: Sequence[MovedHead]) -> list[MovedHead]:
+async def _past_taken(tx: UserTransaction, moves: Sequence[MovedHead]) -> list[MovedHead]:
     """Where an occurrence was fired before, the following one."""
     settled, remaining = [], list(moves)
     for _ in range(MOST_TAKEN):
@@ -151,7 +151,7 @@ def _reshaped(head: Event, anew: NewEvent, now: datetime) -> Reshaped:
 
 
 async def _write(
-    tx: Statements,
+    tx: UserTransaction,
     changed: Sequence[Reshaped],
     plants: Sequence[PlannedOccurrence],
     unwanted: UnwantedHeads,
@@ -178,7 +178,7 @@ async def _write(
     return len(changed) + len(unwanted.gone) + len(unwanted.ended) + len(plants) - len(halted)
 
 
-async def _give_up_behind(tx: Statements, heads: Sequence[Event], now: datetime, why: str, by: str) -> None:
+async def _give_up_behind(tx: UserTransaction, heads: Sequence[Event], now: datetime, why: str, by: str) -> None:
     """With a head that is late goes what has come due behind it, by the rule that it carries."""
     for head in heads:
         if head.due > now or (series := carried(head)) is None:

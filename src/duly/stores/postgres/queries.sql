@@ -214,7 +214,7 @@ array_agg(id::text) FILTER (WHERE other) AS ids, array_agg(tenant) FILTER (WHERE
 array_agg(destination) FILTER (WHERE other) AS destinations, array_agg(ready) FILTER (WHERE other) AS instants,
 count(*) FILTER (WHERE oldest) AS examined
 
--- name: look (read)
+-- name: scan_backlog (read)
 -- What is ready of others than those who are known: among the oldest of each lane, and among the newest, for what a quiet
 -- tenant has is mostly just due. No index knows of tenants, for every event would pay for that; so this steps through a
 -- flood as far as it is told to, and tells how far it has come. The answer is a row for each lane: arrays are read
@@ -233,7 +233,7 @@ CROSS JOIN LATERAL (
     ) AS windows
 ) AS found
 
--- name: look_at_heads (read)
+-- name: scan_heads (read)
 -- The same among heads.
 SELECT room.lane, ids[1 : :many], tenants[1 : :many], destinations[1 : :many], instants[1 : :many], examined
 FROM unnest(:lane::text[], :depth::int[], :since::timestamptz[]) AS room (lane, depth, since)
@@ -320,7 +320,7 @@ FROM unnest(:id::uuid[], :version::int[], :until::timestamptz[]) AS mine (id, ve
 WHERE e.id = mine.id AND e.version = mine.version AND e.ready = mine.until AND e.unsettled = 0
 RETURNING e.lane, (SELECT count(pg_notify('duly', lane)::text) FROM unnest(:lanes::text[]) AS told (lane))
 
--- name: claim_alone
+-- name: claim_interrupted
 -- A lease in the past: its worker vanished. Five of those, and the event is taken for the cause.
 WITH picked AS MATERIALIZED (
     SELECT id, status, worker, claimed, version, unsettled,

@@ -128,7 +128,7 @@ WHERE id IN (
 )
 RETURNING {claimed}, :now
 
--- name: look (read)
+-- name: scan_backlog (read)
 -- What is ready of others than those who are known: among the oldest of a lane, and among the newest, for what a quiet
 -- tenant has is mostly just due. No index knows of tenants, for every event would pay for that; so this steps through a
 -- flood as far as it is told to, and the last row tells how far it has come.
@@ -150,7 +150,7 @@ SELECT :lane, NULL, NULL, NULL, NULL, count(*) FROM (
     WHERE lane = :lane AND unsettled = 0 AND NOT head AND ready <= :now ORDER BY ready LIMIT :depth
 )
 
--- name: look_at_heads (read)
+-- name: scan_heads (read)
 -- The same among heads.
 SELECT :lane, id, tenant, destination, ready, NULL FROM (
     SELECT id, tenant, destination, ready FROM events
@@ -219,7 +219,7 @@ FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 2 AS until FRO
 WHERE events.id = mine.id AND events.version = mine.version AND events.ready = mine.until AND events.unsettled = 0
 RETURNING lane
 
--- name: claim_alone
+-- name: claim_interrupted
 -- A lease in the past: its worker vanished. Five of those, and the event is taken for the cause.
 INSERT INTO journal (subject, at, act, worker, version, claimed, detail)
 SELECT id, :now, 'interrupted', worker, version, claimed, 'its worker vanished and the lease expired'

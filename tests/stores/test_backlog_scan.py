@@ -23,11 +23,11 @@ def candidate(event: NewEvent) -> Candidate:
 async def test_a_look_tells_who_is_there_beside_those_who_are_known(store: Any) -> None:
     known, other = make_new(tenant="known"), make_new(tenant="other", due=START - HOUR)
     await store.add([known, other])
-    looked = await store.look(WHOLE, [("known", None)])
+    looked = await store.scan_backlog(WHOLE, [("known", None)])
     assert set(looked.others) == {candidate(other)}
     assert looked.examined == {LANE: 2}
-    assert {one.tenant for one in (await store.look(WHOLE, [])).others} == {"known", "other"}
-    assert not (await store.look(WHOLE, [("known", None), ("other", None)])).others
+    assert {one.tenant for one in (await store.scan_backlog(WHOLE, [])).others} == {"known", "other"}
+    assert not (await store.scan_backlog(WHOLE, [("known", None), ("other", None)])).others
 
 
 async def test_a_tenant_is_known_for_each_destination_by_itself(store: Any) -> None:
@@ -35,7 +35,7 @@ async def test_a_tenant_is_known_for_each_destination_by_itself(store: Any) -> N
     await store.add(events)
     seen = {}
     for known in (None, "x", "y"):
-        seen[known] = {one.destination for one in (await store.look(WHOLE, [("default", known)])).others}
+        seen[known] = {one.destination for one in (await store.scan_backlog(WHOLE, [("default", known)])).others}
     assert seen == {None: {"x", "y"}, "x": {None, "y"}, "y": {None, "x"}}
 
 
@@ -45,32 +45,32 @@ async def test_only_what_is_ready_is_seen(store: Any, clock: ManualClock) -> Non
     await store.plant([make_head()])
     await store.add([make_new()])
     await store.claim("w1", {LANE: 1}, LEASE)
-    assert await store.look(WHOLE, []) == ([], {LANE: 0})
+    assert await store.scan_backlog(WHOLE, []) == ([], {LANE: 0})
     clock.advance(HOUR)
-    assert len(set((await store.look(WHOLE, [])).others)) == 1
+    assert len(set((await store.scan_backlog(WHOLE, [])).others)) == 1
 
 
 async def test_a_look_goes_as_deep_as_it_is_told_to_and_sees_the_newest(store: Any) -> None:
     events = [make_new(tenant=f"t{n}", due=START - (20 - n) * MINUTE) for n in range(20)]
     await store.add(events)
-    looked = await store.look(ScanRequest({LANE: 4}, 3, 100), [("t1", None), ("t18", None)])
+    looked = await store.scan_backlog(ScanRequest({LANE: 4}, 3, 100), [("t1", None), ("t18", None)])
     assert {one.tenant for one in looked.others} == {"t0", "t2", "t3", "t17", "t19"}
     assert looked.examined == {LANE: 4}
-    looked = await store.look(ScanRequest({LANE: 0}, 2, 100), [])
+    looked = await store.scan_backlog(ScanRequest({LANE: 0}, 2, 100), [])
     assert {one.tenant for one in looked.others} == {"t18", "t19"}
     assert looked.examined == {LANE: 0}
 
 
 async def test_a_look_tells_of_the_newest_also_where_it_tells_of_no_more(store: Any) -> None:
     await store.add([make_new(tenant=f"t{n:02}", due=START - (20 - n) * MINUTE) for n in range(20)])
-    tenants = {one.tenant for one in (await store.look(ScanRequest({LANE: 20}, 2, 5), [])).others}
+    tenants = {one.tenant for one in (await store.scan_backlog(ScanRequest({LANE: 20}, 2, 5), [])).others}
     assert {"t18", "t19"} < tenants
     assert len(tenants) < 10
 
 
 async def test_several_lanes_are_looked_at_together(store: Any) -> None:
     await store.add([make_new(type=type) for type in ("a", "a", "b")])
-    looked = await store.look(ScanRequest({"handler:a": 1, "handler:b": 10, "handler:c": 10}, 0, 10), [])
+    looked = await store.scan_backlog(ScanRequest({"handler:a": 1, "handler:b": 10, "handler:c": 10}, 0, 10), [])
     assert sorted(one.lane for one in looked.others) == ["handler:a", "handler:b"]
     assert looked.examined == {"handler:a": 1, "handler:b": 1, "handler:c": 0}
 
@@ -80,7 +80,7 @@ async def test_heads_are_looked_at_by_themselves(store: Any) -> None:
     heads = [make_head(make_schedule(tenant=tenant)) for tenant in ("a", "b")]
     await store.plant([*heads, make_head(make_schedule(tenant="c"), due=START + HOUR)])
     await store.add([make_new(tenant="d")])
-    looked = await store.look_at_heads(WHOLE, [("a", None)])
+    looked = await store.scan_heads(WHOLE, [("a", None)])
     assert set(looked.others) == {candidate(heads[1])}
     assert looked.examined == {LANE: 2}
 
