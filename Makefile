@@ -16,7 +16,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
            --no-header --no-emit-index-url --no-emit-find-links --annotation-style line
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick exhaustive check format bench compare lock clean
+.PHONY: help demo test quick exhaustive check format house bench compare lock clean
 .DELETE_ON_ERROR:
 
 help: ## List these commands
@@ -48,6 +48,9 @@ check: $(READY)-dev ## Check style, formatting, types and import contracts
 format: $(READY)-dev ## Format the code and fix what can be fixed
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
+
+house: $(READY)-dev ## Print how the source tree is built, in figures beside their targets
+	@$(BIN)/python -m tests.house
 
 bench: $(READY)-bench ## Measure beside other schedulers and write docs/benchmarks.md (ARGS=--quick: in three minutes)
 	@$(BIN)/python -m benchmarks $(ARGS)
