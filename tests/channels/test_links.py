@@ -90,18 +90,24 @@ async def test_a_server_that_is_not_there_is_down_at_once_and_found_when_it_come
     assert await watched.link.client()
 
 
-async def test_tries_get_rarer_and_are_frequent_again_after_something_has_worked(
-    server: NatsServer, watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A broker that takes nothing is not tried ten times a second, even if one can always connect to it."""
-    monkeypatch.setattr(channel, "LONGEST", 1.0)
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What a link that is made after this waits: at most a second, and always all of it."""
     waits: list[float] = []
 
     def longest(_low: float, high: float) -> float:
         waits.append(high)
         return high
 
+    monkeypatch.setattr(channel, "LONGEST", 1.0)
     monkeypatch.setattr(channel.random, "uniform", longest)
+    return waits
+
+
+async def test_tries_get_rarer_and_are_frequent_again_after_something_has_worked(
+    server: NatsServer, waits: list[float], watched: Watched
+) -> None:
+    """A broker that takes nothing is not tried ten times a second, even if one can always connect to it."""
     await asyncio.to_thread(server.kill)
     with pytest.raises(BrokerDown):
         await watched.link.client()

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
+from duly.backoff import Backoff
 from duly.client.answers import RENAMED, Reply, error_of, misunderstood, named
 from duly.decide.checks import name_problems
 from duly.errors import DulyError, Invalid, Misuse, Problem, ServerUnavailable
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 INSTALL = "pip install 'duly[client]'"
 CONNECT_WITHIN = 10.0
-FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0
+FIRST_WAIT = 0.1  # seconds before the second attempt
+LONGEST_WAIT = 5.0  # seconds between attempts, at most, unless the server wants more
 LARGE = 256 * 1024
 AGAIN = frozenset({429, 502, 503, 504})
 """Answers that say: not now."""
@@ -133,14 +135,15 @@ class ServerConnection:
 
     async def _persist(self, request: ClientRequest, seconds: float) -> Reply:
         deadline = time.monotonic() + seconds
-        wait, turn, unsure = 0.0, 0, False
+        backoff = Backoff(FIRST_WAIT, LONGEST_WAIT, spread=random.uniform)
+        turn, unsure = 0, False
         while True:
             got = await self._try(request, deadline - time.monotonic())
             if isinstance(got, Reply) and got.status not in AGAIN:
                 return got
             turn += 1
             unsure = unsure or _may_be_done(got, request)
-            wait = _wait(got, turn)
+            wait = _wanted(got) + backoff.next()
             hopeless = isinstance(got, ConnectionLost) and got.hopeless
             if hopeless or time.monotonic() + wait >= deadline:
                 raise self._unavailable(got, request, turn, unsure)
@@ -213,12 +216,10 @@ def place(*parts: str) -> str:
     return "/v1/" + "/".join(quote(part, safe="").replace(".", "%2E") for part in parts)
 
 
-def _wait(got: Reply | ConnectionLost, turn: int) -> float:
-    """Twice as long each time, spread so that those who failed together do not come back together; never sooner than
-    the server wants it."""
-    backoff = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(turn - 1, 10)) * random.uniform(0.5, 1.0)
+def _wanted(got: Reply | ConnectionLost) -> float:
+    """Seconds that the server wants to be left alone for; no attempt comes sooner."""
     wanted = got.headers.get("Retry-After", "") if isinstance(got, Reply) else ""
-    return float(wanted) + backoff if wanted.isdecimal() and len(wanted) < 6 else backoff
+    return float(wanted) if wanted.isdecimal() and len(wanted) < 6 else 0.0
 
 
 def _encode(body: Any) -> bytes:

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from duly.backoff import Backoff
 from duly.ports import Horizon
 
 NOW, FOREVER = timedelta(), timedelta.max
@@ -10,8 +11,8 @@ LIMITED = timedelta(milliseconds=100)
 """Between looks at what may have become possible: while every place is taken, who has nothing under way; while
 something is ready that may not start, whether it may."""
 
-SHORTEST, LONGEST = 0.001, 0.5
-"""Seconds between looks at what is ready, and not to be had."""
+SHORTEST = 0.002  # seconds before the next look at what is ready and not to be had: a lock is mostly that short
+LONGEST = 0.5  # seconds between such looks, at most
 
 
 class Sleep:
@@ -19,7 +20,7 @@ class Sleep:
 
     def __init__(self, lookahead: timedelta, poll_interval: timedelta) -> None:
         self._lookahead, self._poll_interval = lookahead, poll_interval
-        self._blocked = SHORTEST
+        self._blocked = Backoff(SHORTEST, LONGEST)
 
     def after_reserving(self, *, limited: bool) -> float:
         """All that is due within the look-ahead is reserved, so half of it can pass before the next look."""
@@ -29,15 +30,14 @@ class Sleep:
         """*found*: it found something; *whole*: all lanes have been looked at."""
         ahead = self._ahead(horizon, limited)
         if found or (ahead > NOW and not limited):
-            self._blocked = SHORTEST
+            self._blocked.reset()
             return max(0.0, ahead.total_seconds())
         if not whole:
             return 0.0
         if ahead > NOW:
             return ahead.total_seconds()
         # Ready, but not to be had: somebody has it locked. Do not spin.
-        self._blocked = min(2 * self._blocked, LONGEST)
-        return self._blocked
+        return self._blocked.next()
 
     def _ahead(self, horizon: Horizon, limited: bool) -> timedelta:
         fresh, heads = (self._reserved_at(span) for span in horizon[:2])

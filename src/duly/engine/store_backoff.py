@@ -5,12 +5,13 @@ import math
 import time
 from datetime import timedelta
 
+from duly.backoff import Backoff
 from duly.errors import NotWritable, StoreError, StoreUnavailable
 from duly.ports import Health
 from duly.signals import Signals, StoreDown, StoreUp
 
-SHORTEST = 0.1  # seconds between tries
-LONGEST = 5.0
+SHORTEST = 0.1  # seconds before the second try
+LONGEST = 5.0  # seconds between tries, at most: so late it is noticed that the store is back
 ON_THEIR_WAY = SHORTEST / 2  # seconds: what was under way when all else failed may still succeed
 
 
@@ -21,7 +22,7 @@ class StoreBackoff:
         self._since = 0.0
         self._last = 0.0
         self._ended = 0.0  # when the last one was over, by time.monotonic
-        self._wait = SHORTEST
+        self._backoff = Backoff(SHORTEST, LONGEST)
         self._writing_failed = False
         self._believed_after = ON_THEIR_WAY  # seconds since the last failure
 
@@ -30,7 +31,7 @@ class StoreBackoff:
         time.monotonic. What was under way before the last outage ended belongs to that one."""
         if not self.lasts and asked < self._ended:
             return SHORTEST
-        wait, self._wait = self._wait, min(self._wait * 2, LONGEST)
+        wait = self._backoff.next()
         if isinstance(error, NotWritable):
             # On a full disk a small write may find room where a large one does not: the one that failed comes again
             # after its wait, and if it fails again, nothing is over.
@@ -59,7 +60,8 @@ class StoreBackoff:
         """Something worked that tells of the whole store."""
         if self.lasts and self._believes:
             self._signals.emit(StoreUp(timedelta(seconds=time.monotonic() - self._since)))
-            self.lasts, self._wait, self._ended = False, SHORTEST, time.monotonic()
+            self.lasts, self._ended = False, time.monotonic()
+            self._backoff.reset()
             self._writing_failed, self._believed_after = False, ON_THEIR_WAY
 
     @property

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from duly.backoff import Backoff
 from duly.channels.brokers.channel import BrokerChannel, BrokerConnection, BrokerDown, BrokerMessage
 from duly.channels.http.payload_format import JSON
 from duly.config import read_settings, redacted
@@ -35,8 +36,8 @@ COMMANDS = "timer.commands"
 WAIT = 5.0
 """Seconds to wait for a command before looking whether there is a broker still."""
 
-SHORTEST, LONGEST = 0.05, 5.0
-"""Seconds between tries to take commands in."""
+SHORTEST = 0.05  # seconds before commands are taken in again, after the first failure
+LONGEST = 5.0  # seconds between tries to take commands in, at most
 
 LAST_ROUND = 2.0
 """Seconds that a service which is told to stop has for storing what it has taken, when its worker has ended. What is
@@ -239,9 +240,12 @@ class TimerService:
         async with self.duly:  # open, until the last command is stored
             reach.begin()
             try:
-                wait = SHORTEST
+                backoff = Backoff(SHORTEST, LONGEST, spread=random.uniform)
                 while not self._stopping:
-                    wait = SHORTEST if await self._one_round(intake) else await self._pause(wait)
+                    if await self._one_round(intake):
+                        backoff.reset()
+                    else:
+                        await self._pause(backoff.next())
             finally:
                 reach.end()
 
@@ -261,12 +265,11 @@ class TimerService:
             return False
         return True
 
-    async def _pause(self, wait: float) -> float:
-        """Until the broker is back, or for so long; how long to wait the next time."""
+    async def _pause(self, seconds: float) -> None:
+        """A wait until the broker is back, or for so long."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(wait * random.uniform(0.5, 1)):
+            async with asyncio.timeout(seconds):
                 await self._changed.wait()
-        return min(2 * wait, LONGEST)
 
 
 async def _ends(*tasks: "asyncio.Task[None]") -> list[BaseException]:

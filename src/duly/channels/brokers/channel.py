@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from duly.backoff import Backoff
 from duly.config import without_login
 from duly.decide.error_text import describe_without_paths, first_line
 from duly.decide.exhaustion import exhausted, unreachable
@@ -25,8 +26,8 @@ ACKNOWLEDGED_WITHIN = 10.0
 ANSWERS_WITHIN, CLOSED_WITHIN = 3.0, 2.0
 """Seconds that it then has for saying anything at all, and that a connection has for ending in good order."""
 
-SHORTEST, LONGEST = 0.1, 5.0
-"""Seconds between tries to connect, for as long as nothing gets through."""
+SHORTEST = 0.1  # seconds before the second try to connect
+LONGEST = 5.0  # seconds between tries to connect, at most, for as long as nothing gets through
 
 AT_ONCE = timedelta()
 DELIVERED = Delivered()
@@ -86,7 +87,7 @@ class BrokerConnection:
         self._turns = asyncio.Lock()
         self._mending: asyncio.Task[None] | None = None
         self._watchers: list[Callable[[], None]] = []
-        self._wait = SHORTEST
+        self._backoff = Backoff(SHORTEST, LONGEST, spread=random.uniform)
         self._why: Exception | None = None  # it could not be opened
         self._unwilling = False  # what it was last lost for
         self.down: str | None = None  # why it cannot be used now; None also before anybody has tried
@@ -151,7 +152,7 @@ class BrokerConnection:
 
     def worked(self) -> None:
         """Something got through: if it is lost again, that is another outage."""
-        self._wait = SHORTEST
+        self._backoff.reset()
         if self.on_trial:
             self.down, self.on_trial, self._unwilling = None, False, False
             self._tell()
@@ -210,8 +211,7 @@ class BrokerConnection:
             await _close(lost)
         while True:
             end_if_cancelled()
-            await asyncio.sleep(random.uniform(self._wait / 2, self._wait))
-            self._wait = min(2 * self._wait, LONGEST)
+            await asyncio.sleep(self._backoff.next())
             try:
                 await self._open()
             except Exception as error:

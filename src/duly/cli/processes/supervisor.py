@@ -11,12 +11,13 @@ from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Sequence
 from typing import Any
 
+from duly.backoff import Backoff
 from duly.observers.logs import Line
 
 log = logging.getLogger("duly")
 
-SHORTEST, LONGEST = 1.0, 30.0
-"""Seconds to wait before a process that died is started again: the first time, and at most."""
+SHORTEST = 1.0  # seconds before a process that died is started again, the first time
+LONGEST = 30.0  # seconds before it is, at most: one that cannot start shall not fill the logs
 
 STEADY = 60.0
 """A process that lived for so many seconds was not dying at its start."""
@@ -55,7 +56,7 @@ class Processes:
             _signal(child, signal.SIGKILL)
 
     async def _keep_one(self) -> None:
-        wait = SHORTEST
+        backoff = Backoff(SHORTEST, LONGEST)
         while not self._stopping.is_set():
             began = time.monotonic()
             child = await self._start()
@@ -64,12 +65,12 @@ class Processes:
             if self._stopping.is_set():
                 return
             if time.monotonic() - began > STEADY:
-                wait = SHORTEST
+                backoff.reset()
+            wait = backoff.next()
             _tell(logging.ERROR, "process.died", process=child.pid, ended=_ended(code), restart_in=wait)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await self._stopping.wait()
-            wait = min(2 * wait, LONGEST)
 
     async def _start(self) -> Process:
         child = await asyncio.create_subprocess_exec(

@@ -6,11 +6,12 @@ from typing import Any
 
 import asyncpg
 
+from duly.backoff import Backoff
 from duly.errors import StoreError
 from duly.stores.postgres.driver import SERVER_KEEPALIVE, PostgresConnection, QueryTimeout, terminate
 
-RECONNECT_AFTER = (0.1, 0.5, 1.0, 5.0)
-"""Seconds between tries to connect: after the first, the second, … and every further one."""
+SHORTEST = 0.1  # seconds before the second try to connect
+LONGEST = 5.0  # seconds between tries to connect, at most: polling works meanwhile
 
 
 class PostgresWaker:
@@ -49,7 +50,7 @@ class PostgresWaker:
         self._woken.clear()
 
     async def _listen(self, connected: asyncio.Event) -> None:
-        tries = 0
+        backoff = Backoff(SHORTEST, LONGEST)
         while True:
             try:
                 self._lost.clear()
@@ -62,7 +63,7 @@ class PostgresWaker:
                 self._connection.add_termination_listener(self._on_lost)
                 with QueryTimeout(self._connection, self._timeout):
                     await self._connection.add_listener("duly", self._on_notice)
-                tries = 0
+                backoff.reset()
                 self.wake()  # whatever came while nobody listened
                 connected.set()
                 await self._until_lost(self._connection)
@@ -70,8 +71,7 @@ class PostgresWaker:
                 connected.set()  # polling works without it
                 if self._connection is not None:
                     terminate(self._connection)
-                await asyncio.sleep(RECONNECT_AFTER[min(tries, len(RECONNECT_AFTER) - 1)])
-                tries += 1
+                await asyncio.sleep(backoff.next())
 
     async def _until_lost(self, connection: asyncpg.Connection) -> None:
         """A connection that only listens would not notice that the server has fallen silent, so it asks."""
