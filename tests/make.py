@@ -14,11 +14,12 @@ from duly.decide.lifecycle import DELIVERED, judge
 from duly.decide.retry import DEFAULT, Retry, retry_text
 from duly.decide.targets.targets import destination_of
 from duly.ids import new_id
+from duly.instants import write_instant
 from duly.records.event import Event, Failed, Held, NewEvent, Rejected, Settlement, Status, Unreachable, lane_of
 from duly.records.schedule import Schedule
 from duly.records.user import User
 from duly.rules.notation import every
-from duly.rules.recurrence import Occurrence, Rule, instant_name
+from duly.rules.recurrence import Occurrence, Rule
 from duly.testing import ManualClock
 
 START = ManualClock().now()
@@ -101,7 +102,7 @@ def make_schedule(*, rule: Rule | None = None, type: str = "greet", payload: Any
 
 def make_head(schedule: Schedule | None = None, *, due: datetime = START, **fields: Any) -> NewEvent:
     """The next occurrence of a schedule, named by its instant."""
-    head = head_of(schedule or make_schedule(), Occurrence(instant_name(due), due), new_id)
+    head = head_of(schedule or make_schedule(), Occurrence(write_instant(due), due), new_id)
     return msgspec.structs.replace(head, **fields)
 
 

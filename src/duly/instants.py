@@ -2,7 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, overload
 
 from duly.durations import EXAMPLES, format_duration, parse_duration
 from duly.errors import Problem
@@ -13,11 +13,21 @@ FIRST_YEAR = 2  # of an instant: it is still one in every zone, and with a delay
 LAST_YEAR = 9998
 YEARS = f"{FIRST_YEAR} to {LAST_YEAR}"
 
-_INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:\d\d)")
+PATTERN = r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:\d\d)"
+"""The instants that are read, for regular expressions of Python and of JSON Schema alike."""
+
+_INSTANT = re.compile(PATTERN)
 
 
+@overload
+def write_instant(instant: datetime) -> str: ...
+@overload
+def write_instant(instant: None) -> None: ...
+@overload
+def write_instant(instant: datetime | None) -> str | None: ...
 def write_instant(instant: datetime | None) -> str | None:
-    """An instant as JSON has it: UTC, ending in Z."""
+    """The one writing of an instant: UTC, to the microsecond where it has any, ending in Z. Occurrences that are named
+    by their instant are stored under it, so it never changes."""
     return None if instant is None else instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 

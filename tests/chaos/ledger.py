@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from duly import Duly, Event, Status
+from duly.instants import write_instant
 from duly.ports import Violation
 from duly.records.event import TERMINAL
 from duly.records.history import Entry
-from duly.rules.recurrence import instant_name
 from tests.chaos.faults import STORE, Fault
 from tests.chaos.receiver import Post
 from tests.chaos.worker import HOOK, PLAIN, SLOW, TRANSACTIONAL
@@ -266,7 +266,7 @@ class Ledger:
             for version, end in self.ends(event).items():
                 assert end.claimed is not None
                 # Ahead of time, it is claimed a moment before it is due, and fires when it is.
-                fired_at = {instant_name(end.claimed), instant_name(max(end.claimed, event.due))}
+                fired_at = {write_instant(end.claimed), write_instant(max(end.claimed, event.due))}
                 own = [post for instant in fired_at for post in posts.pop((event.id, instant), ())]
                 self._compare_posts(event, version, end, own)
         for id, fired_at in posts:

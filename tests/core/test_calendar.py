@@ -11,8 +11,9 @@ from duly.decide.calendar import aim, begun, calendar, concerned, continues, dif
 from duly.decide.due_head import head_of
 from duly.decide.event_types import shipped
 from duly.ids import new_id
+from duly.instants import write_instant
 from duly.records.event import Event
-from duly.rules.recurrence import Rule, instant_name
+from duly.rules.recurrence import Rule
 from tests.make import DAY, HOUR, MICROSECOND, START, make_event, make_user
 
 NINE = time(9)
@@ -203,7 +204,7 @@ def test_the_first_occurrence_lies_after_now_and_what_is_remembered_of_it_is_rig
 def test_an_interval_begins_when_its_series_does_and_keeps_its_beat() -> None:
     asked = series(every("1d"))
     fixed = begun(asked, START)
-    assert fixed.rule == {"every": "1d", "start": instant_name(START)}
+    assert fixed.rule == {"every": "1d", "start": write_instant(START)}
     stored = head(fixed, START)
     for again in (begun(asked, START + HOUR, stored), begun(fixed, START + HOUR)):
         assert again.rule == fixed.rule, "it does not begin anew"
@@ -215,7 +216,7 @@ def test_an_interval_begins_when_its_series_does_and_keeps_its_beat() -> None:
 def test_an_interval_keeps_its_beat_in_another_zone() -> None:
     stored = head(begun(series(every("1d")), START), START)
     moved = begun(series(every("1d"), "Asia/Tokyo"), START + HOUR, stored)
-    assert moved.rule == {"every": "1d", "start": instant_name(START)}
+    assert moved.rule == {"every": "1d", "start": write_instant(START)}
     assert not continues(stored, moved), "for it has another zone now"
 
 

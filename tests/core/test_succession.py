@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from duly.decide.due_head import Drop, Fire, HeadFacts, Hold, decide, due_of, head_of
 from duly.ids import new_id
+from duly.instants import write_instant
 from duly.records.event import Event
 from duly.records.schedule import Schedule
 from duly.rules import zones
 from duly.rules.notation import cron, every, once, yearly
 from duly.rules.policies import policies_text, read_policies
-from duly.rules.recurrence import Occurrence, Rule, instant_name
+from duly.rules.recurrence import Occurrence, Rule
 from tests.make import DAY, HOUR, MICROSECOND, MINUTE, SECOND, START, make_event
 from tests.make import make_schedule as make_plain_schedule
 
@@ -21,7 +22,7 @@ HOURLY = every("1h", start=START)
 
 
 def occurrence(at: datetime) -> Occurrence:
-    return Occurrence(instant_name(at), at)
+    return Occurrence(write_instant(at), at)
 
 
 def make_schedule(rule: Rule = HOURLY, **policies: Any) -> Schedule:
@@ -31,7 +32,7 @@ def make_schedule(rule: Rule = HOURLY, **policies: Any) -> Schedule:
 
 
 def make_head(due: datetime = START, **fields: Any) -> Event:
-    return make_event(due=due, head=True, **({"series": "schedule:s", "occurrence": instant_name(due)} | fields))
+    return make_event(due=due, head=True, **({"series": "schedule:s", "occurrence": write_instant(due)} | fields))
 
 
 def decided(schedule: Schedule, now: datetime, head: Event | None = None, **facts: Any) -> Any:
@@ -81,14 +82,14 @@ def test_the_last_occurrence_has_no_successor() -> None:
 
 
 def test_a_head_that_was_moved_fires_as_itself_and_the_rule_goes_on_after_it() -> None:
-    moved = make_head(START + 10 * MINUTE, occurrence=instant_name(START), scheduled=START)
+    moved = make_head(START + 10 * MINUTE, occurrence=write_instant(START), scheduled=START)
     fires = decided(make_schedule(), START + 10 * MINUTE, moved)
     assert fires == Fire(occurrence(START), 1, occurrence(START + HOUR))
-    later = make_head(START + 150 * MINUTE, occurrence=instant_name(START), scheduled=START)
+    later = make_head(START + 150 * MINUTE, occurrence=write_instant(START), scheduled=START)
     assert decided(make_schedule(), START + 150 * MINUTE, later) == Fire(
         occurrence(START), 1, occurrence(START + 3 * HOUR)
     ), "what it was moved past is not missed"
-    earlier = make_head(START - 30 * MINUTE, occurrence=instant_name(START), scheduled=START)
+    earlier = make_head(START - 30 * MINUTE, occurrence=write_instant(START), scheduled=START)
     assert decided(make_schedule(), START - 30 * MINUTE, earlier) == Fire(
         occurrence(START), 1, occurrence(START + HOUR)
     ), "and what it was moved before is not fired again"
@@ -229,7 +230,7 @@ def test_the_head_of_a_schedule_carries_what_the_schedule_says() -> None:
     head = head_of(schedule, occurrence(START), lambda: "the id")
     assert (head.id, head.tenant, head.type, head.lane, head.due) == ("the id", "acme", "greet", "webhook", START)
     assert (head.payload_json, head.target_json, head.retry_json) == ('{"n":1}', '{"webhook":"x"}', '{"base":"1s"}')
-    assert (head.series, head.occurrence, head.head) == (f"schedule:{schedule.id}", instant_name(START), True)
+    assert (head.series, head.occurrence, head.head) == (f"schedule:{schedule.id}", write_instant(START), True)
     assert (head.scheduled, head.timezone, head.held) == (START, "UTC", None)
     assert head_of(make_plain_schedule(), occurrence(START), new_id).lane == "handler:greet"
 

@@ -10,7 +10,7 @@ from duly import Duly, Event
 from duly.config import read_settings
 from duly.errors import SchemaMismatch
 from duly.ids import new_id
-from duly.rules.recurrence import instant_name
+from duly.instants import write_instant
 from duly.stores.migrations import migrations
 from duly.testing import ManualClock
 from duly.wiring import open_store
@@ -222,7 +222,7 @@ async def test_the_heads_of_version_2_go_on(empty_url: str, monkeypatch: pytest.
                     "INSERT INTO duly.events (id, tenant, type, lane, due, ready, payload, series, occurrence, head, "
                     "created) VALUES ($1, 'default', 'greet', 'handler:greet', $2, $2, 'null', $3, $4, $5, $6)",
                 ),
-                new_id(), due, schedule.series, instant_name(START), True if store.dialect == "postgres" else 1, made,
+                new_id(), due, schedule.series, write_instant(START), True if store.dialect == "postgres" else 1, made,
             )  # fmt: skip
         await store.close()
     fired: list[Event] = []

@@ -6,11 +6,11 @@ from duly.decide.checks import no_such_day
 from duly.duly import Duly
 from duly.durations import parse_duration
 from duly.errors import Invalid, Problem
-from duly.instants import YEARS
+from duly.instants import EXAMPLE, YEARS, write_instant
 from duly.rules.notation import zone_problems
 from duly.rules.policies import read_policies
 
-EXAMPLES = "an instant such as 2026-12-01T09:00:00Z, a delay such as +30s or 'in 5m', or now"
+EXAMPLES = f"an instant such as {EXAMPLE}, a delay such as +30s or 'in 5m', or now"
 
 
 def parse_when(text: str, field: str = "when") -> datetime | timedelta:
@@ -47,7 +47,7 @@ async def resolve_in(duly: Duly, text: str, timezone: str, field: str = "when") 
 async def without_delay(duly: Duly, text: str, field: str) -> str:
     """The text itself, unless it is a delay: then its instant."""
     is_delay = _delay(text.strip().lower()) is not None
-    return (await resolve(duly, text, field)).isoformat() if is_delay else text.strip()
+    return write_instant(await resolve(duly, text, field)) if is_delay else text.strip()
 
 
 def _delay(text: str) -> timedelta | None:

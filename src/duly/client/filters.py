@@ -6,6 +6,7 @@ from typing import Any
 
 from duly.durations import format_duration
 from duly.errors import Misuse
+from duly.instants import write_instant
 from duly.records.event import USER, Status, schedule_of, user_of
 from duly.records.specs import (
     Both,
@@ -28,7 +29,6 @@ from duly.records.specs import (
     Stuck,
     WithKey,
 )
-from duly.rules.recurrence import instant_name
 
 SCHEDULE_ID = "schedule_id"
 """No filter of the API: it asks for the name, which has to be found."""
@@ -127,7 +127,7 @@ def _written(value: Any) -> str:
         return value
     if isinstance(value, frozenset):
         return ",".join(status.value for status in Status if status in value)
-    return instant_name(value) if isinstance(value, datetime) else format_duration(value)
+    return write_instant(value) if isinstance(value, datetime) else format_duration(value)
 
 
 def _beyond(spec: Spec) -> Misuse:

@@ -12,11 +12,11 @@ from duly.decide.retry import DEFAULT, Retry
 from duly.decide.targets.rates import read_rate
 from duly.durations import format_duration
 from duly.errors import Invalid, Problem
-from duly.instants import due_problems
+from duly.instants import due_problems, write_instant
 from duly.records.event import NewEvent
 from duly.rules.notation import zone_problems
 from duly.rules.policies import DependsOn, Misfire
-from duly.rules.recurrence import DEFAULT_ZONE, OPEN, Dst, Rule, instant_name
+from duly.rules.recurrence import DEFAULT_ZONE, OPEN, Dst, Rule
 
 
 class AnyChannel(Collection[str]):
@@ -41,13 +41,13 @@ def instant(path: str, written: Any) -> str:
         raise Invalid([Problem(path, f"expected a datetime, not {type(written).__name__}")])
     if problems := due_problems(written):
         raise Invalid([problem._replace(path=path) for problem in problems])
-    return instant_name(written)
+    return write_instant(written)
 
 
 def timer_body(event: NewEvent) -> dict[str, Any]:
     """A timer that was checked and planned here; the server gives it its id."""
     if event.due is not None:
-        when = {"due_at": instant_name(event.due)}
+        when = {"due_at": write_instant(event.due)}
     else:
         when = {"after": format_duration(event.delay or timedelta())}
     told = {
@@ -128,7 +128,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, timedelta):
         return format_duration(value)
     if isinstance(value, datetime):
-        return value.isoformat() if value.tzinfo is None else instant_name(value)
+        return value.isoformat() if value.tzinfo is None else write_instant(value)
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Mapping):

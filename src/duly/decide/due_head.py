@@ -9,11 +9,12 @@ import msgspec
 
 from duly.decide.occurrence_facts import OccurrenceFact, facts_among
 from duly.durations import format_duration
+from duly.instants import write_instant
 from duly.records.event import Event, NewEvent
 from duly.records.schedule import Schedule
 from duly.rules import zones
 from duly.rules.policies import SHADOW, SKIP
-from duly.rules.recurrence import DEFAULT_ZONE, Occurrence, instant_name
+from duly.rules.recurrence import DEFAULT_ZONE, Occurrence
 from duly.rules.timetable import BEFORE, Timetable, is_local
 
 NewId = Callable[[], str]
@@ -76,7 +77,9 @@ def decide(head: Event, schedule: Schedule, facts: HeadFacts) -> Decision:
         name, within = policies.depends_on.schedule, format_duration(policies.depends_on.within)
         return _dropped(decision, f"{name!r} has not succeeded within the {within} before")
     if policies.mode == SHADOW:
-        return _dropped(decision, f"shadow: it would have fired for {instant_name(decision.occurrence.at)}", "shadowed")
+        return _dropped(
+            decision, f"shadow: it would have fired for {write_instant(decision.occurrence.at)}", "shadowed"
+        )
     return decision
 
 
@@ -161,7 +164,7 @@ def continues_after(head: Event, schedule: Schedule) -> datetime:
 
 
 def _from_to(first: Occurrence, last: Occurrence) -> str:
-    return f"{instant_name(first.at)} to {instant_name(last.at)}"
+    return f"{write_instant(first.at)} to {write_instant(last.at)}"
 
 
 # -- making events
@@ -253,5 +256,5 @@ def reshaped(head: Event, anew: NewEvent, whose: str) -> Reshaped:
     """*whose* it is: its schedule's, or its user's."""
     due = anew.due or head.due
     if due != head.due:
-        return Reshaped(head.id, anew, "moved", f"due {instant_name(head.due)} → {instant_name(due)}")
+        return Reshaped(head.id, anew, "moved", f"due {write_instant(head.due)} → {write_instant(due)}")
     return Reshaped(head.id, anew, "changed", f"as its {whose} is now")

@@ -11,9 +11,10 @@ import msgspec
 from duly.decide.due_head import due_of, kept, occurrence_of
 from duly.decide.occurrence_facts import OccurrenceFact, named_among
 from duly.errors import Conflict
+from duly.instants import write_instant
 from duly.records.event import Event, NewEvent
 from duly.records.schedule import PassedOver, Schedule
-from duly.rules.recurrence import DEFAULT_ZONE, Occurrence, instant_name
+from duly.rules.recurrence import DEFAULT_ZONE, Occurrence
 from duly.rules.timetable import BEFORE, LONG_AGO, Superseded, Timetable, read_earlier
 from duly.rules.zones import to_wall
 
@@ -148,7 +149,7 @@ def _firing(schedule: Schedule, at: datetime) -> str:
         there = None
     verb, bounds = "trigger", ""
     if there is not None and there.at == at:
-        verb, bounds = "backfill", f" --from {instant_name(at)} --to {instant_name(at + SECOND)}"
+        verb, bounds = "backfill", f" --from {write_instant(at)} --to {write_instant(at + SECOND)}"
     whose = "" if schedule.tenant == "default" else f" --tenant {shlex.quote(schedule.tenant)}"
     name = shlex.quote(schedule.name)
     if schedule.name.startswith("-"):

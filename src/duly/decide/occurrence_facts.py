@@ -5,7 +5,8 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from duly.rules.recurrence import Occurrence, instant_name
+from duly.instants import write_instant
+from duly.rules.recurrence import Occurrence
 from duly.rules.timetable import BEFORE, LONG_AGO, Timetable
 
 SECOND = timedelta(seconds=1)
@@ -27,7 +28,7 @@ def names_between(table: Timetable, after: datetime, until: datetime) -> tuple[s
     low = max(after, LONG_AGO + margin) - margin
     high = until + margin if until.year < 9999 else until
     if table.by_instant:
-        return instant_name(low), f"{instant_name(high)}~"
+        return write_instant(low), f"{write_instant(high)}~"
     return low.date().isoformat(), f"{high.date().isoformat()}~"
 
 

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 from duly.decide.checks import MOST_LISTED
 from duly.decide.due_head import continues_after, due_of, occurrence_of
 from duly.errors import Invalid, Problem
-from duly.instants import due_problems
+from duly.instants import due_problems, write_instant
 from duly.records.event import Event
 from duly.records.schedule import Schedule
 from duly.rules.notation import parse_rule, work_problems, zone_problems
 from duly.rules.policies import DEFAULT as NO_POLICIES
 from duly.rules.policies import read_policies
-from duly.rules.recurrence import DEFAULT_ZONE, OPEN, Dst, Local, Occurrence, Rule, instant_name
+from duly.rules.recurrence import DEFAULT_ZONE, OPEN, Dst, Local, Occurrence, Rule
 from duly.rules.timetable import BEFORE, Timetable
 from duly.rules.zones import Piece, Zone, seconds_of, to_wall, wall_of, zone
 
@@ -119,7 +119,7 @@ def preview_of(
     itself = occurrence_of(head)
     moved = head.due != due_of(schedule, itself)
     before = (table.last(itself.at - BEFORE) or itself).at
-    by_hand = [f"moved by hand from {instant_name(due_of(schedule, itself))}"]
+    by_hand = [f"moved by hand from {write_instant(due_of(schedule, itself))}"]
     notes = by_hand if moved else _of_the_clocks(table, before, itself)
     first = Preview(head.due, to_wall(head.due, schedule.timezone), "; ".join(notes) or None)
     return [first, *preview(table, continues_after(head, schedule), count - 1, schedule, enough)]

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from duly.decide.error_text import first_line
+from duly.instants import write_instant
 from duly.records.event import Event
-from duly.rules.recurrence import instant_name
 from duly.signals import (
     ChannelDown,
     ChannelNotServed,
@@ -60,7 +60,7 @@ def _completed(signal: Completed) -> None:
 
 def _late(signal: Late) -> None:
     level = logging.WARNING if signal.late > VERY_LATE else logging.INFO
-    due, late = instant_name(signal.event.due), _seconds(signal.late)
+    due, late = write_instant(signal.event.due), _seconds(signal.late)
     _tell(level, "event.late", signal.event, due=due, late=late, attempt=signal.event.attempt)
 
 
@@ -183,7 +183,7 @@ class TextFormat(logging.Formatter):
 
 class JsonFormat(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        at = datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z")
+        at = write_instant(datetime.fromtimestamp(record.created, UTC))
         told = record.msg if isinstance(record.msg, Line) else Line(record.getMessage(), {})
         line = {"at": at, "level": record.levelname.lower(), "act": told.act, **told.facts}
         if record.exc_info:

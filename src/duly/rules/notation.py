@@ -7,6 +7,7 @@ from typing import Any
 
 from duly.durations import format_duration, parse_duration
 from duly.errors import Invalid, Problem
+from duly.instants import EXAMPLE
 from duly.rules.cron import readings_of
 from duly.rules.cron_fields import normal
 from duly.rules.recurrence import BY_DATE, OPEN, Cron, Dst, Every, Local, Once, OnceLocal, RRule, Rule, Yearly
@@ -263,9 +264,9 @@ def _moment(field: str, written: Any) -> datetime:
         try:
             written = datetime.fromisoformat(written)
         except ValueError:
-            raise _bad(field, f"{written[:50]!r} is not an instant such as 2026-12-01T09:00:00Z") from None
+            raise _bad(field, f"{written[:50]!r} is not an instant such as {EXAMPLE}") from None
     if not isinstance(written, datetime):
-        raise _bad(field, f"expected an instant such as 2026-12-01T09:00:00Z, not {written!r:.50}")
+        raise _bad(field, f"expected an instant such as {EXAMPLE}, not {written!r:.50}")
     return written
 
 

@@ -9,8 +9,9 @@ import msgspec
 
 from duly.durations import format_duration, parse_duration
 from duly.errors import Invalid, Problem
+from duly.instants import EXAMPLE, write_instant
 from duly.rules.exclusions import exclusion_problem, normal_exclusion
-from duly.rules.recurrence import OPEN, Dst, OnceLocal, instant_name
+from duly.rules.recurrence import OPEN, Dst, OnceLocal
 
 MISFIRES = ("latest", "all", "skip")
 ALLOW, SKIP, QUEUE = OVERLAPS = ("allow", "skip", "queue")
@@ -68,8 +69,8 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
             "max_concurrent": self.max_concurrent,
             "depends_on": depends_on
             and {"schedule": depends_on.schedule, "within": format_duration(depends_on.within)},
-            "start": self.start and instant_name(self.start),
-            "end": self.end and instant_name(self.end),
+            "start": self.start and write_instant(self.start),
+            "end": self.end and write_instant(self.end),
             "dst": {name: value for name, value in self.dst._asdict().items() if value is not None},
             "jitter": format_duration(self.jitter),
             "exclude": list(self.exclude),
@@ -111,7 +112,7 @@ def read_policies(given: Any, timezone: str | None) -> Policies:
                 problems += error.problems
     start, end = read.get("start"), read.get("end")
     if start is not None and end is not None and end <= start:
-        problems.append(Problem("end", f"{instant_name(end)} is not after the start, {instant_name(start)}"))
+        problems.append(Problem("end", f"{write_instant(end)} is not after the start, {write_instant(start)}"))
     if problems:
         raise Invalid(problems)
     return Policies(**read)
@@ -178,7 +179,7 @@ def _moment(field: str) -> Callable[[Any, str | None], datetime]:
             if moment.tzinfo is not None:
                 return moment.astimezone(UTC)
         except (ValueError, TypeError, OverflowError):
-            example = "an instant such as 2026-12-01T09:00:00Z, or a local time without the Z"
+            example = f"an instant such as {EXAMPLE}, or a local time without the Z"
             raise _bad(field, f"{value!r:.50} is not {example}") from None
         if timezone is None:
             raise _bad(field, f"{moment.isoformat()} has no zone: end it with Z or an offset, or give a timezone")

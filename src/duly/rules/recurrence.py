@@ -7,12 +7,13 @@ readings of the clocks in a zone; without one, in UTC.
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from duly.durations import format_duration
 from duly.errors import Problem
+from duly.instants import write_instant
 from duly.rules.cron import readings_of
 from duly.rules.rrule import Recurrence, TooMuchWork, bind
 from duly.rules.rrule_text import RecurrenceText
@@ -130,11 +131,11 @@ class Once:
         return isinstance(other, Once) and self.instant == other.instant
 
     def to_json(self) -> dict[str, Any]:
-        return {"at": instant_name(self.instant)}
+        return {"at": write_instant(self.instant)}
 
     @property
     def _occurrence(self) -> Occurrence:
-        return Occurrence(instant_name(self.instant), self.instant)
+        return Occurrence(write_instant(self.instant), self.instant)
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ class Every:
         return self.start is None or other.start is None or self.start == other.start
 
     def to_json(self) -> dict[str, Any]:
-        start = {} if self.start is None else {"start": instant_name(self.start)}
+        start = {} if self.start is None else {"start": write_instant(self.start)}
         return {"every": format_duration(self.interval), **start}
 
     def _start(self) -> datetime:
@@ -193,7 +194,7 @@ class Every:
             due = self._start() + steps * self.interval
         except OverflowError:  # past year 9999: there is none
             return None
-        return Occurrence(instant_name(due), due)
+        return Occurrence(write_instant(due), due)
 
 
 # -- rules of wall time
@@ -243,7 +244,7 @@ class Local(ABC):
     def name_of(self, shown: Shown) -> str:
         if self.by_date:
             return wall_of(shown.reading).date().isoformat() + (" again" if shown.again else "")
-        return instant_name(shown.at) if self.spacing else shown.name
+        return write_instant(shown.at) if self.spacing else shown.name
 
     @property
     def naming(self) -> dict[str, Any]:
@@ -383,7 +384,7 @@ class RRule(Local):
 
 def _written(left_out: datetime | date) -> str:
     if isinstance(left_out, datetime) and left_out.tzinfo is not None:
-        return instant_name(left_out)
+        return write_instant(left_out)
     return left_out.isoformat()
 
 
@@ -416,8 +417,3 @@ class OneReading:
 
     def count(self, low: int, high: int) -> int:
         return int(low <= self.reading < high)
-
-
-def instant_name(instant: datetime) -> str:
-    """One writing of an instant, to the microsecond, in UTC."""
-    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")

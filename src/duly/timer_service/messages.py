@@ -9,9 +9,8 @@ import msgspec
 from duly.decide.checks import name_problems
 from duly.decide.retry import Retry
 from duly.errors import Problem
-from duly.instants import due_problems
+from duly.instants import EXAMPLE, due_problems, write_instant
 from duly.records.event import Event, Timer
-from duly.rules.recurrence import instant_name
 
 TIMER = "timer"
 """The channel, and so the lane, of these timers."""
@@ -68,7 +67,7 @@ def write_reached(event: Event) -> bytes:
             "payload": {
                 "tenantId": event.tenant,
                 "serviceCallId": event.key,
-                "reachedAt": instant_name(reached),
+                "reachedAt": write_instant(reached),
             },
         }
     )
@@ -79,7 +78,7 @@ def write_rejection(data: bytes, problems: Sequence[Problem], at: datetime, most
     return _encode(
         {
             "type": "CommandRejected",
-            "rejectedAt": instant_name(at),
+            "rejectedAt": write_instant(at),
             "reason": "; ".join(map(str, problems)),
             "errors": [{"path": path, "message": message} for path, message in problems],
             "bytes": len(data),
@@ -108,7 +107,7 @@ def _payload_problems(envelope: dict[str, Any], payload: Any) -> Iterator[Proble
         yield Problem("payload.dueAt", "is missing")
     elif (due := _instant(payload["dueAt"])) is None:
         written = payload["dueAt"]
-        yield Problem("payload.dueAt", f"expected an instant such as 2026-12-01T09:00:00Z, not {written!r:.50}")
+        yield Problem("payload.dueAt", f"expected an instant such as {EXAMPLE}, not {written!r:.50}")
     else:
         yield from (Problem("payload.dueAt", problem.message) for problem in due_problems(due))
 

@@ -16,13 +16,12 @@ from duly.engine.series.heads import continued_by, plan_next
 from duly.engine.series.holds import let_go_after
 from duly.engine.series.passed_over import in_words, move_by_hand
 from duly.errors import Conflict, Invalid, NotFound, Problem
-from duly.instants import due_problems
+from duly.instants import due_problems, write_instant
 from duly.ports import DeadLetters, EventStore, EventTransaction, Page
 from duly.records.event import Event
 from duly.records.history import Entry
 from duly.records.results import Discarded, Replayed
 from duly.records.specs import Everything, OfTenant, Spec
-from duly.rules.recurrence import instant_name
 from duly.verbs.dead_letters import MOST_KINDS, Extent, discard_all, replay_all
 
 MOST = MOST_LISTED
@@ -107,7 +106,7 @@ class Events:
             over = None
             if event.head:
                 due, over = await move_by_hand(tx, await continued_by(tx, event), event, due, storable(by))
-            detail = f"due {instant_name(event.due)} → {instant_name(due)}{in_words(over)}"
+            detail = f"due {write_instant(event.due)} → {write_instant(due)}{in_words(over)}"
             await _change(tx, msgspec.structs.replace(event, due=due), "rescheduled", by, detail)
             if event.head:
                 await let_go_after(tx, [event])

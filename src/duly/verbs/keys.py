@@ -11,10 +11,9 @@ from duly.decide.error_text import storable
 from duly.decide.targets.rates import read_rate
 from duly.errors import Conflict, Invalid, NotFound, Problem, Unauthenticated
 from duly.ids import new_id
-from duly.instants import due_problems
+from duly.instants import due_problems, write_instant
 from duly.ports import KeyStore
 from duly.records.api_key import BYTES, ApiKey, MadeKey, Scope, hash_of, hint_of, looks_like_a_key, write_key
-from duly.rules.recurrence import instant_name
 
 A_KEYS = "a key's"
 MOST_OF_A_NAME = 10
@@ -119,9 +118,9 @@ class Keys:
             raise Unauthenticated("this key is unknown: make one with `duly keys create`")
         key, now = found
         if key.revoked is not None:
-            raise Unauthenticated(f"the key {key.hint}… was revoked at {instant_name(key.revoked)}: use another one")
+            raise Unauthenticated(f"the key {key.hint}… was revoked at {write_instant(key.revoked)}: use another one")
         if key.state(now) == "expired" and key.expires is not None:
-            raise Unauthenticated(f"the key {key.hint}… expired at {instant_name(key.expires)}: use another one")
+            raise Unauthenticated(f"the key {key.hint}… expired at {write_instant(key.expires)}: use another one")
         return key
 
     async def known(self, secrets: Collection[str]) -> set[str]:
@@ -149,7 +148,7 @@ def _instant(expires: datetime | timedelta | None, now: datetime) -> datetime | 
         return None
     instant = now + expires if isinstance(expires, timedelta) else expires.astimezone(UTC)
     if instant <= now:
-        raise Invalid([Problem("expires", f"{instant_name(instant)} is not in the future")])
+        raise Invalid([Problem("expires", f"{write_instant(instant)} is not in the future")])
     return instant
 
 

@@ -23,7 +23,7 @@ from duly.engine.series.put_schedule import MOST_TRIES, ScheduleDraft, put_sched
 from duly.engine.series.replan import replan
 from duly.errors import Conflict, Invalid, NotFound, Problem
 from duly.ids import new_id
-from duly.instants import due_problems
+from duly.instants import due_problems, write_instant
 from duly.ports import ScheduleStore, ScheduleTransaction
 from duly.records.etags import check_tag
 from duly.records.event import Event, NewEvent
@@ -31,7 +31,7 @@ from duly.records.history import Entry
 from duly.records.results import Backfilled, ReplannedHead, Resumed
 from duly.records.schedule import PassedOver, Schedule
 from duly.rules.policies import SHADOW
-from duly.rules.recurrence import Occurrence, Rule, instant_name
+from duly.rules.recurrence import Occurrence, Rule
 from duly.rules.timetable import BEFORE, Timetable
 
 MOST = MOST_LISTED
@@ -157,7 +157,7 @@ class Schedules:
         async with self._locked(name, tenant) as (tx, schedule, head):
             head = _required(head, schedule)
             due, over = await move_by_hand(tx, schedule, head, due, storable(by))
-            detail = f"due {instant_name(head.due)} → {instant_name(due)}{in_words(over)}"
+            detail = f"due {write_instant(head.due)} → {write_instant(due)}{in_words(over)}"
             await tx.change(msgspec.structs.replace(head, due=due), "rescheduled", storable(by), detail)
             await _note(tx, schedule, "rescheduled", by, detail)
         return _telling(await self.get(name, tenant=tenant), over)
@@ -169,7 +169,7 @@ class Schedules:
             why = f"left out by {by}" + (f": {reason}" if reason else "")
             await tx.drop({head.id: (1, "skipped", storable(why))}, storable(by))
             await plan_next(tx, head)
-            await _note(tx, schedule, "skipped", by, f"due {instant_name(head.due)}")
+            await _note(tx, schedule, "skipped", by, f"due {write_instant(head.due)}")
             over = passed_over(schedule, [occurrence_of(head).at], 1)
         return _telling(await self.get(name, tenant=tenant), over)
 
@@ -220,13 +220,13 @@ class Schedules:
         refused. They are found in a thread, for some rules take long."""
         self._check_range(start, end, limit, label)
         start, end = start.astimezone(UTC), end.astimezone(UTC)
-        label = label or f"{instant_name(start)}/{instant_name(end)}"
+        label = label or f"{write_instant(start)}/{write_instant(end)}"
         async with self._locked(name, tenant, head=False) as (tx, schedule, _):
             self._refuse_closed(schedule)
             now = await tx.now()
             if end > now:
                 raise Invalid(
-                    [Problem("end", f"{instant_name(end)} lies ahead: what is still to come fires by itself")]
+                    [Problem("end", f"{write_instant(end)} lies ahead: what is still to come fires by itself")]
                 )
             occurrences = await evaluated(_between, schedule.timetable, start, end, limit)
             events = [

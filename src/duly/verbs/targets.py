@@ -30,6 +30,7 @@ from duly.durations import format_duration, parse_duration
 from duly.engine.destinations.parking import note, open_again
 from duly.errors import Conflict, Invalid, NotFound, Problem, Unsealed
 from duly.ids import new_id
+from duly.instants import write_instant
 from duly.ports import TargetStore, TargetTransaction
 from duly.records.history import Entry
 from duly.records.target import DESTINATION_OF_ALL, Known, Resealed, Target
@@ -150,7 +151,7 @@ class Targets:
             kept = [(one, min(ends, until or ends)) for one, until in sealed.secrets if until is None or until > now]
             anew = msgspec.structs.replace(sealed, secrets=[(made, None), *kept][:MOST_SECRETS])
             await tx.put_target(msgspec.structs.replace(old, sealed=self._seal.close(anew)))
-            until_when = datetime.fromtimestamp(ends, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+            until_when = write_instant(datetime.fromtimestamp(ends, UTC).replace(microsecond=0))
             await tx.note([(old.id, "rotated", f"the old secret signs until {until_when}")], storable(by))
             stored = await self._stored(tx, tenant, name, made)
         self._forget(tenant, name)

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+from duly import instants
 from duly.decide.checks import LONGEST
 from duly.records.event import Status
 
 Schema = Mapping[str, Any]
 
-INSTANT = r"^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:\d\d)$"
+INSTANT = f"^{instants.PATTERN}$"
 DURATION = r"^\s*(\d{1,12}(\.\d{1,6})?(ms|us|[wdhms])\s*)+$"
 MOST_BULK = 10_000
 

@@ -8,8 +8,8 @@ from urllib.parse import quote
 import msgspec
 
 from duly.decide.targets.secrets import signature
+from duly.instants import write_instant
 from duly.records.event import Event
-from duly.rules.recurrence import instant_name
 
 JSON, CLOUD = "application/json", "application/cloudevents+json"
 
@@ -45,7 +45,13 @@ def facts_of(event: Event) -> EventFacts:
     fired = max(event.claimed or event.due, event.due)
     late = (fired - event.due).total_seconds()
     return EventFacts(
-        event.id, event.tenant, instant_name(event.due), instant_name(fired), late, event.attempt, event.correlation_id
+        event.id,
+        event.tenant,
+        write_instant(event.due),
+        write_instant(fired),
+        late,
+        event.attempt,
+        event.correlation_id,
     )
 
 

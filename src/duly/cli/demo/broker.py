@@ -19,6 +19,7 @@ from typing import Self
 from duly.channels.brokers.channel import BrokerDown, end_if_cancelled
 from duly.cli.demo.receiver import Arrival
 from duly.duly import Duly
+from duly.instants import write_instant
 from duly.timer_service.commands import TimerCommands
 from duly.timer_service.messages import REACHED, SCHEDULE, TIMER
 from duly.timer_service.service import Broker, open_broker
@@ -93,7 +94,7 @@ class DemoBroker:
                 "type": SCHEDULE,
                 "tenantId": self._tenant,
                 "timestampMs": int(time.time() * 1000),
-                "payload": {"tenantId": self._tenant, "serviceCallId": name, "dueAt": due.isoformat()},
+                "payload": {"tenantId": self._tenant, "serviceCallId": name, "dueAt": write_instant(due)},
             }
             await self._client.jetstream().publish("timer.commands", json.dumps(command).encode())
 

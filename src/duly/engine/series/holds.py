@@ -23,10 +23,11 @@ from duly.engine.series.heads import (
 )
 from duly.engine.series.passed_over import pass_over
 from duly.ids import new_id
+from duly.instants import write_instant
 from duly.ports import Heads, HoldStore, SeriesTransaction
 from duly.records.event import Event, NewEvent
 from duly.records.schedule import PassedOver, Schedule
-from duly.rules.recurrence import Occurrence, instant_name
+from duly.rules.recurrence import Occurrence
 from duly.rules.timetable import BEFORE
 
 ITS_TURN = f"{FULL}its turn"
@@ -198,4 +199,4 @@ def told(passed: PausedOver, next_at: datetime | None) -> str:
     else:
         many = "1 occurrence was" if passed.occurrences == 1 else f"{passed.occurrences:,} occurrences were"
         what = f"{many} passed over, and {'fire by the misfire policy' if passed.fires else 'left out'}"
-    return what if next_at is None else f"{what}; the next is due {instant_name(next_at)}"
+    return what if next_at is None else f"{what}; the next is due {write_instant(next_at)}"

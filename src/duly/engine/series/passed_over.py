@@ -12,10 +12,10 @@ from duly.decide.error_text import storable
 from duly.decide.occurrence_facts import OccurrenceFact, facts_among, names_between
 from duly.engine.rule_threads import evaluated
 from duly.ids import new_id
+from duly.instants import write_instant
 from duly.ports import Freed, SeriesTransaction
 from duly.records.event import Event
 from duly.records.schedule import PassedOver, Schedule
-from duly.rules.recurrence import instant_name
 from duly.rules.timetable import Timetable
 
 PASSED = "passed over"
@@ -122,7 +122,7 @@ async def move_by_hand(
     if schedule is None or before is None or after is None or after == before:
         return MovedByHand(due)
     if after > before:
-        why = f"the one before it was moved to {instant_name(due)} by {by}"
+        why = f"the one before it was moved to {write_instant(due)} by {by}"
         return MovedByHand(due, await pass_over(tx, schedule, before, after, why, by))
     return MovedByHand(await _move_back(tx, schedule, after, due, by))
 
@@ -143,4 +143,4 @@ def in_words(over: PassedOver | None) -> str:
     if over is None:
         return ""
     many = "1 occurrence" if over.count == 1 else f"{over.count:,} occurrences"
-    return f"; {many} passed over, from {instant_name(over.first[0])} on"
+    return f"; {many} passed over, from {write_instant(over.first[0])} on"

@@ -22,6 +22,7 @@ from duly.engine.series.holds import SKIP, Overtaken, let_go, lock_head, move_he
 from duly.engine.series.passed_over import name_again
 from duly.errors import Conflict, Invalid, Problem, Stale
 from duly.ids import new_id
+from duly.instants import write_instant
 from duly.ports import ScheduleStore, ScheduleTransaction
 from duly.records.etags import check_tag
 from duly.records.event import Event
@@ -29,7 +30,7 @@ from duly.records.schedule import PassedOver, Schedule
 from duly.rules.notation import parse_rule, work_problems, zone_problems
 from duly.rules.policies import DEFAULT as NO_POLICIES
 from duly.rules.policies import Policies, policies_text, read_policies
-from duly.rules.recurrence import DEFAULT_ZONE, Dst, Occurrence, Rule, instant_name
+from duly.rules.recurrence import DEFAULT_ZONE, Dst, Occurrence, Rule
 
 MOST_DEPENDENCIES = 100
 MOST_TRIES = 10
@@ -185,9 +186,9 @@ def _passes_over(head: Event, old: Schedule, new: Schedule, now: datetime, *, be
     and somebody had put it off, or the new rule has it at a time that is over. A rule that *begins* now has no such
     times."""
     if occurrence_of(head).at <= now:
-        return f"it had been put off to {instant_name(head.due)}, and its schedule was edited before that"
+        return f"it had been put off to {write_instant(head.due)}, and its schedule was edited before that"
     there = None if begins or _readable(old) is None else put_into_the_past(head, old, new, now)
-    return there and f"its schedule was edited, and has it at {instant_name(there.at)} now, which is over"
+    return there and f"its schedule was edited, and has it at {write_instant(there.at)} now, which is over"
 
 
 async def _switch(
@@ -252,7 +253,7 @@ def _first_of_all(schedule: Schedule, now: datetime) -> Occurrence | None:
         over = (
             "its start, end and exclusions leave no occurrence"
             if last is None
-            else f"its last was {instant_name(last.at)}"
+            else f"its last was {write_instant(last.at)}"
         )
         raise Invalid([Problem("rule", f"it is over before it begins: {over}, and nothing would fire")])
     return first

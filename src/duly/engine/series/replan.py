@@ -6,12 +6,13 @@ from datetime import datetime
 from duly.decide.due_head import carried, due_of, occurrence_of
 from duly.decide.error_text import describe, storable
 from duly.engine.series.heads import ERROR, halt, schedule_id
+from duly.instants import write_instant
 from duly.ports import Moved, ScheduleStore, ScheduleTransaction
 from duly.records.event import Event
 from duly.records.results import ReplannedHead
 from duly.records.schedule import Schedule
 from duly.rules import zones
-from duly.rules.recurrence import Occurrence, instant_name
+from duly.rules.recurrence import Occurrence
 
 AT_ONCE = 500
 
@@ -52,7 +53,7 @@ async def _replan(tx: ScheduleTransaction, heads: Sequence[Event], by: str, dry_
         detail = None
         if due != head.due:
             editions = f"zone data {head.zone_data} → {zones.VERSION}"
-            detail = f"due {instant_name(head.due)} → {instant_name(due)} ({editions})"
+            detail = f"due {write_instant(head.due)} → {write_instant(due)} ({editions})"
             told.append(_told(schedule, head, due))
         moved.append(Moved(head.id, due, occurrence, detail))
     if not dry_run:

@@ -18,9 +18,9 @@ import apsw
 
 from duly.decide.checks import name_problems
 from duly.errors import Invalid, Misuse, StoreError, StoreUnavailable
+from duly.instants import write_instant
 from duly.ports import Clock, Store
 from duly.records.event import Event, NewEvent
-from duly.rules.recurrence import instant_name
 from duly.stores.creations import CreatedEvents
 from duly.stores.migrations import migrations, pending, require_current
 from duly.stores.queries import Query
@@ -391,4 +391,4 @@ def _create_for_owner(path: str) -> None:
 
 
 def _iso(*values: Any) -> str:
-    return instant_name(from_micros(values[0]))
+    return write_instant(from_micros(values[0]))
