@@ -2,14 +2,18 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+from cyclopts import Parameter
 from rich.text import Text
 
 from duly.cli.invocation import Invocation
 from duly.cli.output import print_json, screen, tell_error
 from duly.duly import Duly
 from duly.errors import DulyError, Misuse
+
+Reason = Annotated[str | None, Parameter(help="Why, for the history")]
+"""The option of acts that take a reason."""
 
 
 class ActResult(NamedTuple):

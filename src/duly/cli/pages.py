@@ -5,7 +5,7 @@ from urllib.parse import quote, unquote
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from duly.cli.users.names import DEFAULT_TENANT
+from duly.cli.names import DEFAULT_TENANT
 from duly.decide.checks import MOST_LISTED, check_id
 
 

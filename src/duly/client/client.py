@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import msgspec
 
 from duly.client.answers import problems_of
-from duly.client.connection import ServerConnection, place
+from duly.client.connection import LARGEST, ServerConnection, place
 from duly.client.event_types import EventTypes
 from duly.client.events import Events
 from duly.client.group import check_tenant
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from duly.client.sync import SyncClient
 
 AT_ONCE = 5000
-LARGEST = 8 * 1024 * 1024
-"""Bytes in a request; a server takes twice as many."""
 
 CHANGES = {"changed": "moved"}
 """What the verbs call otherwise than the API."""

@@ -30,6 +30,7 @@ CONNECT_WITHIN = 10.0
 FIRST_WAIT = 0.1  # seconds before the second attempt
 LONGEST_WAIT = 5.0  # seconds between attempts, at most, unless the server wants more
 LARGE = 256 * 1024
+LARGEST = 8 * 1024 * 1024  # bytes of a bulk request; a server takes twice as many
 AGAIN = frozenset({429, 502, 503, 504})
 """Answers that say: not now."""
 

@@ -10,7 +10,7 @@ from duly.client.connection import ServerConnection, place
 from duly.client.filters import SCHEDULE_ID, body_of, filters_of
 from duly.client.group import Group, said
 from duly.client.paging import all_pages, one_page, whole_history
-from duly.client.reading import EVENT, SeenEvents
+from duly.client.reading import EVENT, EVENTS
 from duly.client.refusals import refuse_name
 from duly.client.schedule_names import ScheduleNames
 from duly.client.writing import instant, rate_text
@@ -50,7 +50,6 @@ class SeenDeadLetters(msgspec.Struct):
     kinds: list[DeadLetterKind]
 
 
-EVENTS = msgspec.json.Decoder(SeenEvents)
 REPLAYED = msgspec.json.Decoder(SeenReplayed)
 DISCARDED = msgspec.json.Decoder(SeenDiscarded)
 DEAD_LETTERS = msgspec.json.Decoder(SeenDeadLetters)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 
 from duly.client.answers import problems_of
-from duly.client.connection import ServerConnection, place
+from duly.client.connection import LARGEST, ServerConnection, place
 from duly.client.reading import Wrong
 from duly.decide.checks import write_json
 from duly.errors import Problem
@@ -13,8 +13,6 @@ from duly.records.results import Imported, RefusedRow, StoredRow
 from duly.verbs.import_users import MOST_REMEMBERED, ImportLine, ImportObserver, Lines, numbered
 
 AT_ONCE = 2000
-LARGEST = 8 * 1024 * 1024
-"""Bytes in a request; a server takes twice as many."""
 
 
 class ImportedRow(msgspec.Struct):

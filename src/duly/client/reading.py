@@ -305,6 +305,7 @@ class SeenOccurrences(msgspec.Struct):
 
 
 EVENT = msgspec.json.Decoder(SeenEvent)
+EVENTS = msgspec.json.Decoder(SeenEvents)
 HISTORY = msgspec.json.Decoder(SeenHistory)
 SCHEDULE = msgspec.json.Decoder(SeenSchedule)
 USER = msgspec.json.Decoder(SeenUser)

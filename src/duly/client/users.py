@@ -10,7 +10,7 @@ from duly.client.connection import place
 from duly.client.group import Group
 from duly.client.import_users import import_users
 from duly.client.paging import all_pages, up_to, whole_history
-from duly.client.reading import USER, SeenEvents, SeenUsers
+from duly.client.reading import EVENTS, USER, SeenUsers
 from duly.client.refusals import here_only, refuse_name, refuse_transaction
 from duly.client.schedules import if_match
 from duly.decide.checks import check_id, name_problems, write_json
@@ -23,7 +23,6 @@ from duly.verbs.import_users import ImportObserver, Lines
 from duly.verbs.users import A_USERS, QUIET
 
 USERS = msgspec.json.Decoder(SeenUsers)
-EVENTS = msgspec.json.Decoder(SeenEvents)
 FROM_HTTP = "import"
 
 

@@ -15,7 +15,7 @@ from duly.decide.targets.rates import read_rate
 from duly.engine.series.heads import continued_by, plan_next
 from duly.engine.series.holds import let_go_after
 from duly.engine.series.passed_over import in_words, move_by_hand
-from duly.errors import Conflict, Invalid, NotFound, Problem
+from duly.errors import Conflict, Invalid, Problem
 from duly.instants import due_problems, write_instant
 from duly.ports import DeadLetters, EventStore, EventTransaction, Page
 from duly.records.event import Event
@@ -23,6 +23,7 @@ from duly.records.history import Entry
 from duly.records.results import Discarded, Replayed
 from duly.records.specs import Everything, OfTenant, Spec
 from duly.verbs.dead_letters import MOST_KINDS, Extent, discard_all, replay_all
+from duly.verbs.found import require_found
 
 MOST = MOST_LISTED
 AN_EVENTS = "an event's"
@@ -35,12 +36,14 @@ class Events:
         self._store, self._channels = store, channels
 
     async def get(self, id: str, *, tenant: str | None = None) -> Event:
-        return _known(await self._store.get(check_id(id, AN_EVENTS)), id, tenant)
+        return require_found("event", await self._store.get(check_id(id, AN_EVENTS)), id, tenant)
 
     async def by_key(self, key: str, *, tenant: str = "default") -> Event:
         """The timer with this key. A cancelled one has lost its key, and is found by its id alone."""
         possible = not any((*name_problems("key", key), *name_problems("tenant", tenant)))
-        return _known(await self._store.by_key(tenant, key) if possible else None, f"with key {key!r:.60}", tenant)
+        return require_found(
+            "event", await self._store.by_key(tenant, key) if possible else None, f"with key {key!r:.60}", tenant
+        )
 
     async def find(
         self,
@@ -110,7 +113,7 @@ class Events:
             await _change(tx, msgspec.structs.replace(event, due=due), "rescheduled", by, detail)
             if event.head:
                 await let_go_after(tx, [event])
-            return _known(await tx.get(event.id), id, tenant)
+            return require_found("event", await tx.get(event.id), id, tenant)
 
     async def replay(self, id: str, *, tenant: str | None = None, by: str = "api") -> Event:
         """A dead letter's way back, under the same id, with all its attempts anew."""
@@ -176,13 +179,13 @@ class Events:
     @asynccontextmanager
     async def _locked(self, id: str, tenant: str | None) -> AsyncIterator[tuple[EventTransaction, Event]]:
         async with self._store.begin() as tx:
-            yield tx, _known(await tx.lock(check_id(id, AN_EVENTS)), id, tenant)
+            yield tx, require_found("event", await tx.lock(check_id(id, AN_EVENTS)), id, tenant)
 
 
 async def _change(tx: EventTransaction, event: Event, act: str, by: str, detail: str | None) -> Event:
     """Write it with its history; as it is stored."""
     await tx.change(event, act, storable(by), None if detail is None else storable(detail))
-    return _known(await tx.get(event.id), event.id, None)
+    return require_found("event", await tx.get(event.id), event.id, None)
 
 
 def _of(tenant: str | None, spec: Spec | None) -> Spec:
@@ -197,9 +200,3 @@ def check_limit(limit: Any) -> None:
 
 def _nobody(_: object) -> None:
     """Nobody wants to know."""
-
-
-def _known(event: Event | None, wanted: str, tenant: str | None) -> Event:
-    if event is None or (tenant is not None and event.tenant != tenant):
-        raise NotFound(f"there is no event {wanted}" + (f" in tenant {tenant!r}" if tenant else ""))
-    return event

@@ -9,11 +9,12 @@ from typing import Any
 from duly.decide.checks import check_id, check_page, name_problems
 from duly.decide.error_text import storable
 from duly.decide.targets.rates import read_rate
-from duly.errors import Conflict, Invalid, NotFound, Problem, Unauthenticated
+from duly.errors import Conflict, Invalid, Problem, Unauthenticated
 from duly.ids import new_id
 from duly.instants import due_problems, write_instant
 from duly.ports import KeyStore
 from duly.records.api_key import BYTES, ApiKey, MadeKey, Scope, hash_of, hint_of, looks_like_a_key, write_key
+from duly.verbs.found import require_found
 
 A_KEYS = "a key's"
 MOST_OF_A_NAME = 10
@@ -80,7 +81,7 @@ class Keys:
 
     async def get(self, id: str, *, tenant: str | None = None) -> ApiKey:
         id = check_id(id, A_KEYS)
-        return _known(await self._store.key(id), id, tenant)
+        return require_found("key", await self._store.key(id), id, tenant)
 
     async def list(
         self, *, tenant: str | None = None, limit: int = 100, after: str | None = None
@@ -94,22 +95,20 @@ class Keys:
         """The key with this name that is still good, if there is one alone: names need not be unique."""
         possible = not name_problems("name", name)
         found = await self._store.keys_named(tenant, name, limit=MOST_OF_A_NAME) if possible else []
-        if not found:
-            raise NotFound(f"there is no active key {name!r:.100}" + (f" in tenant {tenant!r}" if tenant else ""))
         if len(found) > 1:
             told = ", ".join(f"{key.id} ({key.hint}…, tenant {key.tenant})" for key in found)
             raise Conflict(f"several active keys are named {name!r}: say which one by its id: {told}")
-        return found[0]
+        return require_found("active key", found[0] if found else None, f"{name!r:.100}", tenant)
 
     async def revoke(self, id: str, *, tenant: str | None = None, by: str = "api") -> ApiKey:
         """It is not recognised any more. Servers that have just seen it notice within a second."""
         id = check_id(id, A_KEYS)
         async with self._store.begin() as tx:
-            key = _known(await tx.key(id), id, tenant)
+            key = require_found("key", await tx.key(id), id, tenant)
             if not await tx.revoke_key(id):
                 raise Conflict(f"key {key.name!r} ({key.hint}…) was revoked before")
             await tx.note([(id, "revoked", None)], storable(by))
-            return _known(await tx.key(id), id, tenant)
+            return require_found("key", await tx.key(id), id, tenant)
 
     async def recognise(self, secret: str) -> ApiKey:
         """Whose key this is."""
@@ -150,9 +149,3 @@ def _instant(expires: datetime | timedelta | None, now: datetime) -> datetime | 
     if instant <= now:
         raise Invalid([Problem("expires", f"{write_instant(instant)} is not in the future")])
     return instant
-
-
-def _known(key: ApiKey | None, wanted: str, tenant: str | None) -> ApiKey:
-    if key is None or (tenant is not None and key.tenant != tenant):
-        raise NotFound(f"there is no key {wanted}" + (f" in tenant {tenant!r}" if tenant else ""))
-    return key

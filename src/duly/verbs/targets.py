@@ -28,7 +28,7 @@ from duly.decide.targets.targets import (
 )
 from duly.durations import format_duration, parse_duration
 from duly.engine.destinations.parking import note, open_again
-from duly.errors import Conflict, Invalid, NotFound, Problem, Unsealed
+from duly.errors import Conflict, Invalid, Problem, Unsealed
 from duly.ids import new_id
 from duly.instants import write_instant
 from duly.ports import TargetStore, TargetTransaction
@@ -36,6 +36,7 @@ from duly.records.history import Entry
 from duly.records.target import DESTINATION_OF_ALL, Known, Resealed, Target
 from duly.signals import Signals
 from duly.target_secrets import Seal, Sealed
+from duly.verbs.found import require_found
 
 MOST_SECRETS = 5
 MOST_PLACES = 10_000
@@ -324,9 +325,7 @@ class Targets:
 
     async def _found(self, tx: TargetTransaction, name: str, tenant: str) -> Target:
         found = await tx.target(tenant, name) if not list(target_name_problems("name", name)) else None
-        if found is None:
-            raise NotFound(f"there is no target {name!r:.100} in tenant {tenant!r}")
-        return found
+        return require_found("target", found, f"{name!r:.100}", tenant)
 
     async def _stored(self, tx: TargetTransaction, tenant: str, name: str, secret: str | None) -> Target:
         return msgspec.structs.replace(await self._found(tx, name, tenant), secret=secret)

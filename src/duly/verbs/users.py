@@ -9,7 +9,7 @@ from duly.decide.checks import check_id, check_page, name_problems
 from duly.decide.error_text import storable
 from duly.engine.series.put_users import Calendars, add_user, change_users, refresh_users
 from duly.engine.series.user_heads import MOST_TRIES
-from duly.errors import Conflict, Invalid, NotFound
+from duly.errors import Conflict, Invalid
 from duly.ports import UserStore, UserTransaction
 from duly.records.etags import check_tag
 from duly.records.event import Event
@@ -17,6 +17,7 @@ from duly.records.history import Entry
 from duly.records.results import Imported, Refreshed
 from duly.records.specs import OfUser
 from duly.records.user import User
+from duly.verbs.found import require_found
 from duly.verbs.import_users import ImportObserver, Lines, import_users
 
 AT_ONCE = 500
@@ -40,16 +41,16 @@ class Users:
         """
         async with self._within(transaction) as tx:
             id = await add_user(tx, fields, tenant, self._how, storable(by))
-            return _known(await tx.user(id), id, None)
+            return require_found("user", await tx.user(id), id, None)
 
     async def get(self, id: str, *, tenant: str | None = None) -> User:
-        return _known(await self._store.user(check_id(id, A_USERS)), id, tenant)
+        return require_found("user", await self._store.user(check_id(id, A_USERS)), id, tenant)
 
     async def by_key(self, key: str, *, tenant: str = "default") -> User:
         """The user whom the caller's own system calls so."""
         possible = not any((*name_problems("key", key), *name_problems("tenant", tenant)))
         found = await self._store.user_by_key(tenant, key) if possible else None
-        return _known(found, f"with the key {key!r:.60}", tenant)
+        return require_found("user", found, f"with the key {key!r:.60}", tenant)
 
     async def list(
         self, *, tenant: str | None = None, limit: int = 100, after: str | None = None
@@ -73,13 +74,13 @@ class Users:
         is under way or being retried is delivered as it was. Stale unless the user has the tag that is *expected*."""
         id = check_id(id, A_USERS)
         async with self._within(transaction) as tx:
-            _known(await tx.user(id), id, tenant)
+            require_found("user", await tx.user(id), id, tenant)
             if expected is not None:
                 await _locked(tx, id, tenant, expected)
             told = (await change_users(tx, {id: changes}, self._how, storable(by))).get(id)
             if isinstance(told, Invalid):
                 raise told
-            return _known(await tx.user(id), id, tenant)
+            return require_found("user", await tx.user(id), id, tenant)
 
     async def delete(
         self,
@@ -95,7 +96,7 @@ class Users:
         Stale unless the user has the tag that is *expected*."""
         id = check_id(id, A_USERS)
         async with self._within(transaction) as tx:
-            _known(await tx.user(id), id, tenant)
+            require_found("user", await tx.user(id), id, tenant)
             user = await _locked(tx, id, tenant, expected)
             for _ in range(MOST_TRIES):
                 await tx.cancel_users([id], storable(by), storable(reason or "its user was deleted"))
@@ -156,14 +157,8 @@ class Users:
 
 async def _locked(tx: UserTransaction, id: str, tenant: str | None, expected: str | None) -> User:
     locked = await tx.lock_users([id])
-    user = _known(locked[0] if locked else None, id, tenant)  # or somebody else has just deleted it
+    user = require_found("user", locked[0] if locked else None, id, tenant)  # or somebody else has just deleted it
     check_tag(f"user {id}", user.tag, expected)
-    return user
-
-
-def _known(user: User | None, wanted: str, tenant: str | None) -> User:
-    if user is None or (tenant is not None and user.tenant != tenant):
-        raise NotFound(f"there is no user {wanted}" + (f" in tenant {tenant!r}" if tenant else ""))
     return user
 
 

@@ -73,4 +73,5 @@ anything: Schema = {"description": "Any JSON, at most 1 MB and 100 levels deep"}
 zone: Schema = {"type": "string", "minLength": 1, "maxLength": 100, "description": "An IANA zone such as Asia/Tokyo"}
 a_time: Schema = {"type": "string", "pattern": r"^\d\d:\d\d(:\d\d)?$", "description": "A time of day such as 09:00"}
 status: Schema = choice(*(one.value for one in Status))
+reason: Schema = taken({"reason": maybe(text(1, 1000))})
 moment: Schema = text(1, 60, description="An instant, or a local time of the schedule's zone")

@@ -28,6 +28,7 @@ from duly.api.description.schema_words import (
     zone,
 )
 from duly.decide.checks import MAX_ATTEMPTS, MOST_LISTED
+from duly.decide.targets.targets import FORMATS
 from duly.rules.policies import LONGEST_JITTER, MISFIRES, MODES, MOST_EXCLUSIONS, MOST_MISSED, OVERLAPS
 from duly.rules.yearly import LEAPS
 
@@ -422,7 +423,7 @@ SCHEMAS: Mapping[str, Schema] = {
             "channel": choice("webhook", "http"),
             "method": text(1, 20),
             "headers": {"type": "object", "additionalProperties": {"type": "string"}},
-            "format": choice("standard", "cloudevents"),
+            "format": choice(*FORMATS),
             "timeout": duration,
             "secret": text(1, 200),
         },

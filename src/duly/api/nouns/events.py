@@ -6,7 +6,7 @@ from uuid import UUID
 
 from duly.api.description import examples
 from duly.api.description.operations import NOTHING, DescribedResponse, Operations, RequestBody
-from duly.api.description.schema_words import given_instant, maybe, ref, taken, text
+from duly.api.description.schema_words import given_instant, reason, ref, taken
 from duly.api.description.schemas import FILTERS, PAGING
 from duly.api.nouns.dead_letter_batches import discard_some, replay_some
 from duly.api.nouns.filters import FIELDS, read_filter
@@ -27,7 +27,6 @@ operations = Operations("events")
 
 EVENT = DescribedResponse("The event as it is now", ref("Event"), examples.EVENT)
 FIRST_ENTRIES = RequestedPage({"limit": str(MOST_LISTED)})
-REASON = taken({"reason": maybe(text(1, 1000))})
 
 
 async def list_page(ask: ApiRequest, spec: Spec | None, page: RequestedPage) -> ApiResponse:
@@ -119,7 +118,7 @@ def id_of(ask: ApiRequest) -> str:
     "POST",
     "/v1/events/{id}/cancel",
     {200: EVENT},
-    takes=RequestBody(REASON, {"reason": "the invoice was paid"}, required=False),
+    takes=RequestBody(reason, {"reason": "the invoice was paid"}, required=False),
     conflicts=True,
 )
 async def cancel_event(ask: ApiRequest) -> ApiResponse:
@@ -152,7 +151,7 @@ async def replay_event(ask: ApiRequest) -> ApiResponse:
     "POST",
     "/v1/events/{id}/discard",
     {200: EVENT},
-    takes=RequestBody(REASON, {"reason": "the shop is closed"}, required=False),
+    takes=RequestBody(reason, {"reason": "the shop is closed"}, required=False),
     conflicts=True,
 )
 async def discard_event(ask: ApiRequest) -> ApiResponse:

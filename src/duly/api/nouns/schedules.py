@@ -7,7 +7,7 @@ import msgspec
 
 from duly.api.description import examples
 from duly.api.description.operations import DescribedResponse, Operations, RequestBody
-from duly.api.description.schema_words import anything, given_instant, maybe, name, ref, taken, text, whole
+from duly.api.description.schema_words import anything, given_instant, maybe, name, reason, ref, taken, whole
 from duly.api.description.schemas import PAGING
 from duly.api.protocol.all_problems import together
 from duly.api.protocol.etags import etag, expected
@@ -165,14 +165,11 @@ async def delete_schedule(ask: ApiRequest) -> ApiResponse:
     return ApiResponse({"name": there.name, "cancelled": cancelled})
 
 
-REASON = taken({"reason": maybe(text(1, 1000))})
-
-
 @operations.add(
     "POST",
     "/v1/schedules/{name}/pause",
     {200: SCHEDULE},
-    takes=RequestBody(REASON, {"reason": "the printer is out of paper"}, required=False),
+    takes=RequestBody(reason, {"reason": "the printer is out of paper"}, required=False),
     conflicts=True,
 )
 async def pause_schedule(ask: ApiRequest) -> ApiResponse:
@@ -263,7 +260,7 @@ async def reschedule_next(ask: ApiRequest) -> ApiResponse:
     "POST",
     "/v1/schedules/{name}/skip",
     {200: SCHEDULE},
-    takes=RequestBody(REASON, {"reason": "a holiday"}, required=False),
+    takes=RequestBody(reason, {"reason": "a holiday"}, required=False),
     conflicts=True,
 )
 async def skip_next(ask: ApiRequest) -> ApiResponse:

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from duly.channels.brokers.channel import BrokerChannel, BrokerClient, BrokerConnection, BrokerMessage
-from duly.channels.http.payload_format import CLOUD, JSON, cloud_body, facts_of, standard_body
+from duly.channels.http.payload_format import BODY_FORMATS, facts_of
 from duly.decide.targets.broker_allow import BrokerAllow
 from duly.decide.targets.brokers import CELERY, KAFKA, NATS, RABBITMQ, REDIS, spelled_out
 from duly.records.event import Event, Outcome, Unreachable
@@ -28,7 +28,6 @@ BROKERS = {  # each is called as what is to be installed: duly[nats]
 }
 
 CLOSED = BrokerAllow()
-FORMS = {"standard": (JSON, standard_body), "cloudevents": (CLOUD, cloud_body)}
 
 
 class MissingChannel:
@@ -68,7 +67,7 @@ def write_message(event: Event) -> BrokerMessage:
     """The same body as a webhook's. What it says about the message stands in its headers."""
     [spec] = (event.target or {}).values()
     said = spec if isinstance(spec, dict) else {}
-    content_type, write = FORMS[said.get("format", "standard")]
+    content_type, write = BODY_FORMATS[said.get("format", "standard")]
     return BrokerMessage(event.id, write(event), {"Content-Type": content_type, **said.get("headers", {})})
 
 

@@ -77,6 +77,10 @@ def cloud_body(event: Event) -> bytes:
     return _encode(said)
 
 
+BODY_FORMATS = {"standard": (JSON, standard_body), "cloudevents": (CLOUD, cloud_body)}
+"""How each format of a target is sent, as a webhook and as a message of a broker alike: content type and writer."""
+
+
 def signed_headers(event: Event, body: bytes, secrets: Sequence[str], content_type: str) -> dict[str, str]:
     """The headers of a webhook. The id is the event's, the same on every retry and replay; without a secret there is
     nothing to sign with."""

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from datetime import timedelta
 from typing import Any
 
-from duly.channels.http.payload_format import CLOUD, JSON, cloud_body, signed_headers, standard_body
+from duly.channels.http.payload_format import BODY_FORMATS, signed_headers
 from duly.channels.http.sender import TOTAL, OutgoingRequest, Sender
 from duly.decide.targets.secrets import SecretKeys
 from duly.decide.targets.targets import WEBHOOK, named, origin_of
@@ -15,9 +15,6 @@ from duly.ports import DestinationLookup
 from duly.records.event import Event, Outcome, Rejected, Unreachable
 from duly.records.target import Target
 from duly.target_secrets import Seal
-
-FORMS = {"standard": (JSON, standard_body), "cloudevents": (CLOUD, cloud_body)}
-
 
 MOST_DERIVED = 1000
 """Signing keys that are remembered, of the origins that were sent to last: whoever schedules names the origins, and
@@ -51,7 +48,7 @@ class Webhook:
         return await self._sender.send(self._request(event, found.spec, secrets, sealed.headers))
 
     def _request(self, event: Event, said: dict[str, Any], secrets: list[str], more: dict[str, str]) -> OutgoingRequest:
-        content_type, write = FORMS[said.get("format", "standard")]
+        content_type, write = BODY_FORMATS[said.get("format", "standard")]
         body = write(event)
         headers = {**more, **signed_headers(event, body, secrets, content_type)}
         return OutgoingRequest("POST", said["url"], headers, body, timeout_of(said))

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from duly.cli.batch import Reason
 from duly.cli.events.views import acted
 from duly.cli.instants import resolve
 from duly.cli.invocation import Hidden, Invocation, person
@@ -17,7 +18,6 @@ from duly.wire.events import events_to_json
 
 Act = Callable[[str], Awaitable[Event]]
 Tenant = Annotated[str | None, Parameter(help="Only this tenant's")]
-Reason = Annotated[str | None, Parameter(help="Why, for the history")]
 
 
 def register(app: App) -> None:

@@ -11,7 +11,8 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 from rich.console import Console
 
-from duly.cli.events.acts import Reason, each
+from duly.cli.batch import Reason
+from duly.cli.events.acts import each
 from duly.cli.events.dead_letter_views import BulkPlan, BulkReport, Stopped, kinds
 from duly.cli.events.filters import ANY, EventFilters
 from duly.cli.invocation import Hidden, Invocation, person

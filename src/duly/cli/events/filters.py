@@ -7,7 +7,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from duly.cli.instants import resolve
-from duly.cli.users.names import DEFAULT_TENANT, user_id
+from duly.cli.names import DEFAULT_TENANT
+from duly.cli.users.names import user_id
 from duly.decide.targets.targets import origin_of, url_problems
 from duly.duly import Duly
 from duly.durations import parse_duration

@@ -1,6 +1,7 @@
 """``duly keys``: who may call the HTTP API."""
 
 import asyncio
+from functools import partial
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
@@ -9,12 +10,10 @@ from duly.cli.batch import ActResult, each
 from duly.cli.instants import parse_when
 from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.keys.views import done_to, table
+from duly.cli.names import find
 from duly.cli.output import note, print_json, screen
 from duly.cli.pages import check_after, how_many
-from duly.cli.users.names import is_id
-from duly.decide.checks import check_id
 from duly.duly import Duly
-from duly.errors import NotFound
 from duly.records.api_key import ApiKey
 from duly.wire.keys import key_to_json
 
@@ -126,13 +125,5 @@ def revoke(
 
 
 async def _find(duly: Duly, name: str, tenant: str | None) -> ApiKey:
-    """What is no UUID is a name. What is one may be a name all the same."""
-    if not is_id(name):
-        return await duly.keys.named(name, tenant=tenant)
-    try:
-        return await duly.keys.get(check_id(name, "a key's"), tenant=tenant)
-    except NotFound as missing:
-        try:
-            return await duly.keys.named(name, tenant=tenant)
-        except NotFound:
-            raise missing from None
+    """The key with this id, or the one that has this name."""
+    return await find(name, partial(duly.keys.get, tenant=tenant), partial(duly.keys.named, tenant=tenant))

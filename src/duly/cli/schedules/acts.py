@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 from rich.text import Text
 
-from duly.cli.batch import Act, ActResult, each
+from duly.cli.batch import Act, ActResult, Reason, each
 from duly.cli.instants import EXAMPLES, resolve_in
 from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.output import STYLES, counted, readable
@@ -21,7 +21,6 @@ from duly.wire.events import event_to_json
 from duly.wire.schedules import backfilled_to_json, resumed_to_json, schedule_to_json
 
 Tenant = Annotated[str, Parameter(help="Whose schedule it is; else default")]
-Reason = Annotated[str | None, Parameter(help="Why, for the history")]
 
 
 def register(app: App) -> None:

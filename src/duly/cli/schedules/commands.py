@@ -11,6 +11,7 @@ from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.output import counted, note, print_json, screen
 from duly.cli.pages import how_many, read_cursor, written_cursor
 from duly.cli.schedules import acts, import_crontab, put
+from duly.cli.schedules.acts import Tenant
 from duly.cli.schedules.options import NO_BOUNDS, NO_RULE, RuleOptions, TimetableOptions
 from duly.cli.schedules.views import ScheduleContext, one_schedule, preview_table, replanned_table, table
 from duly.decide.error_text import describe
@@ -28,8 +29,6 @@ schedules = App(name="schedules", help="Look at schedules, put them, and pause, 
 
 SHOWN_AHEAD = 5
 SHOWN_EVENTS = 5
-
-Tenant = Annotated[str, Parameter(help="Whose schedule it is; else default")]
 
 
 def register(commands: App) -> None:

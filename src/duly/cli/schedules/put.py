@@ -9,12 +9,12 @@ import msgspec
 from cyclopts import App, Parameter
 
 from duly.cli.invocation import Hidden, Invocation, person
+from duly.cli.names import DEFAULT_TENANT
 from duly.cli.output import print_json, screen, tell_error
 from duly.cli.payloads import read_payload, read_text
 from duly.cli.schedules.options import AS_USUAL, NO_BOUNDS, NO_RULE, DeliveryOptions, RuleOptions, TimetableOptions
 from duly.cli.schedules.views import put_line
 from duly.cli.targets.options import HERE, TargetOptions
-from duly.cli.users.names import DEFAULT_TENANT
 from duly.duly import Duly
 from duly.errors import DulyError, Invalid, Misuse, NotFound, Problem
 from duly.records.schedule import Schedule

@@ -8,10 +8,12 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from duly.cli.batch import Reason
 from duly.cli.invocation import Hidden, Invocation, person, require_file
+from duly.cli.names import DEFAULT_TENANT
 from duly.cli.output import counted, note, print_json, screen
 from duly.cli.payloads import read_payload
-from duly.cli.users.names import DEFAULT_TENANT, find_user
+from duly.cli.users.names import find_user
 from duly.cli.users.views import done_to, planned
 from duly.decide.users import OPTIONAL, changes_of
 from duly.duly import Duly
@@ -209,7 +211,7 @@ def delete(
     /,
     *,
     tenant: Tenant = None,
-    reason: Annotated[str | None, Parameter(help="Why, for the history")] = None,
+    reason: Reason = None,
     invocation: Hidden,
 ) -> None:
     """Delete a user. What is under way ends; what waits is cancelled. Nothing is asked."""

@@ -9,6 +9,7 @@ from duly.cli.invocation import Hidden, Invocation, person, require_file
 from duly.cli.output import counted, note, print_json, screen
 from duly.cli.pages import check_after, how_many
 from duly.cli.users import acts, import_file
+from duly.cli.users.acts import Tenant
 from duly.cli.users.names import find_user
 from duly.cli.users.views import UserContext, one_user, table
 from duly.duly import Duly
@@ -19,8 +20,6 @@ from duly.wire.users import next_to_json, refreshed_to_json, user_to_json
 users = App(name="users", help="Add, import, change and delete users, and look at what is ahead of them.")
 
 SHOWN_EVENTS = 5
-
-Tenant = Annotated[str | None, Parameter(help="Only this tenant's; a key is looked for in default unless told")]
 
 
 def register(commands: App) -> None:

@@ -13,11 +13,11 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from duly.cli.invocation import Hidden, missing_file, person
+from duly.cli.names import DEFAULT_TENANT
 from duly.cli.output import counted, note, tell_error
 from duly.cli.progress import stopped_by_signals
 from duly.cli.users.files import LineCount, format_of, read_users
 from duly.cli.users.import_views import ImportReport
-from duly.cli.users.names import DEFAULT_TENANT
 from duly.cli.users.read_ahead import ReadAhead
 from duly.decide.checks import name_problems
 from duly.duly import Duly

@@ -1,25 +1,18 @@
 """Whom people mean: a user by its id, or by the key that their own system has for it."""
 
 import uuid
+from functools import partial
 
+from duly.cli.names import DEFAULT_TENANT, find, is_id
 from duly.duly import Duly
 from duly.errors import NotFound
 from duly.records.user import User
 
-DEFAULT_TENANT = "default"
-
 
 async def find_user(duly: Duly, name: str, tenant: str | None) -> User:
-    """What is no UUID is a key. What is one may be a key all the same, as other systems have ids as well."""
-    if not is_id(name):
-        return await duly.users.by_key(name, tenant=tenant or DEFAULT_TENANT)
-    try:
-        return await duly.users.get(name, tenant=tenant)
-    except NotFound as missing:
-        try:
-            return await duly.users.by_key(name, tenant=tenant or DEFAULT_TENANT)
-        except NotFound:
-            raise missing from None
+    """The user with this id, or with this key in the tenant."""
+    by_key = partial(duly.users.by_key, tenant=tenant or DEFAULT_TENANT)
+    return await find(name, partial(duly.users.get, tenant=tenant), by_key)
 
 
 async def user_id(duly: Duly, name: str, tenant: str | None) -> str:
@@ -30,11 +23,3 @@ async def user_id(duly: Duly, name: str, tenant: str | None) -> str:
         if is_id(name):
             return str(uuid.UUID(name))
         raise
-
-
-def is_id(name: str) -> bool:
-    try:
-        uuid.UUID(name)
-    except ValueError:
-        return False
-    return True
