@@ -134,12 +134,6 @@ def without_login(text: object) -> str:
     return re.sub(r"(?i)([?&]\w*password=)[^\s&]*", r"\1***", shown)
 
 
-def _broker(name: str, variable: str, written: Any) -> str:
-    if not isinstance(written, str) or not all(_leads_to(name, url) for url in _each(name, written)):
-        raise BadSetting(variable, without_login(written), _BROKERS[name][1])
-    return written
-
-
 def _each(name: str, url: str) -> list[str]:
     """The servers that a setting names, as URLs."""
     if name == "kafka_url":

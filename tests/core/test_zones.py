@@ -6,7 +6,7 @@ import pytest
 import tzdata
 
 from duly.rules import zones
-from duly.rules.zones import BLOCK, EPOCH, NO_PLACE, SECOND, is_newer, names, seconds_of, to_wall, zone, zone_warning
+from duly.rules.zones import BLOCK, EPOCH, NO_PLACE, SECOND, names, seconds_of, to_wall, zone, zone_warning
 
 
 def transitions(name: str) -> list[tuple[int, int, int]]:
@@ -112,13 +112,6 @@ def test_what_is_said_of_abbreviations_is_so(name: str) -> None:
         assert {to_wall(day, name) - day.replace(tzinfo=None) for day in days} == {timedelta(hours=offset)}
     else:
         assert [to_wall(day, name) for day in days] == [to_wall(day, said.split()[-1]) for day in days]
-
-
-def test_editions_are_told_apart_by_age() -> None:
-    assert is_newer("2026b", "2026a")
-    assert is_newer("2027a", "2026z")
-    assert not is_newer("2026a", "2026a")
-    assert not is_newer("2025z", "2026a")
 
 
 def test_instants_and_seconds_are_the_same() -> None:

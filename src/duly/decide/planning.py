@@ -11,7 +11,6 @@ from duly.errors import Invalid, Problem
 from duly.instants import due_problems
 from duly.records.event import NewEvent, Timer, lane_of
 
-NewId = Callable[[], str]
 NewIds = Callable[[int], Sequence[str]]
 
 Kinds = dict[tuple[object, ...], tuple[str, str | None, str | None]]

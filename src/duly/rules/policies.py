@@ -14,7 +14,8 @@ from duly.rules.exclusions import exclusion_problem, normal_exclusion
 from duly.rules.recurrence import OPEN, Dst, OnceLocal
 
 MISFIRES = ("latest", "all", "skip")
-ALLOW, SKIP, QUEUE = OVERLAPS = ("allow", "skip", "queue")
+ALLOW, SKIP = "allow", "skip"
+OVERLAPS = (ALLOW, SKIP, "queue")
 LIVE, SHADOW = MODES = ("live", "shadow")
 LONGEST_JITTER = timedelta(days=1)
 MOST_MISSED = 1000
@@ -163,9 +164,6 @@ def _exclude(value: Any, _: str | None) -> tuple[str, ...]:
     if problems:
         raise Invalid(problems)
     return tuple(dict.fromkeys(written))
-
-
-_FAR = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def _moment(field: str) -> Callable[[Any, str | None], datetime]:

@@ -21,9 +21,6 @@ from duly.rules.wall import GAPS, OVERLAPS, Readings, Shown, WallTimes
 from duly.rules.yearly import FIRST_YEAR, YearlyReadings
 from duly.rules.zones import reading_of, to_wall, wall_of, zone
 
-SHORTEST = timedelta(seconds=1)
-"""A rule may not repeat faster than this."""
-
 DEFAULT_ZONE = "UTC"
 BY_DATE = "date"
 

@@ -18,7 +18,6 @@ from duly.rules.zones import instant_of, reading_of, seconds_of, to_wall, zone
 MOST_RESTED = 1000
 """Days of rest in a row that are stepped over. A rule that meets more of them never fires."""
 
-DAY = 86400
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 BEFORE = timedelta(microseconds=1)
 

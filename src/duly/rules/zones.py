@@ -139,11 +139,6 @@ def names() -> frozenset[str]:
     return frozenset((importlib.resources.files(tzdata) / "zones").read_text().split()) - {NOWHERE}
 
 
-def is_newer(version: str, than: str) -> bool:
-    """Whether one edition of the zone data is later than another; they are named 2026a, 2026b, …"""
-    return (version[:4], len(version), version) > (than[:4], len(than), than)
-
-
 def seconds_of(instant: datetime) -> int:
     """Whole seconds since 1970, what is smaller left away."""
     return (instant - EPOCH) // SECOND

@@ -79,9 +79,6 @@ class StoreQueries(
         """Claims, in the form that takes the least to write."""
 
     @abstractmethod
-    def read_span(self, value: Any) -> timedelta: ...
-
-    @abstractmethod
     def read_claimed(self, row: Any, claimed: datetime, until: datetime, worker: str) -> Event:
         """An event as the claim tells it: without what is the same for all that were claimed together."""
 

@@ -13,7 +13,7 @@ from duly.records.event import Event, Settlement
 from duly.records.target import Known, Target
 from duly.stores.query_base import WITHIN, Columns, QueryBase, each
 
-TARGET_WIDTH, KNOWN_WIDTH = 9, 5
+TARGET_WIDTH = 9  # columns of a target; what follows them in a row is known of its destination
 
 
 class TargetQueries(QueryBase):

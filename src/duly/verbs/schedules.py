@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from duly.decide.checks import MOST_LISTED, check_page, name_problems, write_json
+from duly.decide.checks import check_page, name_problems, write_json
 from duly.decide.due_head import event_of, occurrence_of
 from duly.decide.edits import passed_over
 from duly.decide.error_text import storable
@@ -34,7 +34,6 @@ from duly.rules.policies import SHADOW
 from duly.rules.recurrence import Occurrence, Rule
 from duly.rules.timetable import BEFORE, Timetable
 
-MOST = MOST_LISTED
 MOST_BACKFILLED = 10_000
 MICROSECOND = timedelta(microseconds=1)
 UNCHANGED: Any = object()

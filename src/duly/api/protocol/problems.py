@@ -103,11 +103,11 @@ def problem_of(error: DulyError) -> ApiResponse:
         return problem(422, told + first, error.problems)
     for kind, status in _STATUSES:
         if isinstance(error, kind):
-            return problem(status, _told(error, status), headers=_headers(status))
+            return problem(status, _told(error), headers=_headers(status))
     return problem(500, BUG)
 
 
-def _told(error: DulyError, status: int) -> str:
+def _told(error: DulyError) -> str:
     """Of the database, only those who run it are told."""
     if isinstance(error, StoreError):
         return "the database cannot be used just now; nothing was changed. Try again in a moment."

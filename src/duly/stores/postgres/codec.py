@@ -66,9 +66,6 @@ class PostgresQueries(StoreQueries):
     def read_instant(self, value: Any) -> datetime:
         return value  # type: ignore[no-any-return]
 
-    def read_span(self, value: Any) -> timedelta:
-        return value  # type: ignore[no-any-return]
-
     def present(self) -> Any:
         return self.clock.now() if self.clock else None
 

@@ -67,9 +67,6 @@ class SqliteQueries(StoreQueries):
     def read_instant(self, value: Any) -> datetime:
         return from_micros(value)
 
-    def read_span(self, value: Any) -> timedelta:
-        return timedelta(microseconds=value)
-
     def present(self) -> Any:
         return micros(self.clock.now()) if self.clock else time.time_ns() // 1000
 
