@@ -12,7 +12,7 @@ class Backoff:
     it, so that those who failed together do not come back together. Without it, every wait is exact.
     """
 
-    __slots__ = ("_factor", "_first", "_longest", "_spread", "_wait")
+    __slots__ = ("_factor", "_first", "_longest", "_spread", "_wait", "begun")
 
     def __init__(
         self,
@@ -25,12 +25,14 @@ class Backoff:
         self._first, self._longest, self._factor = first, longest, factor
         self._spread = spread
         self._wait = first
+        self.begun = False  # whether there was a wait since the last reset
 
     def next(self) -> float:
         """Seconds to wait before the next try."""
+        self.begun = True
         wait, self._wait = self._wait, min(self._wait * self._factor, self._longest)
         return wait if self._spread is None else self._spread(wait / 2, wait)
 
     def reset(self) -> None:
         """Something worked: what fails now is another outage."""
-        self._wait = self._first
+        self._wait, self.begun = self._first, False

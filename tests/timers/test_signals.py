@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from duly.records.event import Delivered, Event
-from duly.timer_service.service import Broker, TimerService, TimerSettings
+from duly.timer_service.service import TimerBroker, TimerService, TimerSettings
 from tests.timers.conftest import PATIENCE
 
 HEARD_BY_NOBODY = (signal.SIG_DFL, None)
@@ -57,7 +57,7 @@ class Silent:
 async def served(broker: Silent, tmp_path: Path) -> None:
     both: Any = broker
     settings = TimerSettings(database_url=f"sqlite:///{tmp_path}/timers.db")
-    running = asyncio.create_task(TimerService(settings, Broker(both, both)).run())
+    running = asyncio.create_task(TimerService(settings, TimerBroker(both, both)).run())
     ended, _ = await asyncio.wait([running], timeout=PATIENCE)
     if not ended:
         running.cancel()

@@ -11,7 +11,7 @@ import pytest
 from duly.cli.demo import broker
 from duly.signals import Signals
 from duly.timer_service import service
-from duly.timer_service.service import Broker, TimerService, TimerSettings
+from duly.timer_service.service import TimerBroker, TimerService, TimerSettings
 from tests.timers.conftest import PATIENCE
 
 
@@ -38,7 +38,7 @@ async def test_the_demo_stops_taking_commands_in() -> None:
     stubborn: Any = Stubborn()
     duly: Any = SimpleNamespace(store=None, signals=Signals())
     demo = broker.DemoBroker("nats-server", "acme", lambda _: None)
-    demo.broker = Broker(stubborn, stubborn)
+    demo.broker = TimerBroker(stubborn, stubborn)
     taking = asyncio.create_task(demo.take_in(duly))
     await stubborn.begun.wait()
     taking.cancel()
@@ -54,7 +54,9 @@ async def test_a_worker_that_does_not_end_keeps_the_service_for_so_long_and_not_
     monkeypatch.setattr(service, "LAST_ROUND", 0.1)
     monkeypatch.setattr(service, "ENDED_WITHIN", 0.1)
     stubborn: Any = Stubborn()
-    timers = TimerService(TimerSettings(database_url=f"sqlite:///{tmp_path}/timers.db"), Broker(stubborn, stubborn))
+    timers = TimerService(
+        TimerSettings(database_url=f"sqlite:///{tmp_path}/timers.db"), TimerBroker(stubborn, stubborn)
+    )
 
     async def run(**_: Any) -> None:
         await stubborn.swallow()

@@ -10,13 +10,13 @@ from duly.records.event import Event, Outcome
 
 
 class LazyChannel:
+    """Stands for a channel until it is loaded, and then lets its ``deliver`` be that of the channel."""
+
     def __init__(self, make: Callable[[], Channel]) -> None:
         self._make = make
         self._making = asyncio.Lock()
         self._channel: Channel | None = None
-
-    def deliver(self, event: Event) -> Coroutine[Any, Any, Outcome]:
-        return self._first(event) if self._channel is None else self._channel.deliver(event)
+        self.deliver: Callable[[Event], Coroutine[Any, Any, Outcome]] = self._first
 
     @property
     def is_loaded(self) -> bool:
@@ -32,6 +32,7 @@ class LazyChannel:
         async with self._making:
             if self._channel is None:  # in a thread: others shall not be late for it
                 self._channel = await asyncio.to_thread(self._make)
+                self.deliver = self._channel.deliver
         return self._channel
 
     async def close(self) -> None:

@@ -4,8 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 
 from duly.decide.checks import name_problems, timer_problems, write_json
-from duly.decide.retry import retry_text
-from duly.decide.targets.origin import via_of
+from duly.decide.retry import DEFAULT, retry_text
 from duly.decide.targets.targets import destination_of
 from duly.errors import Invalid, Problem
 from duly.instants import due_problems
@@ -22,7 +21,7 @@ def plan(timers: Sequence[object], channels: Collection[str], new_ids: NewIds) -
     planned: list[NewEvent] = []
     problems: list[Problem] = []
     kinds: Kinds = {}
-    via = via_of(channels)
+    via: str | None = getattr(channels, "via", None)  # of a request: how it came
     for index, (timer, new_id) in enumerate(zip(timers, new_ids(len(timers)), strict=True)):
         made = _made(timer, new_id, channels, kinds, via)
         if isinstance(made, NewEvent):
@@ -51,7 +50,8 @@ def _made(
     if common is None:
         if found := list(timer_problems(timer, channels)):
             return found
-        common = kinds[kind] = lane_of(timer.type, timer.target), retry_text(timer.retry), destination_of(timer.target)
+        retry = None if timer.retry is DEFAULT else retry_text(timer.retry)
+        common = kinds[kind] = lane_of(timer.type, timer.target), retry, destination_of(timer.target)
     lane, retry, destination = common
     due = timer.due
     return NewEvent(

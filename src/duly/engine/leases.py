@@ -89,7 +89,8 @@ class Leases:
             except StoreUnavailable as error:
                 wait = min(between, self._outage.failed(error, asked))
             else:
-                self._outage.over()
+                if self._outage.lasts:
+                    self._outage.over()
                 self._drop(set(held) - kept)
                 self.claimed((held[id] for id in kept), sent)
                 self._soonest = min(self._ends.values(), default=math.inf)

@@ -27,11 +27,8 @@ class Preload:
             for lane, channel in channels.items()
             if isinstance(channel, Loadable) and not channel.is_loaded
         }
+        self.lanes: Collection[str] = self._left.keys()
         self._idle = asyncio.Event()
-
-    @property
-    def lanes(self) -> Collection[str]:
-        return self._left.keys()
 
     def idle(self) -> None:
         """The worker has nothing to do."""

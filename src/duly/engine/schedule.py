@@ -37,7 +37,8 @@ async def add_timers(
 
 async def add_events(store: TimerPort, events: Sequence[NewEvent]) -> list[str]:
     """Store events without keys; their ids."""
-    await require_targets(store, events)
+    if any(event.stored_target for event in events):
+        await require_targets(store, events)
     ids = await store.add(events)
     store.tell_created(events)
     return ids
@@ -45,7 +46,8 @@ async def add_events(store: TimerPort, events: Sequence[NewEvent]) -> list[str]:
 
 async def put_events(store: TimerPort, events: Sequence[NewEvent]) -> list[Added]:
     """Store events with keys, or move those that have them already."""
-    await require_targets(store, events)
+    if any(event.stored_target for event in events):
+        await require_targets(store, events)
     added = await store.put(events)
     _tell(store, added)
     return added

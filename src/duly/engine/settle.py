@@ -163,5 +163,6 @@ class Settler:
                     await self._settle([settlement])
                 return
             else:
-                self._outage.over()
+                if self._outage.lasts:
+                    self._outage.over()
                 return

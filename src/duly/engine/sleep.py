@@ -30,7 +30,8 @@ class Sleep:
         """*found*: it found something; *whole*: all lanes have been looked at."""
         ahead = self._ahead(horizon, limited)
         if found or (ahead > NOW and not limited):
-            self._blocked.reset()
+            if self._blocked.begun:
+                self._blocked.reset()
             return max(0.0, ahead.total_seconds())
         if not whole:
             return 0.0

@@ -281,7 +281,8 @@ class Worker:
                 await asyncio.sleep(0)
                 return
             horizon = await self._look()
-            await self._outage.read(self._store)
+            if self._outage.lasts:
+                await self._outage.read(self._store)
             if no_heads and self._heads_at <= self._looked:
                 return  # a head that nobody knew of
             if horizon.alone is not None and horizon.alone <= NOW:
@@ -291,7 +292,8 @@ class Worker:
             if not self._lanes.busy and self._waker is not None and not self._stopping.is_set():
                 reserved = await self._reserve(horizon)
                 self._asleep = True
-                self._loading.idle()
+                if self._loading.lanes:
+                    self._loading.idle()
                 await self._waker.wait(self._sleep(horizon, found=bool(events) or self._decided, reserved=reserved))
             else:
                 await asyncio.sleep(0)  # whatever it is that keeps this going: others have their turn

@@ -90,6 +90,12 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     asked: int | None = None  # larger is later: an older wish for the same key does not undo a newer one
     via: str | None = None  # how it came, as in `doors`
 
+    @property
+    def stored_target(self) -> str | None:
+        """The name of the stored target that it goes to; None where it says itself where it goes, or goes to a handler
+        or broker."""
+        return None if self.destination is None or "://" in self.destination else self.destination
+
 
 # A msgspec struct, not a dataclass: a frozen dataclass of this size takes 4 µs to make, this 0.1,
 # and a worker makes one for every event that it claims.
@@ -128,6 +134,12 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     rule_json: str | None = None  # by which its series continues, where that is a user's and no schedule says so
     destination: str | None = None  # whom its target names, where limits apply to that
     via: str | None = None  # how it came, as in `doors`
+
+    @property
+    def stored_target(self) -> str | None:
+        """The name of the stored target that it goes to; None where it says itself where it goes, or goes to a handler
+        or broker."""
+        return None if self.destination is None or "://" in self.destination else self.destination
 
     @property
     def payload(self) -> Any:

@@ -62,7 +62,7 @@ class TimerSettings(msgspec.Struct, frozen=True, kw_only=True):
     broker_url: str = "nats://localhost:4222"
 
 
-class Broker(NamedTuple):
+class TimerBroker(NamedTuple):
     commands: Commands
     channel: Channel
 
@@ -116,24 +116,24 @@ def _check_broker(variable: str, urls: str) -> None:
 # -- brokers, by the scheme of their URL
 
 
-def _nats(url: str) -> Broker:
+def _nats(url: str) -> TimerBroker:
     from duly.channels.brokers.nats import Nats
     from duly.channels.brokers.nats_commands import NatsCommands
     from duly.channels.brokers.nats_streams import EVENTS, EventStream
 
     commands = BrokerConnection(lambda: Nats(url, "duly timer-service, commands"))
     events = BrokerConnection(lambda: EventStream(url, "duly timer-service, events"))
-    return Broker(NatsCommands(commands), BrokerChannel(events, _reached, lambda _: {"subject": EVENTS}))
+    return TimerBroker(NatsCommands(commands), BrokerChannel(events, _reached, lambda _: {"subject": EVENTS}))
 
 
 def _reached(event: Event) -> BrokerMessage:
     return BrokerMessage(event.id, write_reached(event), {"Content-Type": JSON})
 
 
-BROKERS: dict[str, Callable[[str], Broker]] = {"nats": _nats, "tls": _nats}
+BROKERS: dict[str, Callable[[str], TimerBroker]] = {"nats": _nats, "tls": _nats}
 
 
-def open_broker(url: str) -> Broker:
+def open_broker(url: str) -> TimerBroker:
     try:
         return BROKERS[urlsplit(url).scheme](url)
     except ModuleNotFoundError as error:
@@ -144,7 +144,7 @@ def open_broker(url: str) -> Broker:
 
 
 class TimerService:
-    def __init__(self, settings: TimerSettings, broker: Broker | None = None) -> None:
+    def __init__(self, settings: TimerSettings, broker: TimerBroker | None = None) -> None:
         self._broker = broker or open_broker(settings.broker_url)
         self.duly = Duly(
             settings=read_settings(

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Sequence
 from contextlib import ExitStack
 from contextvars import ContextVar
+from functools import cached_property
 from time import monotonic
 from typing import Any
 
@@ -72,8 +73,9 @@ class Resolver(AbstractResolver):
     """Asks the system, in a thread for each question: a name whose servers do not answer keeps only its own waiting.
     (The loop's executor has few threads, and would soon be full of such names.)"""
 
-    def __init__(self) -> None:
-        self._threads = Threads()
+    @cached_property
+    def _threads(self) -> Threads:
+        return Threads()
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET

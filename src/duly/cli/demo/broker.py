@@ -22,7 +22,7 @@ from duly.duly import Duly
 from duly.instants import write_instant
 from duly.timer_service.commands import TimerCommands
 from duly.timer_service.messages import REACHED, SCHEDULE, TIMER
-from duly.timer_service.service import Broker, open_broker
+from duly.timer_service.service import TimerBroker, open_broker
 
 HOST = "127.0.0.1"
 CALLS = (6, 9)
@@ -45,7 +45,7 @@ class DemoBroker:
         self._binary, self._tenant, self._hear = binary, tenant, hear
         self._port = _free_port()
         self.url = f"nats://{HOST}:{self._port}"
-        self.broker: Broker = open_broker(self.url)
+        self.broker: TimerBroker = open_broker(self.url)
 
     async def __aenter__(self) -> Self:
         from nats.aio.client import Client

@@ -16,6 +16,8 @@ OVER_HTTP = "http"
 class HttpOrigin:
     """The channels that a target may name, as a request of one tenant has them: of brokers, what is open to it."""
 
+    via = OVER_HTTP  # what is stored of whatever is checked with these channels
+
     def __init__(self, names: Collection[str], allow: BrokerAllow, tenant: str) -> None:
         self.names, self._allow, self._tenant = names, allow, tenant
 

@@ -14,9 +14,9 @@ Key = tuple[str, str]
 
 
 def key_of(event: Event | NewEvent) -> Key | None:
-    """Which stored target an event goes to; None where it says itself where it goes, or goes to a handler or broker."""
-    name = event.destination
-    return None if name is None or "://" in name else (event.tenant, name)
+    """The stored target that an event goes to, if it goes to one."""
+    name = event.stored_target
+    return None if name is None else (event.tenant, name)
 
 
 async def missing(store: DestinationReader, keys: Iterable[Key | None]) -> set[Key]:
