@@ -166,3 +166,14 @@ def table(page: str, heading: str) -> list[list[str]]:
     after = re.split(rf"^#+ {re.escape(heading)}$", text, maxsplit=1, flags=re.MULTILINE)[1]
     lines = after[after.index("\n|") + 1 :].split("\n\n")[0].splitlines()[2:]
     return [[cell.strip().replace("`", "") for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_the_stops_of_the_reading_page_are_there() -> None:
+    """Each row names a file and what to read in it; a dozen stops, and few enough files to keep in mind."""
+    rows = table("docs/reading.md", "Reading the code")
+    files = [row[1].strip("`") for row in rows]
+    assert (len([row for row in rows if row[0]]), len(set(files))) == (12, 14)
+    for file, row in zip(files, rows, strict=True):
+        text = (ROOT / file).read_text(encoding="utf-8")
+        for name in re.findall(r"`(\w+)`", row[2]):
+            assert re.search(rf"def {name}\b|-- name: {name}\b", text), f"{file} has no {name}"

@@ -16,6 +16,7 @@ PORTS = "ports"
 ENGINE = "engine"
 WORKER = "engine/worker.py"
 CLAIM_PATH = ("engine/claim.py", "engine/deliver.py", "engine/settle.py", WORKER)
+CLAIM_PORT = "ClaimPath"
 COUNTERPARTS = ("client", "inbox")
 """Folders whose classes may be named as others are: a client has counterparts of records and verbs, and the inbox is a
 package of its own."""
@@ -75,11 +76,12 @@ def _folder(name: str, files: int) -> str:
 def of_ports(package: Package) -> Iterator[Figure]:
     ports = source.protocols(package, PORTS)
     files = source.with_imports(package, CLAIM_PATH, ENGINE)
-    for paths, whose in ((CLAIM_PATH, "the claim path"), (files, "the claim path with what it imports of the engine")):
-        uses = source.uses_of_ports(package, paths, ports)
-        told = [f"{port}: {len(use.calls)} of its calls used, taken in {use.files}" for port, use in uses.items()]
-        largest = max((len(ports[name]) for name in uses), default=0)
-        yield Figure(f"calls in the largest port of {whose} ({len(paths)} files)", largest, CALLS_OF_PORT, told)
+    yield Figure(f"calls in {CLAIM_PORT}, the store as the claim path sees it", len(ports[CLAIM_PORT]), CALLS_OF_PORT)
+    uses = source.uses_of_ports(package, files, ports)
+    told = [f"{port}: {len(use.calls)} of its calls used, taken in {use.files}" for port, use in uses.items()]
+    yield Figure(
+        f"ports that the engine takes on the claim path and beside it ({len(files)} files)", len(uses), None, told
+    )
     sizes = sorted(ports.items(), key=lambda item: (-len(item[1]), item[0]))
     yield Figure("Protocols; calls, with inherited ones:", len(ports), details=[f"{len(c):>3}  {n}" for n, c in sizes])
 
