@@ -16,6 +16,7 @@ PUBLIC_NAMES = {
     "OfType OfUser Overdue Ready Stuck WithKey",
     "duly.decide.event_types": "Anniversary Birthday EventType Reminder Subscription",
     "duly.decide.retry": "Retry",
+    "duly.decide.targets.brokers": "nats",
     "duly.decide.targets.targets": "http webhook",
     "duly.errors": "Conflict DulyError Forbidden Invalid Misuse NotFound Stale StoreError StoreUnavailable "
     "Unauthenticated",

@@ -18,6 +18,9 @@ from duly.decide.event_types import (
 from duly.decide.retry import (
     Retry as Retry,
 )
+from duly.decide.targets.brokers import (
+    nats as nats,
+)
 from duly.decide.targets.targets import (
     http as http,
 )

@@ -1,7 +1,7 @@
 """Where events go, in one place: ``from duly import to``, then ``target=to.nats("orders.due")``.
 
-The names are those of the channels, and some are those of libraries too. So they are not names of ``duly`` itself:
-``from duly import redis`` would hide the library.
+The names are those of the channels, and most are those of libraries too. So they are no names of ``duly`` itself:
+``from duly import redis`` would hide the library. ``nats``, ``webhook`` and ``http`` are, as the targets most in use.
 """
 
 from duly.decide.targets.brokers import celery, kafka, nats, rabbitmq, redis

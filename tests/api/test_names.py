@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import duly
+from duly import to
 
 SOURCE = Path(duly.__file__).parents[1]
 
@@ -41,6 +42,14 @@ def test_a_receiver_does_not_load_asyncio() -> None:
 )
 def test_every_public_name_can_be_imported_from_the_package(module: str, name: str) -> None:
     assert getattr(duly, name) is getattr(import_module(module), name)
+
+
+def test_the_names_of_a_first_program_are_public() -> None:
+    from duly import Duly, Event, cron, every, nats, rrule, webhook, yearly
+
+    assert all(callable(name) for name in (Duly, Event, cron, every, rrule, yearly))
+    assert nats("orders.due") == to.nats("orders.due") == {"nats": "orders.due"}
+    assert webhook("https://shop.example") == to.webhook("https://shop.example")
 
 
 def test_the_stub_tells_type_checkers_the_same_names_of_the_same_modules() -> None:
