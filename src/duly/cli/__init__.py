@@ -12,17 +12,17 @@ from cyclopts import App, CycloptsError, Group, Parameter
 
 from duly import __version__
 from duly.cli import migrate
-from duly.cli.demo import commands as demo
-from duly.cli.doctor import commands as doctor
+from duly.cli.demo import commands as demo_commands
+from duly.cli.doctor import commands as doctor_commands
 from duly.cli.events import at
-from duly.cli.events import commands as events
+from duly.cli.events import commands as event_commands
 from duly.cli.invocation import Invocation
-from duly.cli.keys import commands as keys
+from duly.cli.keys import commands as key_commands
 from duly.cli.output import forgive_encoding, tell_error
 from duly.cli.processes import serve, timer_service, worker
-from duly.cli.schedules import commands as schedules
-from duly.cli.targets import commands as targets
-from duly.cli.users import commands as users
+from duly.cli.schedules import commands as schedule_commands
+from duly.cli.targets import commands as target_commands
+from duly.cli.users import commands as user_commands
 from duly.errors import BadSetting, DulyError, Invalid, Misuse, StoreError
 
 EVERYWHERE = {"--db": "sqlite:///duly.db", "--app": "shop:duly", "--json": ""}
@@ -41,7 +41,22 @@ commands = App(
 )
 commands.meta.group_parameters = Group("Everywhere", sort_key=100)
 
-for subject in (serve, worker, timer_service, demo, at, events, schedules, users, targets, keys, migrate, doctor):
+# Not under the names of their folders: duly.cli.demo would be its commands then, and no longer the folder.
+SUBJECTS = (
+    serve,
+    worker,
+    timer_service,
+    demo_commands,
+    at,
+    event_commands,
+    schedule_commands,
+    user_commands,
+    target_commands,
+    key_commands,
+    migrate,
+    doctor_commands,
+)
+for subject in SUBJECTS:
     subject.register(commands)
 
 
