@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import apsw
 import pytest
 
-from duly import Duly, Event, InStatus, Retry, Status, Timer, Transaction, every, wiring
+from duly import Duly, Event, InStatus, Retry, Status, Timer, Transaction, every
 from duly.decide.lifecycle import DELIVERED
 from duly.errors import Conflict
 from duly.records.event import TERMINAL, Settlement, lane_of
@@ -173,7 +173,7 @@ class Machine:
         vfs = disk.register(self._name)
         try:
             with self._monkeypatch.context() as patch:
-                patch.setattr(wiring, "open_store", lambda _, clock: PoweredStore(life, self._name, clock))
+                patch.setattr("duly.duly.open_store", lambda _, clock: PoweredStore(life, self._name, clock))
                 duly = Duly("sqlite://", clock=self._clock)
             work = Work(duly, self._clock, self.luck)
             async with duly:

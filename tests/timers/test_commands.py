@@ -285,14 +285,14 @@ async def test_a_command_that_the_store_alone_refuses_is_rejected_alone(
     desk: Desk, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No such command is known. If there is one, it must not keep all others from being stored."""
-    really = commands.put_wishes
+    really = commands.put_ordered_timers
 
-    async def put_wishes(store: Any, wishes: Any, *args: Any) -> None:
+    async def put_ordered_timers(store: Any, wishes: Any, *args: Any) -> None:
         if any(wish.timer.key == "cursed" for wish in wishes):
             raise ValueError("the driver cannot write it")
         await really(store, wishes, *args)
 
-    monkeypatch.setattr(commands, "put_wishes", put_wishes)
+    monkeypatch.setattr(commands, "put_ordered_timers", put_ordered_timers)
     later = in_seconds(LATER)
     await desk.send(command("one", later), command("cursed", later), command("two", later))
     async with serve() as served:
@@ -306,16 +306,16 @@ async def test_a_command_that_the_store_alone_refuses_is_rejected_alone(
 async def test_what_befalls_all_commands_rejects_none_of_them(
     desk: Desk, serve: Serve, soon_again: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    really, failures = commands.put_wishes, 0
+    really, failures = commands.put_ordered_timers, 0
 
-    async def put_wishes(*args: Any) -> None:
+    async def put_ordered_timers(*args: Any) -> None:
         nonlocal failures
         if failures < 5:
             failures += 1
             raise ValueError("no such table: events")
         await really(*args)
 
-    monkeypatch.setattr(commands, "put_wishes", put_wishes)
+    monkeypatch.setattr(commands, "put_ordered_timers", put_ordered_timers)
     await desk.send(command("one", in_seconds(LATER)), command("two", in_seconds(LATER)))
     async with serve() as served:
         await until(desk.nothing_is_left, "they are stored in the end")
@@ -329,12 +329,12 @@ async def test_a_command_that_can_never_be_stored_is_rejected_in_the_end_also_if
 ) -> None:
     tries = 0
 
-    async def put_wishes(*_: Any) -> None:
+    async def put_ordered_timers(*_: Any) -> None:
         nonlocal tries
         tries += 1
         raise ValueError("the driver cannot write it")
 
-    monkeypatch.setattr(commands, "put_wishes", put_wishes)
+    monkeypatch.setattr(commands, "put_ordered_timers", put_ordered_timers)
     await desk.send(command("cursed", in_seconds(LATER)))
     async with serve() as served:
         [told] = await desk.rejected(1)
