@@ -1,15 +1,19 @@
 """Stored rules that take long to evaluate: who is due beside them is not late for that."""
 
 import asyncio
+import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import msgspec
 import pytest
 
 from duly import Duly, Event, every
+from duly.decide.due_head import decide
+from duly.engine import rule_threads
 from duly.engine.series import heads
 from duly.engine.series.heads import SlowRuleBudget
 from duly.rules.timetable import stored_timetable
@@ -104,6 +108,56 @@ async def test_a_claim_that_has_spent_its_time_leaves_the_other_heads_to_the_nex
     clock.advance(SECOND)
     await app.tick()
     assert fired == {"heavy": 5, "quiet": 1}
+
+
+async def test_others_have_their_turn_between_the_heads_of_a_claim(
+    app: Duly, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns, seen = 0, set[int]()
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    def noting(*given: Any) -> Any:
+        seen.add(turns)
+        return decide(*given)
+
+    monkeypatch.setattr(rule_threads, "SLICE_S", 0.0)
+    monkeypatch.setattr(heads, "SLOW", 60.0)
+    monkeypatch.setattr(heads, "decide", noting)
+    fired = await put(app, ["FREQ=SECONDLY"] * 5)
+    clock.advance(SECOND)
+    others = asyncio.create_task(take_turns())
+    await app.tick()
+    others.cancel()
+    assert fired == {"heavy": 5, "quiet": 1}
+    assert len(seen) == 6
+
+
+async def test_a_rule_that_was_slow_is_evaluated_in_a_thread(
+    app: Duly, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+
+    def noting(*given: Any) -> Any:
+        threads.append(threading.get_ident())
+        return decide(*given)
+
+    monkeypatch.setattr(heads, "SLOW", -1.0)
+    monkeypatch.setattr(heads, "decide", noting)
+    await app.schedules.put("slow", every("1s"), "heavy")
+    app.on("heavy")(nothing)
+    for _ in range(2):
+        clock.advance(SECOND)
+        await app.tick()
+    first, second = threads
+    assert first == threading.get_ident() != second
+
+
+async def nothing(_event: Event) -> None: ...
 
 
 def test_the_heads_of_slow_rules_come_last_until_they_are_quick_again(monkeypatch: pytest.MonkeyPatch) -> None:

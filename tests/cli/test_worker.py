@@ -61,6 +61,32 @@ def test_a_worker_runs_what_is_due_and_what_comes(on: Shell, start: Start, comma
     assert ("Duly serves http://127.0.0.1:" in worker.output) is ("serve" in command)
 
 
+COUNTING = """
+import gc
+
+from duly import Duly, Event
+
+duly = Duly()
+
+
+@duly.on("count")
+async def count(event: Event) -> None:
+    print("counted", len(gc.get_objects()), gc.get_freeze_count(), flush=True)
+"""
+
+
+@pytest.mark.parametrize("command", [["worker"], ["serve", "--port", "0"]], ids=" ".join)
+def test_a_garbage_collection_does_not_look_through_what_is_loaded(
+    lite: Shell, spawn: Spawn, command: list[str]
+) -> None:
+    lite.write("counting.py", COUNTING)
+    lite.at("now", "--type", "count")
+    process = spawn(*command, "--app", "counting", DULY_DATABASE_URL="sqlite:///duly.db")
+    counted = wait_until(lambda: re.search(r"counted (\d+) (\d+)", process.output), told=lambda: process.output)
+    looked_through, frozen = map(int, counted.groups())
+    assert 4 * looked_through < frozen
+
+
 @pytest.mark.parametrize(("command", "format"), [("worker", "text"), ("serve", "text"), ("worker", "json")])
 def test_a_worker_without_an_app_serves_webhooks_and_says_so(
     on: Shell, url: str, spawn: Spawn, receiver: Receiver, command: str, format: str

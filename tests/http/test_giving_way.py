@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from duly.api.nouns import timers
-from duly.api.protocol import bodies, preview_places
+from duly.api.protocol import bodies, listing, preview_places
 from duly.api.protocol.bodies import DEEP
+from duly.engine import rule_threads
 from duly.rules.recurrence import Every
 from duly.rules.timetable import Timetable
 from duly.verbs import schedules
@@ -77,6 +78,25 @@ async def test_others_are_answered_while_a_schedule_that_is_put_is_evaluated(
     assert not asking.done()
     slow.set()
     assert (await asking).json()["next_at"][5:10] == "02-29"
+
+
+@pytest.mark.parametrize("verb", ["cancel", "skip"])
+async def test_others_are_answered_while_what_follows_a_head_is_evaluated(http: Caller, slow: Slow, verb: str) -> None:
+    slow.set()
+    await http.put("/v1/schedules/leap", SCHEDULE)
+    [head] = (await http.get("/v1/events"))["events"]
+    slow.clear()
+    slow.begun.clear()
+    address = f"/v1/events/{head['id']}/cancel" if verb == "cancel" else f"/v1/schedules/leap/{verb}"
+    asking = asyncio.create_task(http("POST", address, {}))
+    async with asyncio.timeout(60):
+        while not slow.begun.is_set():  # noqa: ASYNC110 - a thread cannot tell of it
+            await asyncio.sleep(0.01)
+    for _ in range(5):
+        assert (await http("GET", "/healthz")).status_code == 200
+    assert not asking.done()
+    slow.set()
+    assert (await asking).status_code == 200
 
 
 async def test_others_are_answered_while_a_backfill_is_evaluated(http: Caller, slow: Slow) -> None:
@@ -188,6 +208,44 @@ async def test_others_have_their_turn_while_many_are_checked(
     assert len(checked) == len(many) // timers.BREATH
     assert (told["created"], told["refused"]) == (2999, 1)
     assert [place for place, one in enumerate(told["results"]) if one["status"] == "refused"] == [1700]
+
+
+async def test_others_have_their_turn_while_a_page_is_written(
+    http: Caller, turns: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        await http.put(f"/v1/timers/{number}", {"type": "x", "after": "1h"})
+    shown = noted(monkeypatch, "duly.api.nouns.events.event_to_json", turns)
+    monkeypatch.setattr(rule_threads, "SLICE_S", 0.0)
+    assert len((await http.get("/v1/events"))["events"]) == len(shown) == 5
+
+
+@pytest.mark.parametrize(("least", "many"), [(1, 4), (1000, 2), (listing.PIECE, 1)], ids=str)
+async def test_a_page_is_the_same_in_however_many_pieces_it_is_sent(
+    http: Caller, turns: Callable[[], int], monkeypatch: pytest.MonkeyPatch, least: int, many: int
+) -> None:
+    monkeypatch.setattr(listing, "PIECE", least)
+    sent: dict[int, bytes] = {}
+
+    async def send(message: Any) -> None:
+        if message.get("more_body"):
+            sent[turns()] = message["body"]
+
+    for number in range(5):
+        await http.put(f"/v1/timers/{number}", {"type": "x", "after": "1h"})
+    answer = await http("GET", "/v1/events?limit=3")
+    page = answer.json()
+    assert [event["key"] for event in page["events"]] == ["4", "3", "2"]
+    assert int(answer.headers["content-length"]) == len(answer.content)
+    listed = listing.Listed("events", page["events"], lambda event: event, page["next_cursor"])
+    pieces = await listed.written()
+    await listing.InPieces(pieces, 200, {})({"type": "http"}, nobody_asks, send)
+    assert len(sent) == len(pieces) == many, "each in a turn of its own"
+    assert json.loads(b"".join(sent.values())) == page
+
+
+async def nobody_asks() -> Any:
+    raise AssertionError
 
 
 # -- the depth of bodies

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from duly import Duly, Event, InStatus, OfType, Status, Timer
+from duly.engine.fairness.prefetch import SHARED_BATCH
 from duly.signals import Claimed, Completed, Retried
 from tests.worker.watching import Told, Watched, until, working
 
@@ -57,6 +58,23 @@ async def test_a_worker_reads_ahead_of_quick_handlers_by_two_batches_at_most(url
             await until(lambda: len(told.of(Completed)) == 300, "all are done")
     assert max(watched.asked) <= 5, "a claim takes a batch at most"
     assert max(in_hand) <= 3 + 2 * 5
+
+
+@pytest.mark.parametrize(("others", "most"), [(0, 400), (1, SHARED_BATCH)], ids=["alone", "beside another tenant"])
+async def test_a_claim_takes_less_while_tenants_share_a_worker(url: str, others: int, most: int) -> None:
+    duly = Duly(url, batch_size=400, concurrency=400)
+    watched, told = Watched(duly), Told(duly)
+
+    @duly.on("quick")
+    async def quick(_event: Event) -> None: ...
+
+    async with duly, working(duly):
+        await duly.add_many(Timer(NOW, "quick", tenant=tenant) for tenant in ["one", *others * ["other"]])
+        await until(lambda: len(told.of(Completed)) == 1 + others, "whoever is here was served")
+        watched.asked.clear()
+        await duly.add_many(Timer(NOW, "quick", tenant="one") for _ in range(3000))
+        await until(lambda: len(told.of(Completed)) == 3001 + others, "all are done")
+    assert max(watched.asked) == most
 
 
 async def test_every_lane_gets_its_turn_when_there_are_more_lanes_than_room(url: str) -> None:

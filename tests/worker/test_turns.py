@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from duly.decide.fair_share import Key
-from duly.engine.fairness.fair_queue import FairQueue, Start
+from duly.engine.fairness.fair_queue import SHARED_FOR, FairQueue, Start
 from duly.engine.fairness.limits import Unlimited
 from duly.records.event import Event, Outcome
 from tests.make import make_event
@@ -59,6 +59,52 @@ def test_tenants_take_turns() -> None:
     turns.extend(events("aaaaabc"))
     turns.extend(events("bb"))
     assert whose(start_all(turns)) == "abcababaa"
+
+
+class Clock:
+    """Time that passes when the test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr("duly.engine.fairness.fair_queue.monotonic", lambda: self.now)
+
+
+def run_to_the_end(turns: FairQueue) -> None:
+    for started in start_all(turns):
+        turns.ended(started, None)
+
+
+def test_a_worker_counts_on_a_second_tenant_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, turns = Clock(monkeypatch), FairQueue(Unlimited(100), 100)
+    for _ in range(2):
+        turns.extend(events("aaa", "x") + events("aa", "y"))
+        run_to_the_end(turns)
+        assert not turns.shared, "one tenant is alone, wherever its events go"
+    turns.extend(events("b"))
+    run_to_the_end(turns)
+    assert turns.shared
+    clock.now += SHARED_FOR
+    turns.extend(events("b"))
+    assert not turns.shared
+    clock.now += 1
+    turns.extend(events("a"))
+    run_to_the_end(turns)
+    clock.now += SHARED_FOR - 1
+    assert turns.shared
+
+
+def test_a_second_tenant_counts_each_time_that_it_comes_beside_a_flood(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, turns = Clock(monkeypatch), FairQueue(Unlimited(1), 1)
+    turns.extend(events("a" * 20))
+    for _ in range(3):
+        clock.now += SHARED_FOR
+        assert not turns.shared
+        turns.extend(events("b"))
+        assert turns.shared
+        for _ in range(2):  # one of each
+            started = turns.next()
+            assert started is not None
+            turns.ended(started, None)
 
 
 def test_what_one_tenant_has_for_one_destination_starts_in_order() -> None:

@@ -345,7 +345,7 @@ class Worker:
 
     async def _claim(self) -> list[Event]:
         self._decided = False
-        free = min(self._options.batch_size, self._room.free)
+        free = self._room.batch
         if not self._lanes.open or free < 1:
             return []
         sent = steady()

@@ -1,6 +1,6 @@
 """Events over HTTP: what is promised, what has become of it, and what people do to it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +12,7 @@ from duly.api.nouns.dead_letter_batches import discard_some, replay_some
 from duly.api.nouns.filters import FIELDS, read_filter
 from duly.api.protocol.all_problems import gathered
 from duly.api.protocol.fields import Kind, look_at_fields, read_fields
-from duly.api.protocol.pages import page_of, page_of_history
+from duly.api.protocol.pages import entries_of, page_of, page_of_history
 from duly.api.protocol.query_string import RequestedPage
 from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.decide.checks import MOST_LISTED, check_id
@@ -21,7 +21,7 @@ from duly.errors import Invalid, NotFound, Problem
 from duly.instants import read_instant
 from duly.records.event import Event
 from duly.records.specs import Everything, Spec
-from duly.wire.events import dead_letters_to_json, event_to_json
+from duly.wire.events import dead_letters_to_json, entry_to_json, event_to_json
 
 operations = Operations("events")
 
@@ -32,16 +32,19 @@ FIRST_ENTRIES = RequestedPage({"limit": str(MOST_LISTED)})
 async def list_page(ask: ApiRequest, spec: Spec | None, page: RequestedPage) -> ApiResponse:
     after = None if page.after is None else check_id(page.after, "an event's", "cursor")
     found = await ask.own.events.page(spec, tenant=ask.tenant, limit=page.limit, after=after)
-    return page_of(ask, page, "events", await shown(ask, found.events), found.next)
+    schedules = await ask.own.events.schedules_of(found.events)
+    return page_of(
+        ask, page, "events", found.events, lambda event: event_to_json(event, schedules.get(event.id)), found.next
+    )
 
 
-async def shown(ask: ApiRequest, events: Sequence[Event]) -> list[dict[str, Any]]:
-    schedules = await ask.own.events.schedules_of(events)
-    return [event_to_json(event, schedules.get(event.id)) for event in events]
+async def _shown(ask: ApiRequest, event: Event) -> dict[str, Any]:
+    schedules = await ask.own.events.schedules_of([event])
+    return event_to_json(event, schedules.get(event.id))
 
 
 async def _answer(ask: ApiRequest, event: Event) -> ApiResponse:
-    return ApiResponse((await shown(ask, [event]))[0])
+    return ApiResponse(await _shown(ask, event))
 
 
 @operations.add(
@@ -86,9 +89,10 @@ async def get_event(ask: ApiRequest) -> ApiResponse:
     Where there are more than 1,000 of them, `history_cursor` is the `cursor` of the next ones in its `/history`.
     """
     event = await _found(ask)
-    entries = (await page_of_history(ask, event.id, page=FIRST_ENTRIES)).body
-    [body] = await shown(ask, [event])
-    return ApiResponse({**body, "history": entries["history"], "history_cursor": entries["next_cursor"]})
+    entries, after = await entries_of(ask, event.id, FIRST_ENTRIES)
+    history = [entry_to_json(entry) for entry in entries]
+    cursor = None if after is None else FIRST_ENTRIES.cursor(after)
+    return ApiResponse({**await _shown(ask, event), "history": history, "history_cursor": cursor})
 
 
 @operations.add(

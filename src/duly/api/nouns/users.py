@@ -98,15 +98,15 @@ async def list_users(ask: ApiRequest) -> ApiResponse:
     if problems:
         raise Invalid(problems)
     if "key" in ask.query:
-        return page_of(ask, page, "users", await _by_key(ask), None)
+        return page_of(ask, page, "users", await _by_key(ask), user_to_json, None)
     before = None if page.after is None else check_id(page.after, "a user's", "cursor")
     found = await ask.own.store.list_users(ask.tenant, before=before, limit=page.limit + 1, within=PAGE_BYTES)
     return page_of_these(ask, page, "users", found, user_to_json, lambda user: user.id)
 
 
-async def _by_key(ask: ApiRequest) -> list[dict[str, Any]]:
+async def _by_key(ask: ApiRequest) -> list[User]:
     try:
-        return [user_to_json(await ask.own.users.by_key(ask.query["key"], tenant=ask.tenant))]
+        return [await ask.own.users.by_key(ask.query["key"], tenant=ask.tenant)]
     except NotFound:
         return []
 

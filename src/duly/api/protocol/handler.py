@@ -19,6 +19,7 @@ from duly.api.protocol.all_problems import gathered, together
 from duly.api.protocol.auth import Authenticator
 from duly.api.protocol.bodies import LARGE, read_body, read_json
 from duly.api.protocol.etags import if_match_problems, unheeded
+from duly.api.protocol.listing import InPieces, Listed
 from duly.api.protocol.problems import (
     BUG,
     MEDIA_TYPE,
@@ -85,8 +86,13 @@ class RequestHandler:
             body = await read_body(request, operation.takes.most if operation.takes else LARGE)
             asked = await _read(operation, request, body)
             async with self._pace.turn(caller.tenant) as spent:
-                response = write(await self._carry_out(operation, request, caller, asked), request)
-                spent.seconds += long_answer(response.body)
+                answer = await self._carry_out(operation, request, caller, asked)
+                if isinstance(answer.body, Listed):
+                    page = await write_page(answer.body, answer)
+                    spent.seconds += long_answer(page.size, len(answer.body.items))
+                    return page
+                response = write(answer, request)
+                spent.seconds += long_answer(len(response.body))
                 return response
         except Exception as error:
             return write(self._problem(error, request), request)
@@ -196,6 +202,10 @@ def write(answer: ApiResponse, request: Request) -> Response:
     if headers["Content-Type"] == MEDIA_TYPE:
         body = {**body, "request_id": request_id(request)}
     return Response(_encode(body), answer.status, headers)
+
+
+async def write_page(listed: Listed, answer: ApiResponse) -> InPieces:
+    return InPieces(await listed.written(), answer.status, {"Content-Type": "application/json", **answer.headers})
 
 
 async def _once(key: str, operation: Operation, ask: ApiRequest, body: bytes) -> ApiResponse:

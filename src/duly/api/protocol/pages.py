@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from duly.api.protocol.listing import Listed
 from duly.api.protocol.query_string import RequestedPage, link_to_next
 from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.errors import Invalid, Problem
@@ -20,11 +21,18 @@ def asked_page(ask: ApiRequest) -> RequestedPage:
     return page
 
 
-def page_of(ask: ApiRequest, page: RequestedPage, name: str, items: Sequence[Any], after: str | None) -> ApiResponse:
+def page_of(
+    ask: ApiRequest,
+    page: RequestedPage,
+    name: str,
+    items: Sequence[Item],
+    show: Callable[[Item], Any],
+    after: str | None,
+) -> ApiResponse:
     """*after* is where the next page begins; None at the end."""
     cursor = None if after is None else page.cursor(after)
     headers = {} if cursor is None else {"Link": link_to_next(ask.address, ask.query, cursor)}
-    return ApiResponse({name: items, "next_cursor": cursor}, headers=headers)
+    return ApiResponse(Listed(name, items, show, cursor), headers=headers)
 
 
 def page_of_these(
@@ -38,23 +46,29 @@ def page_of_these(
     """The same, where one more than fits was looked for: then there is a next page, after the last one's *place*."""
     fits = found[: page.limit]
     more = len(found) > page.limit or isinstance(found, CutShort)
-    return page_of(ask, page, name, [show(one) for one in fits], place(fits[-1]) if more else None)
+    return page_of(ask, page, name, fits, show, place(fits[-1]) if more else None)
 
 
-async def page_of_history(
-    ask: ApiRequest, subject: str, before: Sequence[Entry] = (), page: RequestedPage | None = None
-) -> ApiResponse:
+async def page_of_history(ask: ApiRequest, subject: str, before: Sequence[Entry] = ()) -> ApiResponse:
     """Entries never change and are only added at the end: so a cursor is how many came before. *before* are those that
     are not in the history itself."""
-    page = page or asked_page(ask)
+    page = asked_page(ask)
+    entries, after = await entries_of(ask, subject, page, before)
+    return page_of(ask, page, "history", entries, entry_to_json, after)
+
+
+async def entries_of(
+    ask: ApiRequest, subject: str, page: RequestedPage, before: Sequence[Entry] = ()
+) -> tuple[Sequence[Entry], str | None]:
+    """Those of a page, and where the next page begins."""
     passed = _passed(page)
     entries: list[Entry] = list(before[passed : passed + page.limit + 1])
     room = page.limit + 1 - len(entries)
     found = await ask.own.store.history(subject, skip=max(0, passed - len(before)), limit=room, within=PAGE_BYTES)
     entries += found
-    shown = [entry_to_json(entry) for entry in entries[: page.limit]]
+    fits = entries[: page.limit]
     more = len(entries) > page.limit or isinstance(found, CutShort)
-    return page_of(ask, page, "history", shown, str(passed + len(shown)) if more else None)
+    return fits, str(passed + len(fits)) if more else None
 
 
 def _passed(page: RequestedPage) -> int:

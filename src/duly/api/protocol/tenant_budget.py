@@ -1,7 +1,7 @@
 """How much of a server's processor one tenant may take by what is costly: rules to evaluate, and long answers.
 
-What an ordinary request takes is limited by the rate of its key. A preview may take half a second and a page of 9 MB
-takes 11 to 19 ms, so a few loops that ask for them again and again would leave nothing to the others.
+What an ordinary request takes is limited by the rate of its key. A preview may take half a second, and a page of 9 MB
+or of a thousand events takes 30 ms, so a few loops that ask for them again and again would leave nothing to the others.
 """
 
 from asyncio import sleep, timeout
@@ -29,8 +29,11 @@ ADVANCE = 0.02
 LONG = 65_536
 """Bytes; a shorter answer costs nothing."""
 
-PER_BYTE = 2e-9
+PER_BYTE = 3e-9
 """Seconds of processor time to read and write a byte of an answer."""
+
+PER_ITEM = 30e-6
+"""The same for an item of a page, whatever its size."""
 
 MOST_KEPT = 10_000
 
@@ -78,6 +81,6 @@ class TenantBudget:
             self._paid_at.popitem(last=False)
 
 
-def long_answer(body: bytes | memoryview) -> float:
-    """Seconds that an answer has cost."""
-    return len(body) * PER_BYTE if len(body) > LONG else 0.0
+def long_answer(size: int, items: int = 0) -> float:
+    """Seconds that an answer of so many bytes has cost."""
+    return size * PER_BYTE + items * PER_ITEM if size > LONG else 0.0

@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 from duly.cli.invocation import Hidden
 from duly.cli.output import note
 from duly.cli.processes.capabilities import open_brokers
-from duly.cli.processes.run_to_end import run_to_its_end
+from duly.cli.processes.run_to_end import freeze_loaded_objects, run_to_its_end
 from duly.cli.processes.worker import AS_IT_IS, WorkerOptions, in_this_manner, tell_what_is_served
 from duly.config import Settings, read_settings
 from duly.decide.targets.addresses import is_loopback
@@ -80,6 +80,7 @@ async def _serve(duly: Duly, *, worker: bool) -> None:
         most=settings.max_connections,
         trusted=settings.trusted_proxies,
     )
+    freeze_loaded_objects()
     with _stopped_by_signals(duly, server):
         note(f"Duly serves {address_of(listening)}; what it offers: {address_of(listening)}/docs")
         if (told := open_brokers(duly)) is not None:

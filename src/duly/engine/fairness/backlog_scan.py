@@ -69,7 +69,7 @@ class BacklogScan:
         rests by itself."""
         began, whole, found = time.monotonic(), set(), Counter[str]()
         depth = {lane: FRONT if purpose != NEAR and self.may(purpose, lane) else 0 for lane in lanes}
-        depth = {lane: deep for lane, deep in depth.items() if deep or self.may(NEAR, lane)}
+        depth = {lane: deep for lane, deep in depth.items() if deep or purpose == NEAR or self.may(NEAR, lane)}
         while depth:
             looked = await self._look(ScanRequest(depth, NEWEST, MOST, self._begins()), past)
             found.update(self._remember(looked.others))

@@ -26,6 +26,10 @@ FEW, CROWD = 10, 50
 """Where so many get their share of what is oldest, or if it is little at least so few and half of it, nobody keeps all
 others waiting, and what is oldest is fair enough. Only those who have just come are still looked for."""
 
+AWAITED_S = 0.005
+"""Seconds for which a claim waits for a look while tenants share a worker. What is found is claimed at once, and not
+after the next batch of somebody else; a look among the newest takes 1 ms."""
+
 ENOUGH = 100
 """So many of a claim are looked at to see whether all of it is one tenant's."""
 
@@ -38,7 +42,8 @@ class FairClaim:
     def __init__(self, look: Look, begins: Begins, turns: FairQueue) -> None:
         self._scout, self._turns = BacklogScan(look, begins), turns
         self._served: dict[str, set[Key]] = {}  # in lanes with a backlog: those who get their share of what is oldest
-        self._looking: dict[str, asyncio.Task[set[str]]] = {}
+        self._looking: dict[str, asyncio.Task[set[str]]] = {}  # by lane: among the oldest, too
+        self._looking_near: dict[str, asyncio.Task[set[str]]] = {}  # the same among the newest alone
         self._looked_at: set[str] = set()  # lanes with a backlog that somebody has looked behind
         self._crowded: set[str] = set()  # those of them in which so many do that nobody else is looked for
         self.limited: set[str] = set()  # lanes in which what is oldest may not be what may start
@@ -48,8 +53,8 @@ class FairClaim:
 
     async def begin_again(self, lane: str) -> None:
         """Forget what is known of this lane, and what somebody is about to find."""
-        if (looking := self._looking.pop(lane, None)) is not None:
-            await asyncio.gather(looking, return_exceptions=True)
+        looks = [looking for kind in self._kinds if (looking := kind.pop(lane, None)) is not None]
+        await asyncio.gather(*looks, return_exceptions=True)
         self._forget(lane)
 
     def waiting(self) -> set[Key]:
@@ -65,8 +70,11 @@ class FairClaim:
         if lane not in self._served:
             return []
         self._look_behind(lane, free)
-        if lane in self._looking and lane not in self._looked_at:  # so that nobody waits behind a flood that begins
-            await asyncio.wait([self._looking[lane]])
+        looks = [looking for kind in self._kinds if (looking := kind.get(lane)) is not None and not looking.done()]
+        if looks and self._turns.shared:  # claims are small, and whoever comes meanwhile must not wait for a deep look
+            await asyncio.wait(looks, timeout=AWAITED_S, return_when=asyncio.FIRST_COMPLETED)
+        elif looks and lane not in self._looked_at:  # so that nobody waits behind a flood that begins
+            await asyncio.wait(looks)
             self._looked_at.add(lane)
         return self._fairly(lane, free)
 
@@ -83,29 +91,36 @@ class FairClaim:
         return choose(known, SPARE * free, {}, room)
 
     def _look_behind(self, lane: str, free: int) -> None:
-        """For others than those who are well served, beside the claims, which need not wait for it."""
-        if (looking := self._looking.get(lane)) is not None:
-            if not looking.done():
-                return
-            del self._looking[lane]
-            with contextlib.suppress(StoreUnavailable):  # as the claims have found since, if it still is
-                looking.result()
+        """For others than those who are well served, beside the claims, which need not wait for it. A look that goes
+        deep may take long: what has just become due is looked for beside it."""
+        for kind in self._kinds:
+            if lane in kind and kind[lane].done():
+                with contextlib.suppress(StoreUnavailable):  # as the claims have found since, if it still is
+                    kind.pop(lane).result()
         served, known = self._served[lane], self._scout.known(lane)
         few = lane not in self._crowded and self._scout.many(lane) < free
-        purpose = OTHERS if few else NEAR
-        if few and lane in self._scout.more and self._scout.may(MORE, lane):
-            look = self._scout.look([lane], served, free, MORE)
-        elif self._scout.may(purpose, lane) or self._scout.may(NEAR, lane):
-            look = self._scout.look([lane], {*served, *known}, free, purpose)
-        else:
-            return
-        self._looking[lane] = asyncio.create_task(look)
+        if few and lane not in self._looking:
+            if lane in self._scout.more and self._scout.may(MORE, lane):
+                self._looking[lane] = asyncio.create_task(self._scout.look([lane], served, free, MORE))
+                return
+            if self._scout.may(OTHERS, lane):
+                deep = self._scout.look([lane], {*served, *known}, free, OTHERS)
+                self._looking[lane] = asyncio.create_task(deep)
+                return
+        if lane not in self._looking_near and (self._turns.shared or self._scout.may(NEAR, lane)):
+            near = self._scout.look([lane], {*served, *known}, free, NEAR)
+            self._looking_near[lane] = asyncio.create_task(near)
 
     async def stop(self) -> None:
         """Look no further."""
-        for looking in self._looking.values():
+        looks = [looking for kind in self._kinds for looking in kind.values()]
+        for looking in looks:
             looking.cancel()
-        await asyncio.gather(*self._looking.values(), return_exceptions=True)
+        await asyncio.gather(*looks, return_exceptions=True)
+
+    @property
+    def _kinds(self) -> tuple[dict[str, asyncio.Task[set[str]]], ...]:
+        return self._looking, self._looking_near
 
     def _fairly(self, lane: str, free: int) -> list[Candidate]:
         """What those have who are not well served: the others get what is oldest."""

@@ -21,6 +21,9 @@ AHEAD, GLANCE, LONG = 0.4, 0.05, 5.0
 """Where places are limited, so many seconds of deliveries are claimed beyond those that may be under way, lest a quick
 destination waits for claims; over how many they are counted, and after how many they no longer count."""
 
+SHARED_FOR = 10.0
+"""Seconds for which a worker counts on a second tenant after that one has had something here."""
+
 _key = attrgetter("tenant", "destination")
 
 
@@ -89,6 +92,8 @@ class FairQueue:
         self._paces: dict[Key, CompletionRate] = {}  # of those with limits
         self._alone: Queue | None = None  # there is no other one in the round, and no limits
         self._nobody_quiet = False  # in the round, as far as anybody has looked
+        self._newest = ""  # the tenant that had something last
+        self._shared_at = -SHARED_FOR  # when another one than the newest had something, by time.monotonic
         self.startable = 0  # those that wait for nothing but a free place
         self.running = 0
 
@@ -111,6 +116,11 @@ class FairQueue:
     def kept(self) -> int:
         """How many places are left when all are taken: for those with nothing under way."""
         return self.most - self.running if self.running >= self._concurrency else 0
+
+    @property
+    def shared(self) -> bool:
+        """Whether more than one tenant has had something here of late."""
+        return monotonic() - self._shared_at < SHARED_FOR
 
     @property
     def holds_back(self) -> bool:
@@ -257,6 +267,9 @@ class FairQueue:
 
     def _queue(self, name: str, destination: str | None) -> Queue:
         """A new one."""
+        if len(self._tenants) > (name in self._tenants) or name != (self._newest or name):
+            self._shared_at = monotonic()
+        self._newest = name
         tenant = self._tenants.get(name)
         if tenant is None:
             tenant = self._tenants[name] = Tenant(name)

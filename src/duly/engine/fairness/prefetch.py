@@ -3,6 +3,8 @@
 import time
 from typing import NamedTuple, Protocol
 
+from duly.engine.fairness.fair_queue import FairQueue
+
 QUICK_S = 0.1
 """Seconds between two claims under which more is claimed at once: handlers are quick."""
 
@@ -10,13 +12,21 @@ SLOW_S = 0.5
 """Seconds between two claims over which less is claimed at once: handlers are slow."""
 
 
+SHARED_BATCH = 250
+"""Events in one claim while several tenants have some: what has just become due waits for the claim under way and for
+the next one. A claim of a thousand takes 16 ms, one of these 5; in such batches an event takes a sixth more of the
+processor."""
+
+
 class Workload(Protocol):
-    """A pool of runners: how many events it has, and how many it has finished."""
+    """A pool of runners: how many events it has, how many it has finished, and what waits for a runner."""
 
     @property
     def load(self) -> int: ...
     @property
     def finished(self) -> int: ...
+    @property
+    def turns(self) -> FairQueue: ...
 
 
 class Reservations(Protocol):
@@ -46,6 +56,12 @@ class Prefetch:
     def free(self) -> int:
         """How many more can be started soon: those that can run at once, and those read ahead."""
         return self._concurrency + self._ahead - self._pool.load - self._soon.under_way
+
+    @property
+    def batch(self) -> int:
+        """How many to claim at once."""
+        most = min(self._batch_size, SHARED_BATCH) if self._pool.turns.shared else self._batch_size
+        return min(most, self.free)
 
     @property
     def worth(self) -> int:

@@ -10,6 +10,7 @@ import msgspec
 from duly.decide.due_head import FULL, PAUSED, continues_after, head_of, kept, occurrence_of, reshaped
 from duly.decide.edits import passed_over, together
 from duly.decide.error_text import storable
+from duly.engine.rule_threads import evaluated
 from duly.engine.series.heads import (
     ENDED,
     SCHEDULE,
@@ -17,6 +18,7 @@ from duly.engine.series.heads import (
     HeadsClaimed,
     PlannedOccurrence,
     is_limited,
+    next_after,
     plant,
     schedule_id,
     succeed_heads,
@@ -96,13 +98,12 @@ async def resume(tx: SeriesTransaction, schedule: Schedule, head: Event | None, 
     table = schedule.timetable
     count, over = 0, None
     if head is None:
-        following = table.after(now)
-        halted = (
-            {schedule.id: ENDED} if following is None else await plant(tx, [PlannedOccurrence(schedule, following)])
-        )
+        then = await next_after(schedule, now)
+        halted = {schedule.id: ENDED} if then is None else await plant(tx, [PlannedOccurrence(schedule, then)])
     elif head.due > now or head.due <= since or passed == FIRE:
         if head.due <= now:
-            count, passed = table.count(max(since + BEFORE, occurrence_of(head).at), now), FIRE
+            first = max(since + BEFORE, occurrence_of(head).at)
+            count, passed = await evaluated(table.count, first, now), FIRE
         await reshape(tx, head, kept(head, schedule))
         halted = {}
     else:
@@ -127,13 +128,12 @@ async def move_head(
 ) -> dict[str, str]:
     """Make a locked head another occurrence; where that was fired before, the one after it. Why there is none, by the
     schedule's id."""
-    table = schedule.timetable
     while (
         following is not None
         and following.name != head.occurrence
         and await tx.taken([(schedule.series, following.name)])
     ):
-        following = table.after(following.at)
+        following = await next_after(schedule, following.at)
     if following is None:
         # It gives its name back: who mends the rule shall have that occurrence.
         await reshape(tx, head, msgspec.structs.replace(kept(head, schedule), occurrence=f"given up {head.id}"))
@@ -148,8 +148,8 @@ async def skip_head(
 ) -> tuple[dict[str, str], PassedOver | None]:
     """A locked head will not fire, and the first one after now is the next. Why there is none, by the schedule's id."""
     await tx.drop({head.id: (1, "skipped", storable(why))}, by)
-    following = schedule.timetable.after(await tx.now())
-    halted = {schedule.id: ENDED} if following is None else await plant(tx, [PlannedOccurrence(schedule, following)])
+    then = await next_after(schedule, await tx.now())
+    halted = {schedule.id: ENDED} if then is None else await plant(tx, [PlannedOccurrence(schedule, then)])
     return halted, passed_over(schedule, [occurrence_of(head).at], 1)
 
 
