@@ -1,4 +1,8 @@
-"""Instants and spans of time as text: the one reader and writer of both, strict, because a number is no date."""
+"""Instants, local times and spans as text: the one reader and writer of them, strict, because a number is no date.
+
+One writing alone is taken: Python's own reader takes a dozen others, such as 2026W491T0900, that no description of the
+API could name.
+"""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -13,10 +17,21 @@ FIRST_YEAR = 2  # of an instant: it is still one in every zone, and with a delay
 LAST_YEAR = 9998
 YEARS = f"{FIRST_YEAR} to {LAST_YEAR}"
 
-PATTERN = r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:\d\d)"
-"""The instants that are read, for regular expressions of Python and of JSON Schema alike."""
+DATE = r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+HOURS_AND_MINUTES = r"([01][0-9]|2[0-3]):[0-5][0-9]"
+TIME_OF_DAY = rf"{HOURS_AND_MINUTES}(:[0-5][0-9])?"
+FRACTION = r"\.[0-9]{1,9}"
+OFFSET = rf"([Zz]|[+-]{HOURS_AND_MINUTES})"
 
-_INSTANT = re.compile(PATTERN)
+LOCAL = rf"{DATE}([Tt ]{HOURS_AND_MINUTES}(:[0-5][0-9]({FRACTION})?)?)?"
+"""A date, or a date and a time of day, by the clocks of some zone."""
+
+INSTANT = rf"{DATE}[Tt ]{HOURS_AND_MINUTES}(:[0-5][0-9]({FRACTION})?)?{OFFSET}"
+
+_MOMENT = re.compile(f"{INSTANT}|{LOCAL}")
+_FINER = re.compile(r"(\.[0-9]{6})[0-9]+")
+
+_INSTANT = re.compile(INSTANT)
 
 
 @overload
@@ -36,7 +51,7 @@ def read_instant(path: str, written: Any) -> datetime | Problem:
     if not isinstance(written, str) or not _INSTANT.fullmatch(written):
         return Problem(path, f"expected an instant with its zone, such as {EXAMPLE}, not {written!r:.50}")
     try:
-        instant = datetime.fromisoformat(_in_micros(written.upper()))
+        instant = read_moment(written)
         problems = due_problems(instant) or due_problems(instant.astimezone(UTC))  # an offset may lead past the end
         return problems[0]._replace(path=path) if problems else instant.astimezone(UTC)
     except (ValueError, OverflowError) as error:
@@ -74,6 +89,9 @@ def due_problems(due: Any) -> tuple[Problem, ...]:
     return (Problem("due", message),)
 
 
-def _in_micros(written: str) -> str:
-    """Without what is finer than a microsecond."""
-    return re.sub(r"(\.\d{6})\d+", r"\1", written)
+def read_moment(written: str) -> datetime:
+    """Aware where it has an offset; midnight where it has no time. ValueError for what is written otherwise, or is no
+    day. What is finer than a microsecond is left away."""
+    if not _MOMENT.fullmatch(written):
+        raise ValueError(f"{written[:50]!r} is neither an instant nor a local time")
+    return datetime.fromisoformat(_FINER.sub(r"\1", written.upper()))

@@ -20,3 +20,14 @@ def test_a_cursor_of_another_list_is_refused() -> None:
 def test_what_no_list_has_given_is_refused(cursor: str) -> None:
     with pytest.raises(ValueError, match="as it is"):
         read_cursor({}, cursor)
+
+
+@pytest.mark.parametrize("cursor", ["", "a b", "a+b/", "ab==", "é", "a" * 2001])
+def test_what_no_list_would_write_is_no_cursor(cursor: str) -> None:
+    with pytest.raises(ValueError, match="none that a list has given"):
+        read_cursor({}, cursor)
+
+
+def test_the_longest_name_fits_into_a_cursor() -> None:
+    name = "\U0001f600" * 200
+    assert read_cursor({}, write_cursor({}, name)) == name

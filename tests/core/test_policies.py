@@ -209,3 +209,10 @@ def test_a_timetable_that_is_nothing_but_rest_says_so() -> None:
 def test_what_is_stored_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     text = msgspec.json.encode({"misfire": {"policy": "all"}}).decode()
     assert stored_policies(text) is stored_policies(text)
+
+
+def test_whole_numbers_may_be_written_with_a_fraction() -> None:
+    read = read_policies({"max_concurrent": 2.0, "misfire": {"limit": 7.0}}, "UTC")
+    assert (read.max_concurrent, read.misfire.limit) == (2, 7)
+    with pytest.raises(Invalid, match="max_concurrent"):
+        read_policies({"max_concurrent": 2.5}, "UTC")

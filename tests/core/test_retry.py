@@ -153,3 +153,9 @@ def test_a_policy_of_wrong_types_is_a_problem_and_no_traceback(fields: dict[str,
 def test_something_else_than_a_policy_is_a_problem() -> None:
     for other in (None, 3, {"max_attempts": 3}, "3"):
         assert [problem.path for problem in retry_problems(other)] == ["retry"]
+
+
+def test_a_whole_number_may_be_written_with_a_fraction() -> None:
+    assert parse_retry({"max_attempts": 3.0}).max_attempts == 3
+    with pytest.raises(Invalid, match="max_attempts"):
+        parse_retry({"max_attempts": 3.5})

@@ -227,3 +227,23 @@ def test_a_yearly_rule_begins_in_its_first_year() -> None:
     assert first.name == "2030-06-15"
     assert rule.last(first.at - timedelta(days=1)) is None
     assert rule.count(START, first.at + timedelta(days=400)) == 2
+
+
+# -- as JSON has it
+
+
+def test_what_a_rule_leaves_open_may_be_null() -> None:
+    usual = parse_rule({"yearly": "02-29"}, "UTC")
+    assert parse_rule({"yearly": "02-29", "at": None, "leap": None, "since": None}, "UTC") == usual
+
+
+def test_a_whole_number_may_be_written_with_a_fraction() -> None:
+    assert parse_rule({"yearly": "02-29", "since": 2000.0}) == parse_rule({"yearly": "02-29", "since": 2000})
+    with pytest.raises(Invalid, match="since"):
+        parse_rule({"yearly": "02-29", "since": 2000.5})
+
+
+def test_an_interval_has_a_longest() -> None:
+    assert parse_rule({"every": "365000d"}) == Every(365_000 * DAY)
+    with pytest.raises(Invalid, match="too seldom"):
+        parse_rule({"every": "365001d"})

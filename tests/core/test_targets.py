@@ -322,3 +322,9 @@ def test_what_is_connected_to_is_what_is_signed_for(host: str, rest: str) -> Non
     url = f"https://{host}{rest}"
     connected = Parsed(url_in_ascii(url))
     assert origin_of(url) == str(connected.origin())
+
+
+def test_a_host_has_no_backslash() -> None:
+    """One program reads https://a.example\\@b.example as a host, another as a path of a.example."""
+    assert [problem.message for problem in url_problems("url", "https://a.example\\b.example/")] != []
+    assert list(url_problems("url", "https://a.example/a\\b")) == []

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 import httpx
 import jsonschema_rs
+import msgspec
 
 Json = dict[str, Any]
 
@@ -45,7 +46,8 @@ class Description:
         return None
 
     def check(self, answer: httpx.Response) -> None:
-        """The status is one that the operation may answer, and the body is as that one has it."""
+        """The status is one that the operation may answer, and the body is as that one has it. What was taken is what
+        the operation says that it takes."""
         raw = answer.request.url.raw_path.partition(b"?")[0].decode()
         operation = self.operation(answer.request.method, raw) or self.operation(answer.request.method, unquote(raw))
         if operation is None:
@@ -61,14 +63,32 @@ class Description:
         body = answer.json() if media_type.endswith("json") else answer.text
         found = list(self.problems(operation, answer.status_code, media_type, body))
         assert not found, f"{operation} answers otherwise than it says: {'; '.join(found[:5])}"
+        if answer.is_success:
+            found = list(self.unforeseen(operation, answer.request))
+            assert not found, f"{operation} takes what it does not say: {'; '.join(found[:5])}"
+
+    def unforeseen(self, operation: Described, request: httpx.Request) -> Iterator[str]:
+        """What a request has that the description does not allow."""
+        if request.content.strip() and "requestBody" in operation.said:
+            said = operation.said["requestBody"]["content"]["application/json"]["schema"]
+            yield from self._errors((str(operation), "body", ""), said, msgspec.json.decode(request.content))
+        for parameter in operation.said["parameters"]:
+            for given in (request.url.params if parameter["in"] == "query" else request.headers).get_list(
+                parameter["name"]
+            ):
+                said = parameter["schema"]
+                value = int(given) if said.get("type") == "integer" else given
+                yield from self._errors((str(operation), parameter["in"], parameter["name"]), said, value)
 
     def problems(self, operation: Described, status: int, media_type: str, body: Any) -> Iterator[str]:
         """What an answer has otherwise than its schema."""
-        named = (str(operation), str(status), media_type)
+        said = operation.said["responses"][str(status)]["content"][media_type]["schema"]
+        yield from self._errors((str(operation), str(status), media_type), said, body)
+
+    def _errors(self, named: tuple[str, str, str], said: Json, value: Any) -> Iterator[str]:
         if named not in self._validators:
-            said = operation.said["responses"][str(status)]["content"][media_type]["schema"]
             self._validators[named] = self.validator(said)
-        for error in self._validators[named].iter_errors(body):
+        for error in self._validators[named].iter_errors(value):
             yield f"{'/'.join(map(str, error.instance_path))}: {error.message}"
 
     def validator(self, schema: Json) -> jsonschema_rs.Draft202012Validator:

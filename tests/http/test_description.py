@@ -1,6 +1,8 @@
 """The OpenAPI document: complete, and true to its own examples. That answers are true to it, every caller checks."""
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
@@ -98,3 +100,29 @@ def test_the_schemas_are_schemas_and_all_are_used() -> None:
     for name, schema in DESCRIPTION.document["components"]["schemas"].items():
         jsonschema_rs.meta.validate({**schema, "$schema": "https://json-schema.org/draft/2020-12/schema"})
         assert f"'#/components/schemas/{name}'" in written, f"{name} is used nowhere"
+
+
+STANDARD = {"date-time", "date", "uuid"}
+"""Formats of JSON Schema itself."""
+
+
+def formatted(said: Any) -> Iterator[dict[str, Any]]:
+    """All schemas that have a format, wherever they are."""
+    if isinstance(said, dict):
+        if isinstance(said.get("format"), str) and said.get("type") == "string":
+            yield said
+        for inner in said.values():
+            yield from formatted(inner)
+    elif isinstance(said, list):
+        for inner in said:
+            yield from formatted(inner)
+
+
+def test_a_format_of_our_own_is_told_in_words_and_on_the_page() -> None:
+    found = [schema for schema in formatted(DESCRIPTION.document) if schema["format"] not in STANDARD]
+    page = (Path(__file__).parents[2] / "docs" / "http-api.md").read_text()
+    table = page.partition("| format |")[2].partition("\n\n")[0]
+    assert {schema["format"] for schema in found} == set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE))
+    for schema in found:
+        assert schema["description"], schema
+        assert DESCRIPTION.validator(schema).is_valid(schema.get("examples", ["cursor"])[0]), schema

@@ -324,3 +324,22 @@ async def test_a_filter_in_a_body_may_list_statuses(shop: Caller, clock: ManualC
     await fail(shop, clock, hooks, "500")
     chosen = {"status": ["FAILED", "PENDING"], "due_to": "2026-02-01T00:00:00Z", "destination": "https://shop.example"}
     assert (await shop.post("/v1/events/replay", {"filter": chosen}))["replayed"] == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "bad"),
+    [
+        ("destination", "two words"),
+        ("destination", "https://a.example\\b.example"),
+        ("user_id", "{019a8f2e-6c00-7abc-8def-0123456789ab}"),
+        ("user_id", "019a8f2e6c007abc8def0123456789ab"),
+    ],
+)
+async def test_what_names_nothing_is_no_filter(http: Caller, field: str, bad: str) -> None:
+    assert paths(await http("GET", f"/v1/events?{urlencode({field: bad})}")) == [field]
+
+
+async def test_a_users_id_is_one_in_capitals_too(http: Caller) -> None:
+    user = await http.app.users.add(**a_user())
+    found = await http.get(f"/v1/events?user_id={user.id.upper()}")
+    assert {event["user_id"] for event in found["events"]} == {user.id}

@@ -405,3 +405,25 @@ async def test_a_zone_that_is_seldom_meant_is_taken_and_warned_of(http: Caller) 
     again = await http("PUT", "/v1/schedules/daily", answer.json())
     assert (again.status_code, again.json()["warnings"]) == (200, warned)
     assert (await put(http, timezone="America/New_York")).json()["warnings"] == []
+
+
+async def test_a_zone_that_the_text_of_a_rule_names_need_not_be_said_again(http: Caller) -> None:
+    rule = {"rrule": "DTSTART;TZID=Asia/Tokyo:20260101T090000\nRRULE:FREQ=DAILY"}
+    stored = await http.put("/v1/schedules/tokyo", {"type": "x", "rule": rule})
+    assert stored["timezone"] == "Asia/Tokyo"
+    ahead = await http.post("/v1/schedules/preview", {"rule": rule, "count": 1})
+    assert ahead["occurrences"][0]["local_at"].endswith("T09:00:00")
+
+
+async def test_a_local_time_without_a_zone_is_one_of_utc(http: Caller) -> None:
+    rule = {"at": "2030-01-01T09:00:00"}
+    ahead = await http.post("/v1/schedules/preview", {"rule": rule, "start": "2029-01-01"})
+    assert [one["due_at"] for one in ahead["occurrences"]] == ["2030-01-01T09:00:00Z"]
+    assert (await http.put("/v1/schedules/once", {"type": "x", "rule": rule}))["next_at"] == "2030-01-01T09:00:00Z"
+
+
+async def test_numbers_may_be_written_with_a_fraction(http: Caller) -> None:
+    ahead = await http.post("/v1/schedules/preview", {"rule": {"cron": "@daily"}, "count": 2.0})
+    assert len(ahead["occurrences"]) == 2
+    refused = await http("POST", "/v1/schedules/preview", {"rule": {"cron": "@daily"}, "count": 2.5})
+    assert paths(refused) == ["count"]

@@ -201,7 +201,7 @@ async def test_nothing_of_anothers_can_be_reached_by_naming_it(
     assert _without_use(await rows_of(http.app, rival)) == _without_use(before)
 
 
-MY_OWN = re.compile(r'"(payload|attributes)":{[^{}]*}')
+MY_OWN = re.compile(r'"(payload|attributes|headers|body)":{[^{}]*}')
 """Where I may write what I like."""
 
 HEADERS = ("duly_tenant", "x_request_id", "idempotency_key", "if_match")

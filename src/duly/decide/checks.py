@@ -28,6 +28,7 @@ MAX_DEPTH = 100
 LONGEST = {"type": 200, "key": 500, "tenant": 100, "name": 200, "correlation_id": 500}
 MAX_ATTEMPTS = 1000
 MOST_LISTED = 1000
+LONGEST_RETRY = timedelta(days=365)
 
 INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U0001d159\U000e0100-\U000e01ef]"
@@ -129,7 +130,7 @@ def retry_problems(retry: Any) -> Iterator[Problem]:
     if type(retry.max_attempts) is not int or not 1 <= retry.max_attempts <= MAX_ATTEMPTS:
         yield Problem("retry.max_attempts", f"must be 1 to {MAX_ATTEMPTS}, not {retry.max_attempts!r:.50}")
     for name, span in (("base", retry.base), ("max", retry.max)):
-        if not isinstance(span, timedelta) or not timedelta() <= span <= timedelta(days=365):
+        if not isinstance(span, timedelta) or not timedelta() <= span <= LONGEST_RETRY:
             yield Problem(f"retry.{name}", f"must be a timedelta from 0s to 365d, not {span!r:.50}")
     if type(retry.factor) not in (int, float) or not 1 <= retry.factor <= 100:
         yield Problem("retry.factor", f"must be 1 to 100, not {retry.factor!r:.50}")

@@ -10,7 +10,7 @@ from duly.errors import Invalid, Problem
 from duly.instants import due_problems, write_instant
 from duly.records.event import Event
 from duly.records.schedule import Schedule
-from duly.rules.notation import parse_rule, work_problems, zone_problems
+from duly.rules.notation import parse_rule, work_problems, zone_of, zone_problems
 from duly.rules.policies import DEFAULT as NO_POLICIES
 from duly.rules.policies import read_policies
 from duly.rules.recurrence import DEFAULT_ZONE, OPEN, Dst, Local, Occurrence, Rule
@@ -57,7 +57,7 @@ def table_of(
     """The timetable of a rule that is no schedule's; Invalid with all that is wrong, and the *problems* that were found
     before."""
     found = list(problems)
-    zone = timezone or getattr(what, "timezone", None)
+    zone = timezone or zone_of(what) or DEFAULT_ZONE
     if wrong := zone_problems(zone):
         found += wrong
         zone = DEFAULT_ZONE
@@ -78,12 +78,12 @@ def table_of(
     return Timetable(anchored, read)
 
 
-def _placed(what: Any, zone: str | None, dst: Dst, given: bool) -> Rule:
+def _placed(what: Any, zone: str, dst: Dst, given: bool) -> Rule:
     if isinstance(what, dict):
         return parse_rule(what, zone, dst)
     if not hasattr(what, "placed"):
         raise Invalid([Problem("rule", f"expected a rule or a schedule's name, not {type(what).__name__}")])
-    placed: Rule = what if zone is None else what.placed(zone, dst if given else getattr(what, "dst", OPEN))
+    placed: Rule = what.placed(zone, dst if given else getattr(what, "dst", OPEN))
     return placed
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from duly.durations import format_duration, parse_duration
 from duly.errors import Invalid, Problem
+from duly.numbers import as_whole
 
 SPREAD = 0.25
 """How much longer than need be a wait can be, so that those who failed together do not come back together."""
@@ -74,6 +75,7 @@ def parse_retry(written: Any) -> Retry:
             except (ValueError, AttributeError):
                 problems.append(Problem(f"retry.{name}", f"{value!r:.50} is not a duration such as 30s"))
         elif name in fields:
+            value = as_whole(value) if name == "max_attempts" else value
             if isinstance(value, bool) or not isinstance(value, int if name == "max_attempts" else (int, float)):
                 problems.append(Problem(f"retry.{name}", f"expected a number, not {value!r:.50}"))
             values[name] = value

@@ -3,9 +3,15 @@
 import base64
 import binascii
 import hashlib
+import re
 from collections.abc import Mapping
 
 import msgspec
+
+CURSOR = r"[A-Za-z0-9_-]{1,2000}"
+"""How one is written: the name of the last one of a page takes the most, and is far shorter."""
+
+_CURSOR = re.compile(CURSOR)
 
 
 def write_cursor(filters: Mapping[str, str], after: str) -> str:
@@ -15,6 +21,8 @@ def write_cursor(filters: Mapping[str, str], after: str) -> str:
 def read_cursor(filters: Mapping[str, str], cursor: str) -> str:
     """Where the next page begins; ValueError says why that cannot be told."""
     try:
+        if not _CURSOR.fullmatch(cursor):
+            raise ValueError
         written = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         of, after = msgspec.json.decode(written, type=tuple[str, str])
     except (ValueError, binascii.Error):

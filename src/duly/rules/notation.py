@@ -1,5 +1,6 @@
 """Rules as people write them: in Python, and in JSON."""
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
@@ -7,7 +8,8 @@ from typing import Any
 
 from duly.durations import format_duration, parse_duration
 from duly.errors import Invalid, Problem
-from duly.instants import EXAMPLE
+from duly.instants import EXAMPLE, TIME_OF_DAY, read_moment
+from duly.numbers import as_whole
 from duly.rules.cron import readings_of
 from duly.rules.cron_fields import normal
 from duly.rules.recurrence import BY_DATE, OPEN, Cron, Dst, Every, Local, Once, OnceLocal, RRule, Rule, Yearly
@@ -20,8 +22,14 @@ from duly.rules.zones import to_wall, zone
 SHORTEST = timedelta(seconds=1)
 """A rule may not repeat faster than this."""
 
+LONGEST_EVERY = timedelta(days=365_000)
+
 MOST_EXDATES = 1000
 """Of a recurrence rule. Reading as many takes 2 ms when a worker first meets the rule."""
+
+LENGTH_OF_A_DATE = len("2026-12-24")
+
+_TIME = re.compile(TIME_OF_DAY)
 
 
 # -- as people write them in Python
@@ -110,6 +118,17 @@ def zone_problems(timezone: Any) -> list[Problem]:
     return []
 
 
+def zone_of(rule: Any) -> str | None:
+    """The zone that a rule names itself; the text of a recurrence rule may."""
+    written = rule.get("rrule") if isinstance(rule, dict) else None
+    if not isinstance(written, str) or "TZID" not in written.upper():
+        return getattr(rule, "timezone", None)
+    try:
+        return parse_rule(rule).timezone
+    except Invalid:  # which is told when the rule is read
+        return None
+
+
 def work_problems(rule: Rule) -> list[Problem]:
     """What would take too long to evaluate at each firing. Asked of a rule that comes in, with its start; one that was
     stored before there was a limit is evaluated as it is."""
@@ -167,6 +186,8 @@ def _parse_every(written: dict[str, Any], timezone: str | None, dst: Dst) -> Rul
         raise _bad("every", f"expected a duration such as 15m, not {interval!r:.50}")
     if interval < SHORTEST:
         raise _bad("every", f"{interval} is too often: at least {format_duration(SHORTEST)}")
+    if interval > LONGEST_EVERY:
+        raise _bad("every", f"{interval} is too seldom: at most {format_duration(LONGEST_EVERY)}")
     start = written.get("start")
     return Every(interval, None if start is None else _instant("start", start), timezone)
 
@@ -215,21 +236,29 @@ def _exdates(written: Any) -> tuple[datetime | date, ...]:
     if not isinstance(written, list) or not all(isinstance(each, str) for each in written):
         raise _bad("exdate", 'expected a list such as ["2026-12-24", "2026-12-31T09:00:00"]')
     try:
-        return tuple(date.fromisoformat(each) if len(each) <= 10 else datetime.fromisoformat(each) for each in written)
+        return tuple(
+            read_moment(each).date() if len(each) <= LENGTH_OF_A_DATE else read_moment(each) for each in written
+        )
     except ValueError as error:
         raise _bad("exdate", str(error)) from None
 
 
 def _parse_yearly(written: dict[str, Any], timezone: str | None, dst: Dst) -> Rule:
     month, day = _month_and_day(written["yearly"])
-    leap = written.get("leap", "feb28")
+    leap = _given(written, "leap", "feb28")
     if leap not in LEAPS:
         raise _bad("leap", f"must be one of {', '.join(LEAPS)}, not {leap!r:.50}")
-    at = _time_of_day(written.get("at", "09:00"))
-    since = written.get("since", FIRST_YEAR)
+    at = _time_of_day(_given(written, "at", "09:00"))
+    since = as_whole(_given(written, "since", FIRST_YEAR))
     if type(since) is not int or not FIRST_YEAR <= since <= LAST_YEAR:
         raise _bad("since", f"must be a year from {FIRST_YEAR} to {LAST_YEAR}, not {since!r:.50}")
     return Yearly(month, day, at, leap if (month, day) == (2, 29) else "feb28", since, timezone=timezone, dst=dst)
+
+
+def _given(written: dict[str, Any], field: str, usual: Any) -> Any:
+    """What a rule says, or what is usual where it says nothing or null."""
+    said = written.get(field)
+    return usual if said is None else said
 
 
 def _month_and_day(written: Any) -> tuple[int, int]:
@@ -250,10 +279,9 @@ def _month_and_day(written: Any) -> tuple[int, int]:
 
 def _time_of_day(written: Any) -> time:
     if isinstance(written, str):
-        try:
-            written = time.fromisoformat(written)
-        except ValueError:
-            raise _bad("at", f"{written[:50]!r} is not a time of day such as 09:00") from None
+        if not _TIME.fullmatch(written):
+            raise _bad("at", f"{written[:50]!r} is not a time of day such as 09:00")
+        written = time.fromisoformat(written)
     if not isinstance(written, time) or written.tzinfo is not None or written.microsecond:
         raise _bad("at", f"{written!r:.50} is not a time of day such as 09:00, in whole seconds and without a zone")
     return written
@@ -262,7 +290,7 @@ def _time_of_day(written: Any) -> time:
 def _moment(field: str, written: Any) -> datetime:
     if isinstance(written, str):
         try:
-            written = datetime.fromisoformat(written)
+            written = read_moment(written)
         except ValueError:
             raise _bad(field, f"{written[:50]!r} is not an instant such as {EXAMPLE}") from None
     if not isinstance(written, datetime):

@@ -9,7 +9,8 @@ import msgspec
 
 from duly.durations import format_duration, parse_duration
 from duly.errors import Invalid, Problem
-from duly.instants import EXAMPLE, write_instant
+from duly.instants import EXAMPLE, read_moment, write_instant
+from duly.numbers import as_whole
 from duly.rules.exclusions import exclusion_problem, normal_exclusion
 from duly.rules.recurrence import OPEN, Dst, OnceLocal
 
@@ -22,6 +23,9 @@ MOST_MISSED = 1000
 """How many missed occurrences ``all`` may be told to fire."""
 
 MOST_EXCLUSIONS = 1000
+MOST_CONCURRENT = 10_000
+LONGEST_TOLERANCE = timedelta(days=366)
+SHORTEST_WITHIN, LONGEST_WITHIN = timedelta(seconds=1), timedelta(days=366)
 
 
 class Misfire(msgspec.Struct, frozen=True):
@@ -124,7 +128,7 @@ def _misfire(value: Any, _: str | None) -> Misfire:
         value = {"policy": value.policy, "tolerance": value.tolerance, "limit": value.limit}
     given = {"policy": value} if isinstance(value, str) else _object("misfire", value, ("policy", "tolerance", "limit"))
     policy = _one_of("misfire.policy", given.get("policy", "latest"), MISFIRES)
-    tolerance = _span("misfire.tolerance", given.get("tolerance", Misfire().tolerance), timedelta(days=366))
+    tolerance = _span("misfire.tolerance", given.get("tolerance", Misfire().tolerance), LONGEST_TOLERANCE)
     return Misfire(policy, tolerance, _whole("misfire.limit", given.get("limit", Misfire().limit), MOST_MISSED))
 
 
@@ -137,7 +141,7 @@ def _depends_on(value: Any, _: str | None) -> DependsOn:
         raise _bad("depends_on.schedule", "name the schedule that must have succeeded")
     if not name.isprintable():
         raise _bad("depends_on.schedule", "has a character that cannot be printed: no schedule is named so")
-    within = _span("depends_on.within", given.get("within"), timedelta(days=366), timedelta(seconds=1))
+    within = _span("depends_on.within", given.get("within"), LONGEST_WITHIN, SHORTEST_WITHIN)
     return DependsOn(name, within)
 
 
@@ -169,7 +173,7 @@ def _exclude(value: Any, _: str | None) -> tuple[str, ...]:
 def _moment(field: str) -> Callable[[Any, str | None], datetime]:
     def read(value: Any, timezone: str | None) -> datetime:
         try:
-            moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+            moment = read_moment(value) if isinstance(value, str) else value
             if isinstance(moment, date) and not isinstance(moment, datetime):
                 moment = datetime.combine(moment, time())
             if not isinstance(moment, datetime):
@@ -206,7 +210,7 @@ def _mode(value: Any, _: str | None) -> str:
 
 
 def _max_concurrent(value: Any, _: str | None) -> int:
-    return _whole("max_concurrent", value, 10_000)
+    return _whole("max_concurrent", value, MOST_CONCURRENT)
 
 
 _READERS: dict[str, Callable[[Any, str | None], Any]] = {
@@ -238,6 +242,7 @@ def _one_of(field: str, value: Any, allowed: tuple[str, ...]) -> str:
 
 
 def _whole(field: str, value: Any, most: int) -> int:
+    value = as_whole(value)
     if type(value) is not int or not 1 <= value <= most:
         raise _bad(field, f"must be a whole number from 1 to {most:,}, not {value!r:.50}")
     return value

@@ -46,6 +46,8 @@ EXAMINED = 100_000
 KEEP = timedelta(days=1)
 """How long the old secret of a target still signs beside the new one."""
 
+LONGEST_KEPT = timedelta(days=365)
+
 DISABLED = "is disabled"
 
 
@@ -381,7 +383,7 @@ def _span(path: str, span: timedelta | str, problems: Sequence[Problem]) -> time
         found = span if isinstance(span, timedelta) else parse_duration(span)
     except (ValueError, TypeError, AttributeError):
         raise Invalid([*problems, Problem(path, f"{span!r:.50} is no duration")]) from None
-    if not timedelta() <= found <= timedelta(days=365):
+    if not timedelta() <= found <= LONGEST_KEPT:
         raise Invalid([*problems, Problem(path, "must be from 0s to 365d")])
     if problems:
         raise Invalid(problems)

@@ -12,7 +12,7 @@ from duly.errors import Invalid, Problem
 from duly.instants import write_instant
 from duly.records.results import Backfilled, ReplannedHead, Resumed
 from duly.records.schedule import PassedOver, Schedule
-from duly.rules.notation import parse_rule, usual_dst, zone_problems
+from duly.rules.notation import parse_rule, usual_dst, zone_of, zone_problems
 from duly.rules.policies import DEFAULT as NO_POLICIES
 from duly.rules.policies import FIELDS as POLICIES
 from duly.rules.policies import read_policies
@@ -128,7 +128,7 @@ def read_schedule(
         problems += name_problems(field, given[field]) if field in given else ()
     if not isinstance(given.get("enabled", True), bool):
         problems.append(Problem("enabled", f"must be true or false, not {given['enabled']!r:.50}"))
-    zone = given.get("timezone", DEFAULT_ZONE)
+    zone = given.get("timezone") or zone_of(given.get("rule")) or DEFAULT_ZONE
     if found := zone_problems(zone):
         problems += found
         zone = DEFAULT_ZONE

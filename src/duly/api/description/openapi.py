@@ -8,7 +8,8 @@ from typing import Any
 
 from duly.api.description.examples import PROBLEMS
 from duly.api.description.operations import DescribedResponse, OpenOperation, Operation
-from duly.api.description.schema_words import ref
+from duly.api.description.schema_words import ETAGS, NAME, Schema, name, ref, uuid
+from duly.api.description.target_schemas import stored
 from duly.api.protocol.problems import MEDIA_TYPE
 from duly.decide.checks import LONGEST
 
@@ -34,11 +35,8 @@ AT_THE_DOOR = (400, 408, 431)
 """What is no request, comes too slowly or begins with too much is refused before anybody knows what it asks."""
 
 _PARAMETER = re.compile(r"{(\w+)}")
-_PATH_SCHEMAS = {
-    "key": {"type": "string", "minLength": 1, "maxLength": LONGEST["key"]},
-    "name": {"type": "string", "minLength": 1, "maxLength": LONGEST["name"]},
-    "id": {"type": "string", "format": "uuid"},
-}
+_PATH_SCHEMAS: Mapping[str, Schema] = {"key": name("key"), "name": name("name"), "id": uuid}
+_TARGETS = "/v1/targets/"
 
 
 def described(operation: Operation) -> dict[str, Any]:
@@ -147,20 +145,24 @@ def _body(operation: Operation) -> dict[str, Any]:
 
 def _parameters(operation: Operation) -> list[dict[str, Any]]:
     parameters: list[dict[str, Any]] = [
-        {"name": name, "in": "path", "required": True, "schema": _PATH_SCHEMAS[name]}
+        {"name": name, "in": "path", "required": True, "schema": _in_path(operation.path, name)}
         for name in _PARAMETER.findall(operation.path)
     ]
-    for name, schema in operation.query.items():
-        parameters.append({"name": name, "in": "query", "required": False, "schema": dict(schema)})
+    for asked, schema in operation.query.items():
+        parameters.append({"name": asked, "in": "query", "required": False, "schema": dict(schema)})
     if operation.remembered:
         told = "The same key and body again: the same answer, and nothing happens twice. Kept for a day."
-        parameters.append(_header("Idempotency-Key", told, maxLength=LONGEST["name"], minLength=1))
+        parameters.append(_header("Idempotency-Key", told, maxLength=LONGEST["name"], minLength=1, pattern=NAME))
     if operation.guarded:
-        parameters.append(_header("If-Match", "The ETag that it must still have, or *"))
+        parameters.append(_header("If-Match", "The ETag that it must still have, or *", pattern=ETAGS))
     if operation.waits is not None:
         parameters.append(_header("Prefer", "wait=10: answer when it has ended, or after ten seconds"))
-    parameters.append(_header("Duly-Tenant", "Another tenant, for keys of all tenants"))
+    parameters.append(_header("Duly-Tenant", "Another tenant, for keys of all tenants", pattern=NAME))
     return parameters
+
+
+def _in_path(path: str, parameter: str) -> dict[str, Any]:
+    return dict(stored if path.startswith(_TARGETS) else _PATH_SCHEMAS[parameter])
 
 
 def _header(name: str, told: str, **more: Any) -> dict[str, Any]:

@@ -1,17 +1,56 @@
-"""Words for writing JSON Schema, and the small shapes that the larger ones are made of."""
+"""Words for writing JSON Schema, and the small shapes that the larger ones are made of.
+
+Patterns are ECMAScript's, with its flag u. A format that is none of JSON Schema's own says what no pattern can: its
+description tells what that is, and the reader checks it.
+"""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
-from duly import instants
-from duly.decide.checks import LONGEST
+from duly.decide.checks import INVISIBLE, LONGEST
+from duly.durations import format_duration
+from duly.instants import DATE, HOURS_AND_MINUTES, INSTANT, LOCAL, MAX_DELAY, OFFSET, TIME_OF_DAY, YEARS
+from duly.records.cursors import CURSOR
 from duly.records.event import Status
 
 Schema = Mapping[str, Any]
 
-INSTANT = f"^{instants.PATTERN}$"
-DURATION = r"^\s*(\d{1,12}(\.\d{1,6})?(ms|us|[wdhms])\s*)+$"
 MOST_BULK = 10_000
+
+
+def exactly(pattern: str) -> str:
+    return f"^({pattern})$"
+
+
+def _escaped(characters: str) -> str:
+    """Characters of a pattern that nobody can see, so that they are seen."""
+    return "".join(
+        c if c.isascii() else f"\\u{ord(c):04x}" if ord(c) < 0x10000 else f"\\u{{{ord(c):x}}}" for c in characters
+    )
+
+
+_VISIBLE = rf"[^\p{{C}}\p{{Z}}{_escaped(INVISIBLE.pattern.strip('[]'))}]"
+NAME = rf"^{_VISIBLE}+( +{_VISIBLE}+)*$"
+"""Of a type, a key, a tenant or a schedule: characters that are seen, with spaces between."""
+
+PRINTABLE = r"^([^\p{C}\p{Z}]| )*$"
+_OF_A_PERSON = r"([^\p{C}\p{Zl}\p{Zp}]|[\u200c\u200d])*"
+PERSON = rf"^{_OF_A_PERSON}[^\p{{C}}\p{{Z}}]{_OF_A_PERSON}$"
+"""Of a person: not blank, and with the joiners that some scripts cannot do without."""
+
+TARGET_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+SPAN = r"^ *([0-9]{1,12}(\.[0-9]{1,6})?(ms|us|[wdhms]) *)+$"
+RATE = r"^[ \t]*[0-9]{1,9}(\.[0-9]{1,6})?([ \t]*/[ \t]*[smhd])?[ \t]*$"
+ZONE = r"^[A-Za-z][A-Za-z0-9_+/-]*$"
+_HOST = r"([^\p{C}\p{Z}/?#@:\[\]\\]+|\[[^\p{C}\p{Z}/?#@\[\]\\]+\])"
+URL = rf"^[Hh][Tt][Tt][Pp][Ss]?://{_HOST}(:[0-9]{{0,5}})?([/?][^\p{{C}}\p{{Z}}#]*)?#?$"
+ETAG = r'(\*|(W/)?"[^",]*")'
+ETAGS = rf"^{ETAG}([ \t]*,[ \t]*{ETAG})*$"
+
+_TODAY_ON = r"(?!0|1[0-8]|19[0-6]|9999)"  # a year from 1970 to 9998
+_WHOLE_SECONDS = r"(\.(0{1,6}|0{6}[0-9]{1,3}))?"
+_LOCAL_SECONDS = rf"{_TODAY_ON}{DATE}([Tt ]{HOURS_AND_MINUTES}(:[0-5][0-9]{_WHOLE_SECONDS})?)?"
 
 
 def ref(name: str) -> Schema:
@@ -22,12 +61,17 @@ def maybe(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
+def each_maybe(fields: Mapping[str, Schema]) -> dict[str, Schema]:
+    """Fields that may be null, which is as if they were not there."""
+    return {field: maybe(schema) if schema.keys() - {"description"} else schema for field, schema in fields.items()}
+
+
 def text(least: int = 1, most: int = 200, **more: Any) -> Schema:
     return {"type": "string", "minLength": least, "maxLength": most, **more}
 
 
 def name(field: str, **more: Any) -> Schema:
-    return text(1, LONGEST[field], **more)
+    return text(1, LONGEST[field], pattern=NAME, **more)
 
 
 def choice(*values: str, **more: Any) -> Schema:
@@ -63,15 +107,98 @@ def paged(items: str, schema: str) -> Schema:
     return answered({items: listed(ref(schema)), "next_cursor": cursor})
 
 
+def span(least: timedelta, most: timedelta, note: str = "") -> Schema:
+    """A duration between two others, both included."""
+    low, high = format_duration(least), format_duration(most)
+    return {
+        "type": "string",
+        "pattern": SPAN,
+        "format": "time-span",
+        "description": f"A sum of numbers with units (w, d, h, m, s, ms, us), from {low} to {high}{note}",
+        "examples": ["30s", "1m30s"],
+        "x-from": low,
+        "x-to": high,
+    }
+
+
 cursor: Schema = maybe({"type": "string", "description": "For what comes next; null at the end"})
+given_cursor: Schema = {
+    "type": "string",
+    "pattern": exactly(CURSOR),
+    "format": "cursor",
+    "description": "The next_cursor that the same request was answered with, as it is",
+}
 instant: Schema = {"type": "string", "format": "date-time", "description": "A UTC instant"}
-given_instant: Schema = {"type": "string", "pattern": INSTANT, "description": "An instant with its zone"}
-duration: Schema = {"type": "string", "pattern": DURATION, "description": "Such as 30s, 1h30m or 90d"}
+given_instant: Schema = {
+    "type": "string",
+    "pattern": exactly(INSTANT),
+    "format": "instant",
+    "description": f"A date that exists and a time, with Z or an offset; a year from {YEARS}, in UTC as well",
+    "examples": ["2026-12-01T09:00:00Z"],
+}
+span_any: Schema = {"type": "string", "pattern": SPAN, "description": "Such as 30s, 1h30m or 90d"}
+"""As it is shown."""
+
+delay: Schema = span(timedelta(), MAX_DELAY)
 a_date: Schema = {"type": "string", "format": "date"}
 uuid: Schema = {"type": "string", "format": "uuid"}
 anything: Schema = {"description": "Any JSON, at most 1 MB and 100 levels deep"}
-zone: Schema = {"type": "string", "minLength": 1, "maxLength": 100, "description": "An IANA zone such as Asia/Tokyo"}
-a_time: Schema = {"type": "string", "pattern": r"^\d\d:\d\d(:\d\d)?$", "description": "A time of day such as 09:00"}
+zone: Schema = {
+    "type": "string",
+    "pattern": ZONE,
+    "format": "timezone",
+    "description": "The IANA name of a zone, as its data write it",
+    "examples": ["Asia/Tokyo"],
+}
+a_time: Schema = {
+    "type": "string",
+    "pattern": exactly(TIME_OF_DAY),
+    "description": "A time of day",
+    "examples": ["09:00"],
+}
 status: Schema = choice(*(one.value for one in Status))
-reason: Schema = taken({"reason": maybe(text(1, 1000))})
-moment: Schema = text(1, 60, description="An instant, or a local time of the schedule's zone")
+moment: Schema = {
+    "type": "string",
+    "pattern": exactly(f"{INSTANT}|{_TODAY_ON}{LOCAL}"),
+    "format": "moment",
+    "description": "An instant, or a date or local time of the schedule's zone, in a year from 1970 to 9998",
+    "examples": ["2026-12-01T09:00:00Z", "2026-12-01T09:00:00", "2026-12-01"],
+}
+start_of_rule: Schema = {
+    **moment,
+    "pattern": exactly(
+        f"{_LOCAL_SECONDS}|{_TODAY_ON}{DATE}[Tt ]{HOURS_AND_MINUTES}(:[0-5][0-9]{_WHOLE_SECONDS})?{OFFSET}"
+    ),
+    "description": f"{moment['description']}, and in whole seconds",
+}
+local: Schema = {
+    "type": "string",
+    "pattern": exactly(_LOCAL_SECONDS),
+    "format": "local-time",
+    "description": "A date that exists, or a date and a time, of the schedule's zone; in whole seconds",
+    "examples": ["2026-12-01T09:00:00", "2026-12-01"],
+}
+left_out: Schema = {
+    "type": "string",
+    "pattern": exactly(f"{INSTANT}|{LOCAL}"),
+    "format": "moment",
+    "description": "A date, a local time or an instant",
+    "examples": ["2026-12-24", "2026-12-31T09:00:00"],
+}
+url: Schema = {
+    "type": "string",
+    "maxLength": 2000,
+    "pattern": URL,
+    "format": "url",
+    "description": "An http or https URL without credentials and fragment, whose host name can exist",
+    "examples": ["https://hooks.example/duly"],
+}
+rate: Schema = {
+    "type": "string",
+    "pattern": RATE,
+    "format": "rate",
+    "description": "How many in a second (s), minute, hour or day (m, h, d), from 1/d to 1,000,000/s",
+    "examples": ["50/s", "600/m"],
+}
+reason: Schema = {"type": "string", "description": "For the history, which keeps the first 2,000 characters"}
+REASON: Schema = taken({"reason": maybe(reason)})

@@ -1,9 +1,14 @@
 """The shapes of what the API takes and answers, as JSON Schema. What no schema can say is checked all the same."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 
+from duly.api.description.rule_schemas import dst, policies, policy_changes, rule
 from duly.api.description.schema_words import (
     MOST_BULK,
+    PERSON,
+    PRINTABLE,
+    TARGET_NAME,
     Schema,
     a_date,
     a_time,
@@ -11,156 +16,117 @@ from duly.api.description.schema_words import (
     anything,
     choice,
     cursor,
-    duration,
+    delay,
+    each_maybe,
+    given_cursor,
     given_instant,
     instant,
     listed,
     maybe,
-    moment,
     name,
     paged,
+    rate,
+    reason,
     ref,
+    span,
     status,
     taken,
     text,
+    url,
     uuid,
     whole,
     zone,
 )
-from duly.decide.checks import MAX_ATTEMPTS, MOST_LISTED
-from duly.decide.targets.targets import FORMATS
-from duly.rules.policies import LONGEST_JITTER, MISFIRES, MODES, MOST_EXCLUSIONS, MOST_MISSED, OVERLAPS
+from duly.api.description.target_schemas import new_target, target
+from duly.decide.checks import LONGEST_RETRY, MAX_ATTEMPTS, MOST_LISTED
+from duly.decide.users import LONGEST_NAME
 from duly.rules.yearly import LEAPS
 
-target: Schema = {
-    "type": "object",
-    "minProperties": 1,
-    "maxProperties": 1,
-    "description": "Where it goes: one channel, such as a webhook, and what that needs to know",
-    "properties": {
-        "webhook": {"type": ["string", "object"]},
-        "http": {"type": "object"},
-        **{broker: {"type": ["string", "object"]} for broker in ("nats", "redis", "rabbitmq", "kafka", "celery")},
-    },
+_retry: Mapping[str, Schema] = {
+    "max_attempts": whole(1, MAX_ATTEMPTS),
+    "base": span(timedelta(), LONGEST_RETRY),
+    "factor": {"type": "number", "minimum": 1, "maximum": 100},
+    "max": span(timedelta(), LONGEST_RETRY),
 }
-
-retry: Schema = taken(
-    {
-        "max_attempts": whole(1, MAX_ATTEMPTS),
-        "base": duration,
-        "factor": {"type": "number", "minimum": 1, "maximum": 100},
-        "max": duration,
-    },
-    description="How often and how soon a failed attempt is tried again",
-)
-
-rule: Schema = {
-    "description": "When it fires",
-    "oneOf": [
-        taken({"cron": text(1, 1000)}, "cron"),
-        taken({"every": duration, "start": maybe(moment)}, "every"),
-        taken(
-            {
-                "rrule": text(1, 100_000),
-                "start": maybe(moment),
-                "exdate": listed(text(1, 60)),
-                "named": choice("date"),
-            },
-            "rrule",
-        ),
-        taken(
-            {
-                "yearly": {"type": "string", "pattern": r"^\d\d-\d\d$"},
-                "at": a_time,
-                "leap": choice(*LEAPS),
-                "since": maybe(whole(1, 9998)),
-            },
-            "yearly",
-        ),
-        taken({"at": moment, "named": choice("date")}, "at"),
-        taken({"template": text(1, 100)}, "template"),
-    ],
-}
-
-dst: Schema = taken(
-    {"gap": maybe(choice("after", "shift", "skip")), "overlap": maybe(choice("first", "second", "both"))},
-    description="What happens when clocks are changed",
-)
-
-_policies: Mapping[str, Schema] = {
-    "misfire": taken({"policy": choice(*MISFIRES), "tolerance": duration, "limit": whole(1, MOST_MISSED)}),
-    "overlap": choice(*OVERLAPS),
-    "max_concurrent": maybe(whole(1)),
-    "depends_on": maybe(taken({"schedule": name("name"), "within": duration}, "schedule", "within")),
-    "start": maybe(moment),
-    "end": maybe(moment),
-    "dst": dst,
-    "jitter": {**duration, "description": f"Up to {LONGEST_JITTER.days} day, shorter than two occurrences are apart"},
-    "exclude": listed(text(1, 60), maxItems=MOST_EXCLUSIONS),
-    "mode": choice(*MODES),
-}
+_HOW_OFTEN = "How often and how soon a failed attempt is tried again"
+retry: Schema = taken(_retry, description=_HOW_OFTEN)
 
 _schedule: Mapping[str, Schema] = {
-    "name": name("name"),
-    "tenant": name("tenant"),
+    "name": name("name", description="That of the address"),
+    "tenant": name("tenant", description="That of the API key"),
     "type": name("type"),
     "rule": rule,
     "timezone": zone,
     "payload": anything,
-    "target": maybe(target),
-    **_policies,
+    "target": target,
+    **policies,
     "retry": retry,
     "enabled": {"type": "boolean"},
 }
 
+_PARTLY = {**policy_changes, "retry": taken(each_maybe(_retry), description=_HOW_OFTEN)}
+"""Of these, a change may give some fields alone, and null is the default again."""
+
+_person: Schema = text(1, LONGEST_NAME, pattern=PERSON)
+_needed: Mapping[str, Schema] = {
+    "first_name": _person,
+    "last_name": _person,
+    "date_of_birth": {**a_date, "description": "Not in the future, by the user's own calendar"},
+    "timezone": zone,
+}
 _user: Mapping[str, Schema] = {
     "key": maybe(name("key", description="What your own system calls them; unique")),
-    "first_name": text(1, 100),
-    "last_name": text(1, 100),
-    "date_of_birth": a_date,
-    "timezone": zone,
+    **_needed,
     "anniversary": maybe(a_date),
     "delivery_time": maybe(a_time),
     "leap": maybe(choice(*LEAPS)),
     "target": maybe(target),
-    "attributes": maybe({"type": "object", "description": "What your own event types look at"}),
+    "attributes": maybe({"type": "object", "description": "What your own event types look at; at most 64 KB"}),
 }
 
 _timer: Mapping[str, Schema] = {
     "due_at": maybe(given_instant),
-    "after": maybe(duration),
+    "after": maybe(delay),
     "type": name("type"),
     "payload": anything,
     "target": maybe(target),
     "retry": maybe(retry),
     "correlation_id": maybe(name("correlation_id")),
 }
+_GIVEN: Schema = {"type": "string"}
+_ONE_OF_THEM = [
+    {"properties": {"due_at": _GIVEN, "after": {"type": "null"}}, "required": ["due_at"]},
+    {"properties": {"after": _GIVEN, "due_at": {"type": "null"}}, "required": ["after"]},
+]
 
+_one_status = "|".join(status["enum"])
+_statuses: Schema = {
+    "type": "string",
+    "pattern": f"^({_one_status})(,({_one_status}))*$",
+    "description": "One, or several with commas between",
+    "examples": ["PENDING", "FAILED,CANCELLED"],
+}
 _filter: Mapping[str, Schema] = {
-    "status": {"anyOf": [status, listed(status)]},
+    "status": {"anyOf": [_statuses, listed(status, minItems=1)]},
     "type": name("type"),
     "key": name("key"),
     "user_id": uuid,
-    "schedule": name("name"),
-    "destination": text(1, 2000),
-    "error": text(1, 500),
+    "schedule": name("name", description="The name of one that exists"),
+    "destination": {
+        "anyOf": [{"type": "string", "pattern": TARGET_NAME, "description": "The name of a stored target"}, url]
+    },
+    "error": text(1, 500, pattern=PRINTABLE, description="A part of the last error"),
     "due_from": given_instant,
     "due_to": given_instant,
     "failed_from": given_instant,
     "failed_to": given_instant,
-    "late_by": duration,
+    "late_by": delay,
 }
 
-FILTERS: Mapping[str, Schema] = {
-    **_filter,
-    "status": text(1, 100, description="One, or several with commas between", pattern="^[A-Z]+(,[A-Z]+)*$"),
-}
+FILTERS: Mapping[str, Schema] = {**_filter, "status": _statuses}
 """The same in an address."""
 
-PAGING: Mapping[str, Schema] = {
-    "limit": whole(1, MOST_LISTED, default=100),
-    "cursor": text(1, 2000, description="The next_cursor of the page before, as it is"),
-}
+PAGING: Mapping[str, Schema] = {"limit": whole(1, MOST_LISTED, default=100), "cursor": given_cursor}
 
 _errors = listed(answered({"path": {"type": "string"}, "message": {"type": "string"}}))
 
@@ -236,7 +202,12 @@ _warnings: Schema = {
 }
 
 _read_schedule: Mapping[str, Schema] = {
-    **_schedule,
+    **{field: maybe(schema) for field, schema in _schedule.items()},
+    "target": maybe({"type": "object"}),
+    "retry": {"type": "object"},
+    "misfire": {"type": "object"},
+    "jitter": {"type": "string"},
+    "depends_on": maybe({"type": "object"}),
     "rule": {"type": "object"},
     "dst": {"type": "object"},
     "exclude": listed({"type": "string"}),
@@ -263,6 +234,7 @@ _read_user: Mapping[str, Schema] = {
     "id": uuid,
     "tenant": {"type": "string"},
     **_user,
+    "target": maybe({"type": "object"}),
     "attributes": {"type": "object"},
     "created_at": instant,
     "updated_at": instant,
@@ -295,7 +267,7 @@ SCHEMAS: Mapping[str, Schema] = {
         },
         description="RFC 9457",
     ),
-    "Timer": taken({**_timer, "key": maybe(name("key"))}, "type"),
+    "Timer": taken({**_timer, "key": maybe(name("key"))}, "type", oneOf=_ONE_OF_THEM),
     "Timers": taken({"timers": listed(_or_refused("Timer"), minItems=1, maxItems=MOST_BULK)}, "timers"),
     "TimerResults": answered(
         {
@@ -322,13 +294,13 @@ SCHEMAS: Mapping[str, Schema] = {
     "Entry": answered(_entry),
     "Filter": taken(_filter, description="Which dead letters; all that is given must hold"),
     "Replay": taken(
-        {"filter": ref("Filter"), "rate": text(1, 30), "limit": whole(1), "cursor": text(1, 2000)}, "filter"
+        {"filter": ref("Filter"), **each_maybe({"rate": rate, "limit": whole(1), "cursor": given_cursor})}, "filter"
     ),
     "Replayed": answered(
         {"replayed": whole(0), "last_ready_at": maybe(instant), "left_alone": whole(0), "next_cursor": cursor}
     ),
     "Discard": taken(
-        {"filter": ref("Filter"), "reason": text(1, 1000), "limit": whole(1), "cursor": text(1, 2000)}, "filter"
+        {"filter": ref("Filter"), **each_maybe({"reason": reason, "limit": whole(1), "cursor": given_cursor})}, "filter"
     ),
     "Discarded": answered({"discarded": whole(0), "left_alone": whole(0), "next_cursor": cursor}),
     "DeadLetters": answered(
@@ -347,8 +319,10 @@ SCHEMAS: Mapping[str, Schema] = {
             ),
         }
     ),
-    "NewSchedule": taken({**_schedule, **_ignored}, "type", "rule"),
-    "ScheduleChanges": taken({**{field: maybe(schema) for field, schema in _schedule.items()}, **_ignored}),
+    "NewSchedule": taken({**each_maybe(_schedule), "type": name("type"), "rule": rule, **_ignored}, "type", "rule"),
+    "ScheduleChanges": taken(
+        {**each_maybe({**_schedule, **_PARTLY, "type": name("type")}), "type": name("type"), "rule": rule, **_ignored}
+    ),
     "Schedule": answered(_read_schedule),
     "Schedules": paged("schedules", "Schedule"),
     "Resumed": answered({**_read_schedule, "passed": whole(0), "fires": {"type": "boolean"}}),
@@ -365,11 +339,15 @@ SCHEMAS: Mapping[str, Schema] = {
     "Preview": taken(
         {
             "rule": rule,
-            "timezone": zone,
-            "dst": dst,
-            "after": maybe(given_instant),
-            "count": whole(1, MOST_LISTED),
-            **{policy: _policies[policy] for policy in ("start", "end", "exclude")},
+            **each_maybe(
+                {
+                    "timezone": zone,
+                    "dst": dst,
+                    "after": given_instant,
+                    "count": whole(1, MOST_LISTED),
+                    **{policy: policies[policy] for policy in ("start", "end", "exclude")},
+                }
+            ),
         },
         "rule",
     ),
@@ -417,23 +395,12 @@ SCHEMAS: Mapping[str, Schema] = {
             )
         }
     ),
-    "NewTarget": taken(
-        {
-            "url": text(1, 2000),
-            "channel": choice("webhook", "http"),
-            "method": text(1, 20),
-            "headers": {"type": "object", "additionalProperties": {"type": "string"}},
-            "format": choice(*FORMATS),
-            "timeout": duration,
-            "secret": text(1, 200),
-        },
-        "url",
-    ),
+    "NewTarget": new_target,
     "Target": answered(_seen_target),
     "TargetWithSecret": answered(
         {**_seen_target, "secret": maybe({"type": "string", "description": "Shown this once, where it is new"})}
     ),
     "Targets": paged("targets", "Target"),
-    "Limits": taken({"concurrency": maybe(whole(1, 10_000)), "rate": maybe(text(1, 30))}),
+    "Limits": taken({"concurrency": maybe(whole(1, 10_000)), "rate": maybe(rate)}),
     "Released": answered({"name": {"type": "string"}, "events": whole(0), "more": {"type": "boolean"}}),
 }

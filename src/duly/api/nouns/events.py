@@ -6,7 +6,7 @@ from uuid import UUID
 
 from duly.api.description import examples
 from duly.api.description.operations import NOTHING, DescribedResponse, Operations, RequestBody
-from duly.api.description.schema_words import given_instant, reason, ref, taken
+from duly.api.description.schema_words import REASON, given_instant, ref, taken
 from duly.api.description.schemas import FILTERS, PAGING
 from duly.api.nouns.dead_letter_batches import discard_some, replay_some
 from duly.api.nouns.filters import FIELDS, read_filter
@@ -122,13 +122,13 @@ def id_of(ask: ApiRequest) -> str:
     "POST",
     "/v1/events/{id}/cancel",
     {200: EVENT},
-    takes=RequestBody(reason, {"reason": "the invoice was paid"}, required=False),
+    takes=RequestBody(REASON, {"reason": "the invoice was paid"}, required=False),
     conflicts=True,
 )
 async def cancel_event(ask: ApiRequest) -> ApiResponse:
     """Cancel an event that has not been started. Its series goes on with the occurrence after it."""
-    reason = read_fields(ask.body, {"reason": str})["reason"]
-    return await _answer(ask, await ask.own.events.cancel(id_of(ask), tenant=ask.tenant, by=ask.by, reason=reason))
+    why = read_fields(ask.body, {"reason": str})["reason"]
+    return await _answer(ask, await ask.own.events.cancel(id_of(ask), tenant=ask.tenant, by=ask.by, reason=why))
 
 
 @operations.add(
@@ -155,13 +155,13 @@ async def replay_event(ask: ApiRequest) -> ApiResponse:
     "POST",
     "/v1/events/{id}/discard",
     {200: EVENT},
-    takes=RequestBody(reason, {"reason": "the shop is closed"}, required=False),
+    takes=RequestBody(REASON, {"reason": "the shop is closed"}, required=False),
     conflicts=True,
 )
 async def discard_event(ask: ApiRequest) -> ApiResponse:
     """Put a dead letter away that nobody needs any more."""
-    reason = read_fields(ask.body, {"reason": str})["reason"]
-    return await _answer(ask, await ask.own.events.discard(id_of(ask), tenant=ask.tenant, by=ask.by, reason=reason))
+    why = read_fields(ask.body, {"reason": str})["reason"]
+    return await _answer(ask, await ask.own.events.discard(id_of(ask), tenant=ask.tenant, by=ask.by, reason=why))
 
 
 # -- many dead letters at once

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from duly.api.protocol.request import ApiRequest
-from duly.decide.checks import check_id, name_problems
-from duly.decide.targets.targets import origin_of, url_problems
+from duly.decide.checks import is_id, name_problems
+from duly.decide.targets.targets import origin_of, target_name_problems, url_problems
 from duly.errors import Invalid, NotFound, Problem
 from duly.instants import read_instant, read_span
 from duly.records.event import Status
@@ -25,7 +25,7 @@ from duly.records.specs import (
 )
 
 FIELDS = "status type key user_id schedule destination error due_from due_to failed_from failed_to late_by".split()
-LONGEST_ERROR, LONGEST_DESTINATION = 500, 2000
+LONGEST_ERROR = 500
 
 
 async def read_filter(ask: ApiRequest, given: Any, path: str = "") -> Spec:
@@ -89,17 +89,17 @@ def _name(field: str, written: Any) -> Problem | None:
 
 
 def _user(field: str, written: Any) -> Spec | Problem:
-    try:
-        return OfUser(check_id(written, "a user's", field))
-    except Invalid as error:
-        return error.problems[0]
+    if isinstance(written, str) and is_id(written.lower()):
+        return OfUser(written.lower())
+    return Problem(field, f"{written!r:.60} is not a user's id: expected a UUID")
 
 
 def _destination(field: str, written: Any) -> Spec | Problem:
-    if not isinstance(written, str) or not 0 < len(written) <= LONGEST_DESTINATION or not written.isprintable():
+    if not isinstance(written, str):
         return Problem(field, f"expected a target's name or a URL, not {written!r:.50}")
     if "://" not in written:
-        return OfDestination(written)
+        named = list(target_name_problems(field, written))
+        return named[0] if named else OfDestination(written)
     if found := list(url_problems(field, written)):
         return found[0]
     return OfDestination(origin_of(written))

@@ -7,7 +7,18 @@ import msgspec
 
 from duly.api.description import examples
 from duly.api.description.operations import DescribedResponse, Operations, RequestBody
-from duly.api.description.schema_words import anything, given_instant, maybe, name, reason, ref, taken, whole
+from duly.api.description.schema_words import (
+    REASON,
+    anything,
+    choice,
+    each_maybe,
+    given_instant,
+    maybe,
+    name,
+    ref,
+    taken,
+    whole,
+)
 from duly.api.description.schemas import PAGING
 from duly.api.protocol.all_problems import together
 from duly.api.protocol.etags import etag, expected
@@ -169,13 +180,13 @@ async def delete_schedule(ask: ApiRequest) -> ApiResponse:
     "POST",
     "/v1/schedules/{name}/pause",
     {200: SCHEDULE},
-    takes=RequestBody(reason, {"reason": "the printer is out of paper"}, required=False),
+    takes=RequestBody(REASON, {"reason": "the printer is out of paper"}, required=False),
     conflicts=True,
 )
 async def pause_schedule(ask: ApiRequest) -> ApiResponse:
     """Pause a schedule: nothing of it starts until it is resumed."""
-    reason = read_fields(ask.body, {"reason": str})["reason"]
-    return _shown(await ask.own.schedules.pause(ask.named("name"), tenant=ask.tenant, by=ask.by, reason=reason))
+    why = read_fields(ask.body, {"reason": str})["reason"]
+    return _shown(await ask.own.schedules.pause(ask.named("name"), tenant=ask.tenant, by=ask.by, reason=why))
 
 
 @operations.add(
@@ -186,9 +197,7 @@ async def pause_schedule(ask: ApiRequest) -> ApiResponse:
             "It goes on", ref("Resumed"), {**examples.SCHEDULE, "passed": 2, "fires": False}, tagged=True
         )
     },
-    takes=RequestBody(
-        taken({"passed": {"type": "string", "enum": ["skip", "fire"]}}), {"passed": "skip"}, required=False
-    ),
+    takes=RequestBody(taken({"passed": maybe(choice("skip", "fire"))}), {"passed": "skip"}, required=False),
     conflicts=True,
 )
 async def resume_schedule(ask: ApiRequest) -> ApiResponse:
@@ -260,13 +269,13 @@ async def reschedule_next(ask: ApiRequest) -> ApiResponse:
     "POST",
     "/v1/schedules/{name}/skip",
     {200: SCHEDULE},
-    takes=RequestBody(reason, {"reason": "a holiday"}, required=False),
+    takes=RequestBody(REASON, {"reason": "a holiday"}, required=False),
     conflicts=True,
 )
 async def skip_next(ask: ApiRequest) -> ApiResponse:
     """Leave the next event of a schedule out, that one alone."""
-    reason = read_fields(ask.body, {"reason": str})["reason"]
-    return _shown(await ask.own.schedules.skip(ask.named("name"), tenant=ask.tenant, by=ask.by, reason=reason))
+    why = read_fields(ask.body, {"reason": str})["reason"]
+    return _shown(await ask.own.schedules.skip(ask.named("name"), tenant=ask.tenant, by=ask.by, reason=why))
 
 
 @operations.add(
@@ -275,7 +284,11 @@ async def skip_next(ask: ApiRequest) -> ApiResponse:
     {200: DescribedResponse("What it has made", ref("Backfilled"), examples.BACKFILLED)},
     takes=RequestBody(
         taken(
-            {"from": given_instant, "to": given_instant, "limit": whole(1, MOST_BACKFILLED), "label": name("name")},
+            {
+                "from": given_instant,
+                "to": {**given_instant, "description": f"{given_instant['description']}; after from, and not ahead"},
+                **each_maybe({"limit": whole(1, MOST_BACKFILLED), "label": name("name")}),
+            },
             "from",
             "to",
         ),

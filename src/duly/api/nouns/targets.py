@@ -1,11 +1,13 @@
 """Stored targets over HTTP: where events go, and whether they may."""
 
+from datetime import timedelta
 from typing import Any
 
 from duly.api.description import examples
 from duly.api.description.operations import NOTHING, DescribedResponse, Operations, RequestBody
-from duly.api.description.schema_words import choice, duration, maybe, ref, taken, text
+from duly.api.description.schema_words import REASON, choice, each_maybe, ref, span, taken
 from duly.api.description.schemas import PAGING
+from duly.api.description.target_schemas import secret
 from duly.api.protocol.all_problems import together
 from duly.api.protocol.fields import look_at_fields, read_fields
 from duly.api.protocol.pages import asked_page, page_of_these
@@ -14,6 +16,7 @@ from duly.api.protocol.tenancy import MOST_RELEASED
 from duly.errors import Invalid, Problem
 from duly.ports import PAGE_BYTES
 from duly.records.target import Target
+from duly.verbs.targets import LONGEST_KEPT
 from duly.wire.targets import target_to_json
 
 BOOLEANS = ("true", "false")
@@ -111,7 +114,9 @@ async def delete_target(ask: ApiRequest) -> ApiResponse:
     "POST",
     "/v1/targets/{name}/rotate",
     {200: DescribedResponse("With the new secret, shown this once", ref("TargetWithSecret"), SECRET)},
-    takes=RequestBody(taken({"secret": text(1, 200), "keep": duration}), {"keep": "1d"}, required=False),
+    takes=RequestBody(
+        taken(each_maybe({"secret": secret, "keep": span(timedelta(), LONGEST_KEPT)})), {"keep": "1d"}, required=False
+    ),
     conflicts=True,
     discloses=True,
 )
@@ -134,14 +139,14 @@ async def rotate_secret(ask: ApiRequest) -> ApiResponse:
     "POST",
     "/v1/targets/{name}/disable",
     {200: TARGET},
-    takes=RequestBody(taken({"reason": maybe(text(1, 1000))}), {"reason": "it moves house"}, required=False),
+    takes=RequestBody(REASON, {"reason": "it moves house"}, required=False),
     conflicts=True,
 )
 async def disable_target(ask: ApiRequest) -> ApiResponse:
     """Send nothing there until it is enabled: its events are held."""
-    reason = read_fields(ask.body, {"reason": str})["reason"]
+    why = read_fields(ask.body, {"reason": str})["reason"]
     found = await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)
-    await ask.own.targets.disable(found.name, tenant=ask.tenant, by=ask.by, reason=reason)
+    await ask.own.targets.disable(found.name, tenant=ask.tenant, by=ask.by, reason=why)
     return await get_target(ask)
 
 

@@ -32,7 +32,7 @@ def unheeded(request: Request, heeds_if_match: bool) -> list[Problem]:
 
 
 def _tags(written: str) -> list[str]:
-    return [tag.strip() for tag in written.split(",")]
+    return [tag.strip(" \t") for tag in written.split(",")]
 
 
 def expected(ask: ApiRequest, current: str | None) -> str | None:

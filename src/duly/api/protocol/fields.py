@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from duly.errors import Invalid, Problem
+from duly.numbers import as_whole
 
 Kind = type | Callable[[str, Any], Any]
 _WORDS = {str: "text", int: "a whole number", bool: "true or false", dict: "an object", list: "a list"}
@@ -41,6 +42,8 @@ def look_at_fields(body: Any, kinds: Mapping[str, Kind], *required: str) -> tupl
 def _read(field: str, written: Any, kind: Kind) -> Any:
     if not isinstance(kind, type):
         return kind(field, written)
+    if kind is int:
+        written = as_whole(written)
     if kind is object or type(written) is kind:
         return written
     return Problem(field, f"expected {_WORDS[kind]}, not {written!r:.50}")

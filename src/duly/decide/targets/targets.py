@@ -246,6 +246,8 @@ def _part_problem(parts: SplitResult) -> str | None:
         return "names no host"
     if parts.username is not None or parts.password is not None:
         return "has credentials in it, which would be shown wherever it is: send them in a header of a stored target"
+    if "\\" in parts.netloc:
+        return "has a backslash in its host, which some take for the end of it"
     if parts.fragment:
         return "has a fragment (#…), which is never sent"
     try:

@@ -27,7 +27,7 @@ from duly.ports import ScheduleStore, ScheduleTransaction
 from duly.records.etags import check_tag
 from duly.records.event import Event
 from duly.records.schedule import PassedOver, Schedule
-from duly.rules.notation import parse_rule, work_problems, zone_problems
+from duly.rules.notation import parse_rule, work_problems, zone_of, zone_problems
 from duly.rules.policies import DEFAULT as NO_POLICIES
 from duly.rules.policies import Policies, policies_text, read_policies
 from duly.rules.recurrence import DEFAULT_ZONE, Dst, Occurrence, Rule
@@ -368,7 +368,7 @@ def checked(draft: ScheduleDraft, channels: Collection[str]) -> CheckedDraft:
 
 def _timezone(draft: ScheduleDraft, problems: list[Problem]) -> str:
     """The zone that the call names, or the rule; UTC if neither does."""
-    of_rule = _zone_of(draft.rule)
+    of_rule = zone_of(draft.rule)
     if found := zone_problems(draft.timezone):
         problems += found
         return DEFAULT_ZONE
@@ -377,17 +377,6 @@ def _timezone(draft: ScheduleDraft, problems: list[Problem]) -> str:
             Problem("timezone", f"{draft.timezone} is not the zone of the rule, {of_rule}: give one of them")
         )
     return draft.timezone or of_rule or DEFAULT_ZONE
-
-
-def _zone_of(rule: Any) -> str | None:
-    """The zone that a rule names itself; the text of a recurrence rule may."""
-    written = rule.get("rrule") if isinstance(rule, dict) else None
-    if not isinstance(written, str) or "TZID" not in written.upper():
-        return getattr(rule, "timezone", None)
-    try:
-        return parse_rule(rule).timezone
-    except Invalid:  # which is told when the rule is read
-        return None
 
 
 def _placed(rule: Any, timezone: str, policies: Policies) -> tuple[Rule, Policies]:

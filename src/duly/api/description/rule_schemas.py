@@ -1,0 +1,143 @@
+"""When a schedule fires, as JSON Schema: its rule, and what it says beside that."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from duly.api.description.schema_words import (
+    Schema,
+    a_time,
+    choice,
+    each_maybe,
+    given_instant,
+    left_out,
+    listed,
+    local,
+    maybe,
+    moment,
+    name,
+    span,
+    start_of_rule,
+    taken,
+    text,
+    whole,
+)
+from duly.rules.notation import LONGEST_EVERY, MOST_EXDATES, SHORTEST
+from duly.rules.policies import (
+    LONGEST_JITTER,
+    LONGEST_TOLERANCE,
+    LONGEST_WITHIN,
+    MISFIRES,
+    MODES,
+    MOST_CONCURRENT,
+    MOST_EXCLUSIONS,
+    MOST_MISSED,
+    OVERLAPS,
+    SHORTEST_WITHIN,
+)
+from duly.rules.rrule_text import MOST_CHARACTERS
+from duly.rules.templates import TEMPLATES
+from duly.rules.yearly import FIRST_YEAR, LAST_YEAR, LEAPS
+
+_by_date = choice("date", description="Names each occurrence by its date")
+_rrule: Schema = text(
+    1,
+    MOST_CHARACTERS,
+    pattern=r"^[\t\n\r -~]+$",
+    format="rrule",
+    description="An RRULE of RFC 5545, alone or with lines of DTSTART and EXDATE, that some day comes and is not too "
+    "much work to evaluate",
+    examples=["FREQ=MONTHLY;BYDAY=-1FR"],
+)
+_BY_DAYS = (
+    r"^[\t\n\r -~]*[Ff][Rr][Ee][Qq]=([Dd][Aa][Ii]|[Ww][Ee][Ee][Kk]|[Mm][Oo][Nn][Tt][Hh]|[Yy][Ee][Aa][Rr])[Ll][Yy]"
+    r"[\t\n\r -~]*$"
+)
+_of_rrule: Mapping[str, Schema] = {
+    "start": maybe(start_of_rule),
+    "exdate": maybe(listed(left_out, maxItems=MOST_EXDATES)),
+}
+_DAY = r"^((0?[13578]|1[02])-(0?[1-9]|[12][0-9]|3[01])|(0?[469]|11)-(0?[1-9]|[12][0-9]|30)|0?2-(0?[1-9]|[12][0-9]))$"
+
+rule: Schema = {
+    "description": "When it fires",
+    "oneOf": [
+        taken(
+            {
+                "cron": text(
+                    1,
+                    1000,
+                    pattern=r"^[A-Za-z0-9*/,?#@\s-]+$",
+                    format="cron",
+                    description="Minute, hour, day of month, month, day of week; or six fields, with seconds first; "
+                    "or such as @daily. Some day must fit it.",
+                    examples=["0 9 * * MON-FRI", "@daily"],
+                )
+            },
+            "cron",
+        ),
+        taken({"every": span(SHORTEST, LONGEST_EVERY), "start": maybe(given_instant)}, "every"),
+        taken({"rrule": _rrule, **_of_rrule, "named": {"type": "null"}}, "rrule"),
+        taken({"rrule": {**_rrule, "pattern": _BY_DAYS}, **_of_rrule, "named": _by_date}, "rrule", "named"),
+        taken(
+            {
+                "yearly": {
+                    "type": "string",
+                    "pattern": _DAY,
+                    "description": "A month and a day",
+                    "examples": ["02-29"],
+                },
+                "at": maybe(a_time),
+                "leap": maybe(choice(*LEAPS)),
+                "since": maybe(whole(FIRST_YEAR, LAST_YEAR)),
+            },
+            "yearly",
+        ),
+        taken({"at": given_instant, "named": {"type": "null"}}, "at"),
+        taken({"at": local, "named": maybe(_by_date)}, "at"),
+        taken({"template": choice(*TEMPLATES)}, "template"),
+    ],
+}
+
+dst: Schema = taken(
+    {"gap": maybe(choice("after", "shift", "skip")), "overlap": maybe(choice("first", "second", "both"))},
+    description="What happens when clocks are changed",
+)
+
+_policy: Schema = choice(*MISFIRES)
+_misfire: Mapping[str, Schema] = {
+    "policy": _policy,
+    "tolerance": span(timedelta(), LONGEST_TOLERANCE),
+    "limit": whole(1, MOST_MISSED),
+}
+_depends_on: Mapping[str, Schema] = {
+    "schedule": name("name", description="One that exists, and does not wait for this one in turn"),
+    "within": span(SHORTEST_WITHIN, LONGEST_WITHIN),
+}
+_day_of_rest: Schema = {
+    "type": "string",
+    "pattern": r"^\s*([0-9]{4}-[0-9]{2}-[0-9]{2}(/[0-9]{4}-[0-9]{2}-[0-9]{2})?|[0-9]{2}-[0-9]{2}|[A-Za-z]{3,9}"
+    r"|[Hh][Oo][Ll][Ii][Dd][Aa][Yy][Ss]:.+)\s*$",
+    "format": "days",
+    "description": "A date, two with a slash between, a day of every year, a weekday, or the holidays of a country or "
+    "a part of it, where they are known",
+    "examples": ["2026-12-24", "2026-12-24/2027-01-02", "12-25", "SAT", "holidays:BE", "holidays:US-CA"],
+}
+
+policies: Mapping[str, Schema] = {
+    "misfire": {"anyOf": [taken(_misfire), _policy]},
+    "overlap": choice(*OVERLAPS),
+    "max_concurrent": whole(1, MOST_CONCURRENT),
+    "depends_on": taken(_depends_on, "schedule", "within"),
+    "start": moment,
+    "end": {**moment, "description": f"{moment['description']}; after the start"},
+    "dst": dst,
+    "jitter": span(timedelta(), LONGEST_JITTER, ", and shorter than two occurrences are apart"),
+    "exclude": {"anyOf": [listed(_day_of_rest, maxItems=MOST_EXCLUSIONS), _day_of_rest]},
+    "mode": choice(*MODES),
+}
+
+policy_changes: Mapping[str, Schema] = {
+    "misfire": {"anyOf": [taken(each_maybe(_misfire)), _policy]},
+    "depends_on": taken(each_maybe(_depends_on)),
+}
+"""The same where a change may give some of their fields alone, and null is the default again."""

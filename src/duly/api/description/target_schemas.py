@@ -1,0 +1,174 @@
+"""Where an event goes, as JSON Schema: one channel, and what a caller over HTTP may tell it."""
+
+from collections.abc import Iterable, Mapping
+
+from duly.api.description.schema_words import (
+    PRINTABLE,
+    TARGET_NAME,
+    Schema,
+    anything,
+    choice,
+    each_maybe,
+    maybe,
+    span,
+    taken,
+    url,
+)
+from duly.decide.targets.brokers import CELERY, KAFKA, LONGEST, NATS, RABBITMQ, REDIS, WORDS
+from duly.decide.targets.secrets import LEAST, MOST, PREFIX
+from duly.decide.targets.targets import (
+    FORMATS,
+    HTTP,
+    LONGEST_HEADER,
+    LONGEST_NAME,
+    MOST_HEADERS,
+    OURS,
+    SAID,
+    TIMEOUTS,
+    WEBHOOK,
+)
+
+METHOD = r"^[A-Z]{1,20}$"
+TOKEN = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
+ASCII = r"^[\t -~]*$"
+
+timeout: Schema = span(*TIMEOUTS)
+method: Schema = {
+    "type": "string",
+    "pattern": METHOD,
+    "not": {"enum": ["CONNECT", "TRACE"]},
+    "description": "Any but CONNECT and TRACE, which are about the connection",
+    "examples": ["PUT"],
+}
+stored: Schema = {"type": "string", "pattern": TARGET_NAME, "description": "The name of a stored target"}
+
+_BASE64 = "[A-Za-z0-9+/]"
+secret: Schema = {
+    "type": "string",
+    "pattern": rf"^({PREFIX})?(({_BASE64}{{4}}){{8,20}}({_BASE64}{{2,3}})?|({_BASE64}{{4}}){{21}}({_BASE64}{{2}})?)=*$",
+    "description": f"{LEAST} to {MOST} bytes in base64",
+    "examples": ["whsec_bWFkZSB1cCBmb3IgdGhlIGV4YW1wbGUgYWJvdmU="],
+}
+
+
+def _in_any_case(words: Iterable[str]) -> str:
+    """A pattern, for those have no way of their own to say it."""
+    written = ("".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in word) for word in sorted(words))
+    return "|".join(written)
+
+
+def headers(*refused: str, begin: str = "") -> Schema:
+    """Headers, but for those of the connection, the *refused*, and those that *begin* so."""
+    never = [f"^({_in_any_case([*OURS, *refused])})$", *([f"^{_in_any_case([begin])}"] if begin else [])]
+    return {
+        "type": "object",
+        "maxProperties": MOST_HEADERS,
+        "propertyNames": {
+            "pattern": TOKEN,
+            "minLength": 1,
+            "maxLength": LONGEST_NAME,
+            "not": {"anyOf": [{"pattern": pattern} for pattern in never]},
+        },
+        "additionalProperties": {"type": "string", "pattern": ASCII, "maxLength": LONGEST_HEADER},
+        "description": "By their names, of which no two differ in capitals alone",
+    }
+
+
+def _word(pattern: str, least: int, described: str) -> Schema:
+    return {
+        "type": "string",
+        "minLength": least,
+        "maxLength": LONGEST,
+        "allOf": [{"pattern": PRINTABLE}, {"pattern": pattern}],
+        "description": f"{described}; at most {LONGEST} bytes in UTF-8",
+    }
+
+
+_format = choice(*FORMATS)
+_OPTIONS: Mapping[str, Mapping[str, Schema]] = {
+    NATS: {"format": _format, "headers": headers(*WORDS[NATS].own, begin="nats-")},
+    REDIS: {"format": _format, "headers": headers(*WORDS[REDIS].own)},
+    RABBITMQ: {
+        "exchange": _word(PRINTABLE, 0, "The name of an exchange"),
+        "format": _format,
+        "headers": headers(*WORDS[RABBITMQ].own, "cc", "bcc"),
+    },
+    KAFKA: {
+        "key": _word(PRINTABLE, 0, "Messages with one key keep their order"),
+        "format": _format,
+        "headers": headers(*WORDS[KAFKA].own),
+    },
+    CELERY: {"queue": _word(PRINTABLE, 1, "The name of a queue")},
+}
+_WHERE: Mapping[str, Schema] = {
+    NATS: _word(r"^(?!\$|_INBOX\.)[^\s.*>]+(\.[^\s.*>]+)*$", 1, f"Expected {WORDS[NATS].expected}"),
+    REDIS: _word(PRINTABLE, 1, "The key of a stream"),
+    RABBITMQ: _word(PRINTABLE, 1, "A queue"),
+    KAFKA: _word(r"^(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}$", 1, "A topic"),
+    CELERY: _word(r"^(?!celery\.)\S+$", 1, "The name of a task, and none of Celery's own"),
+}
+
+
+def _broker(channel: str) -> Schema:
+    """What its messages may be told over HTTP; which destinations are open, DULY_BROKER_ALLOW says."""
+    where, place = WORDS[channel].where, _WHERE[channel]
+    more = _OPTIONS[channel]
+    spelled_out = [taken({where: place, **more}, where)]
+    if channel == RABBITMQ:  # an exchange may be sent to without a routing key
+        exchange = _word(PRINTABLE, 1, "The name of an exchange")
+        spelled_out = [
+            {"anyOf": [spelled_out[0], taken({where: {"const": ""}, **more, "exchange": exchange}, where, "exchange")]}
+        ]
+    return {"anyOf": [place, *spelled_out]}
+
+
+_CHANNELS: Mapping[str, Schema] = {
+    WEBHOOK: {
+        "anyOf": [
+            url,
+            taken({"url": url, "format": _format, "timeout": timeout}, "url"),
+            taken({"target": stored}, "target"),
+        ]
+    },
+    HTTP: {
+        "anyOf": [
+            taken({"method": method, "url": url, "headers": headers(), "body": anything, "timeout": timeout}, "url"),
+            taken({"target": stored, "body": anything}, "target"),
+        ]
+    },
+    **{channel: _broker(channel) for channel in WORDS},
+}
+
+target: Schema = taken(
+    _CHANNELS,
+    minProperties=1,
+    maxProperties=1,
+    description="Where it goes: one channel, such as a webhook, and what that needs to know. Of brokers, what whoever "
+    "runs the server has opened",
+)
+
+_put: Mapping[str, Schema] = each_maybe({"format": _format, "timeout": timeout, "secret": secret})
+
+new_target: Schema = taken(
+    {
+        "url": url,
+        "channel": maybe(choice(WEBHOOK, HTTP)),
+        "method": maybe(method),
+        "headers": maybe(headers()),
+        **_put,
+    },
+    "url",
+    oneOf=[
+        {
+            "properties": {
+                "channel": {"enum": [WEBHOOK, None]},
+                "method": {"type": "null"},
+                "headers": maybe(headers(*SAID)),
+            }
+        },
+        {
+            "properties": {"channel": {"const": HTTP}, "format": {"type": "null"}, "secret": {"type": "null"}},
+            "required": ["channel"],
+        },
+    ],
+)

@@ -1,0 +1,83 @@
+"""What no schema can say: the only problems for which data that a schema allows may be refused with 422."""
+
+from typing import Any, NamedTuple
+
+LONG_AGO = "2000-01-01T00:00:00Z"
+
+
+class Excuse(NamedTuple):
+    """A path among the errors of a problem document, and a body that shows the need for each operation."""
+
+    path: str
+    reason: str
+    requests: dict[str, Any]
+
+
+def _schedule(**more: Any) -> dict[str, Any]:
+    """Ways to ask for a schedule: a new one, and a change of one that fires at nine every day."""
+    return {"put_schedule": {"type": "x", "rule": {"cron": "0 9 * * *"}, **more}, "change_schedule": more}
+
+
+_DAILY = {"cron": "0 9 * * *"}
+_BACKWARDS = {"start": "2030-01-02", "end": "2030-01-01"}
+_NEVER = {"rule": {"cron": "0 9 * * MON"}, "exclude": ["MON"]}
+_TWICE = {"target": {"http": {"url": "https://hooks.example/", "headers": {"X-One": "1", "x-one": "2"}}}}
+
+EXCUSES = (
+    Excuse(
+        "end",
+        "it must be after the start, in whatever zone each is written",
+        {**_schedule(**_BACKWARDS), "preview_rule": {"rule": _DAILY, **_BACKWARDS}},
+    ),
+    Excuse(
+        "jitter",
+        "it must be shorter than two occurrences are apart, which the rule decides",
+        _schedule(rule={"every": "1m"}, jitter="1m"),
+    ),
+    Excuse(
+        "rule",
+        "it must fire some day, within its bounds and beside its days of rest",
+        {**_schedule(**_NEVER), "preview_rule": _NEVER},
+    ),
+    Excuse(
+        "depends_on.schedule",
+        "a change may give one of its two fields, if there is another to keep",
+        {"change_schedule": {"depends_on": {"within": "1h"}}},
+    ),
+    Excuse(
+        "depends_on.within",
+        "a change may give one of its two fields, if there is another to keep",
+        {"change_schedule": {"depends_on": {"schedule": "load"}}},
+    ),
+    Excuse(
+        "to",
+        "it must be after from, and not ahead of the server's clock",
+        {"backfill_schedule": {"from": LONG_AGO, "to": LONG_AGO}},
+    ),
+    Excuse(
+        "limit",
+        "no more occurrences may be between from and to",
+        {"backfill_schedule": {"from": LONG_AGO, "to": "2000-02-01T00:00:00Z", "limit": 1}},
+    ),
+    Excuse(
+        "target.*.headers.*",
+        "names of headers that differ in capitals alone are the same",
+        {
+            "put_timer": {"type": "x", "after": "1h", **_TWICE},
+            **_schedule(**_TWICE),
+            "add_user": {
+                "first_name": "Ada",
+                "last_name": "Lovelace",
+                "date_of_birth": "1990-12-10",
+                "timezone": "UTC",
+                **_TWICE,
+            },
+            "change_user": _TWICE,
+        },
+    ),
+    Excuse(
+        "headers.*",
+        "names of headers that differ in capitals alone are the same",
+        {"put_target": {"url": "https://hooks.example/", "headers": {"X-One": "1", "x-one": "2"}}},
+    ),
+)

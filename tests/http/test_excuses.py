@@ -1,0 +1,32 @@
+"""That each excuse of the fuzzer is needed: the schema allows what shows it, and the reader refuses that."""
+
+from typing import Any
+
+import pytest
+
+from tests.http.calling import Caller
+from tests.http.describing import Description
+from tests.http.excuses import EXCUSES
+from tests.make import a_user
+
+SHOWN = [
+    pytest.param(one.path, operation, body, id=f"{operation} {one.path}")
+    for one in EXCUSES
+    for operation, body in one.requests.items()
+]
+
+
+@pytest.mark.parametrize(("path", "operation", "body"), SHOWN)
+async def test_what_an_excuse_shows_is_allowed_and_refused(http: Caller, path: str, operation: str, body: Any) -> None:
+    await http.put("/v1/schedules/load", {"type": "x", "rule": {"cron": "0 8 * * *"}})
+    await http.put("/v1/schedules/daily", {"type": "x", "rule": {"cron": "0 9 * * *"}})
+    user = await http.app.users.add(**a_user())
+    description = Description(http.api.openapi())
+    [asked] = [one for one in description.operations if one.said["operationId"] == operation]
+    schema = asked.said["requestBody"]["content"]["application/json"]["schema"]
+    assert [error.message for error in description.validator(schema).iter_errors(body)] == []
+    new = "new" if operation.startswith("put_") else "daily"
+    answer = await http(asked.method, asked.path.format(name=new, key="k", id=user.id), body)
+    assert answer.status_code == 422, answer.text
+    told = [one["path"] for one in answer.json()["errors"]]
+    assert told == [path] or (path.endswith("*") and told[0].startswith(path.partition("*")[0]))
