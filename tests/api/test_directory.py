@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from duly import Duly
-from duly.api.protocol.tenancy import Tenancy, tenancy
+from duly.api.access.tenancy import Tenancy, tenancy
 from tests.api.sending import KEY
 from tests.conftest import OpenDuly
 

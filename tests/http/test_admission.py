@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from duly.api.protocol import auth, key_lookups
-from duly.api.protocol.auth import BURST, Authenticator, Bucket, _bucket
+from duly.api.access import auth, key_lookups
+from duly.api.access.auth import BURST, Authenticator, Bucket, _bucket
 from duly.api.protocol.middleware import SAFETY
 from duly.api.server.proxies import whose_address
 from duly.errors import Misuse, StoreUnavailable

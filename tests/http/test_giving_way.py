@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from duly.api.access import preview_places
 from duly.api.nouns import timers
-from duly.api.protocol import bodies, listing, preview_places
+from duly.api.protocol import bodies, listing
 from duly.api.protocol.bodies import DEEP
 from duly.engine import rule_threads
 from duly.rules.recurrence import Every

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from duly.api.access.tenancy import tenancy
 from duly.api.app import OPERATIONS
 from duly.api.protocol import handler
-from duly.api.protocol.tenancy import tenancy
 from duly.errors import StoreUnavailable
 from duly.records.api_key import Scope
 from duly.records.user import User

@@ -108,7 +108,7 @@ async def test_what_an_enabled_target_has_waiting_is_released_by_the_workers(
     duly: OpenDuly, calling: OpenCaller, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A request releases some; the rest need not wait for a person."""
-    monkeypatch.setattr("duly.api.protocol.tenancy.MOST_RELEASED", 4)
+    monkeypatch.setattr("duly.api.access.tenancy.MOST_RELEASED", 4)
     monkeypatch.setattr("duly.api.nouns.targets.MOST_RELEASED", 4)
     monkeypatch.setattr("duly.engine.destinations.parking.CHUNK", 2)
     hooks = Recorder()

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from duly.api.protocol import tenant_budget
+from duly.api.access import tenant_budget
+from duly.api.access.tenant_budget import BURST, PATIENCE, SHARE, TenantBudget, long_answer
 from duly.api.protocol.problems import RefusedRequest
-from duly.api.protocol.tenant_budget import BURST, PATIENCE, SHARE, TenantBudget, long_answer
 from duly.engine.rule_threads import SPENT, Spent, evaluated
 from tests.http.calling import Caller
 

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from duly import Status
-from duly.api.protocol.tenancy import Tenancy
+from duly.api.access.tenancy import Tenancy
 from duly.testing import ManualClock
 from tests.http.calling import Caller, paths
 from tests.make import START

@@ -8,15 +8,15 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from duly import __version__
+from duly.api.access.auth import Authenticate, Authenticator
+from duly.api.access.preview_places import PreviewPlaces
 from duly.api.description.openapi import ABOUT, SECURITY, answers, described, described_open
 from duly.api.description.operations import Operation
 from duly.api.description.schemas import SCHEMAS
 from duly.api.nouns import events, schedules, system, targets, timers, users
-from duly.api.protocol.auth import Authenticate, Authenticator
 from duly.api.protocol.handler import RequestHandler, write
 from duly.api.protocol.long_poll import LongPoll
 from duly.api.protocol.middleware import Middleware
-from duly.api.protocol.preview_places import PreviewPlaces
 from duly.api.protocol.problems import problem
 from duly.duly import Duly
 from duly.observers.metrics import Metrics

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from duly.api.access.preview_places import PreviewBudget, a_turn
 from duly.api.description import examples
 from duly.api.description.operations import DescribedResponse, Operations, RequestBody
 from duly.api.description.schema_words import (
@@ -25,7 +26,6 @@ from duly.api.protocol.etags import etag, expected
 from duly.api.protocol.fields import Kind, look_at_fields, read_fields
 from duly.api.protocol.long_poll import until_ended
 from duly.api.protocol.pages import asked_page, page_of_history, page_of_these
-from duly.api.protocol.preview_places import PreviewBudget, a_turn
 from duly.api.protocol.query_string import read_whole
 from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.decide.checks import MOST_LISTED

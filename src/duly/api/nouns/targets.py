@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+from duly.api.access.tenancy import MOST_RELEASED
 from duly.api.description import examples
 from duly.api.description.operations import NOTHING, DescribedResponse, Operations, RequestBody
 from duly.api.description.schema_words import REASON, choice, each_maybe, ref, span, taken
@@ -12,7 +13,6 @@ from duly.api.protocol.all_problems import together
 from duly.api.protocol.fields import look_at_fields, read_fields
 from duly.api.protocol.pages import asked_page, page_of_these
 from duly.api.protocol.request import IDEMPOTENCY_KEY, ApiRequest, ApiResponse
-from duly.api.protocol.tenancy import MOST_RELEASED
 from duly.errors import Invalid, Problem
 from duly.ports import PAGE_BYTES
 from duly.records.target import Target

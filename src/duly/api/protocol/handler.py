@@ -14,9 +14,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from duly.api.access.auth import Authenticator
+from duly.api.access.tenancy import tenancy
+from duly.api.access.tenant_budget import TenantBudget, long_answer
 from duly.api.description.operations import Operation
 from duly.api.protocol.all_problems import gathered, together
-from duly.api.protocol.auth import Authenticator
 from duly.api.protocol.bodies import LARGE, read_body, read_json
 from duly.api.protocol.etags import if_match_problems, unheeded
 from duly.api.protocol.listing import InPieces, Listed
@@ -32,8 +34,6 @@ from duly.api.protocol.problems import (
 )
 from duly.api.protocol.query_string import read_query
 from duly.api.protocol.request import IDEMPOTENCY_KEY, SLASH, ApiRequest, ApiResponse, Caller
-from duly.api.protocol.tenancy import tenancy
-from duly.api.protocol.tenant_budget import TenantBudget, long_answer
 from duly.decide.checks import name_problems
 from duly.duly import Duly
 from duly.errors import (

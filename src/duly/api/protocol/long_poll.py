@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import msgspec
 
+from duly.api.access.tenancy import tenancy
 from duly.api.protocol.request import ApiRequest, ApiResponse
-from duly.api.protocol.tenancy import tenancy
 from duly.errors import DulyError
 from duly.records.event import TERMINAL, Event
 from duly.wire.events import event_to_json

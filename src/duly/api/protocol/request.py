@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from starlette.requests import Request
 
-from duly.api.protocol.tenancy import Tenancy
+from duly.api.access.tenancy import Tenancy
 from duly.records.api_key import Scope
 
 IDEMPOTENCY_KEY = "idempotency-key"

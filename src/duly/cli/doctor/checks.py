@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 import apsw
 
-from duly.cli.doctor.finding import FAIL, OK, WARN, Finding
+from duly.cli.doctor.check_result import FAIL, OK, WARN, CheckResult
 from duly.cli.doctor.row_checks import rows
 from duly.cli.doctor.target_checks import engines, targets, webhooks
 from duly.cli.invocation import Invocation, require_file
@@ -24,30 +24,30 @@ FIRST_SOUND_SQLITE = (3, 51, 3)
 TOLERABLE_CLOCK = timedelta(seconds=1)
 
 
-async def examine(invocation: Invocation, *, every: bool = False) -> list[Finding]:
+async def examine(invocation: Invocation, *, every: bool = False) -> list[CheckResult]:
     """All findings; the later checks are left out where an earlier one makes them impossible. Rows are compared in
     *every* event, or only in the newest."""
     try:
         duly = invocation.duly()
     except Misuse as error:
-        return [*_libraries(), Finding(FAIL, "app", str(error))]
+        return [*_libraries(), CheckResult(FAIL, "app", str(error))]
     findings = [*_libraries(), *_app(duly)]
     looked_at = Duly(settings=duly.settings, migrate=False)
     try:
         require_file(looked_at)
         await looked_at.store.connect()
     except NotWritable as error:
-        return [*findings, Finding(FAIL, "database", str(error))]
+        return [*findings, CheckResult(FAIL, "database", str(error))]
     except StoreUnavailable as error:
         advice = "check that the database runs, and that --db or DULY_DATABASE_URL names it"
-        return [*findings, Finding(FAIL, "database", str(error), advice)]
+        return [*findings, CheckResult(FAIL, "database", str(error), advice)]
     except DulyError as error:
-        return [*findings, Finding(FAIL, "database", str(error))]
+        return [*findings, CheckResult(FAIL, "database", str(error))]
     try:
         async for finding in _database(looked_at, {lane_of(type, None) for type in handlers_of(duly)}, every):
             findings.append(finding)  # one by one: what is known stays known when a later check fails
     except DulyError as error:
-        findings.append(Finding(FAIL, "database", str(error)))
+        findings.append(CheckResult(FAIL, "database", str(error)))
     finally:
         await looked_at.store.close()
     return findings
@@ -56,33 +56,33 @@ async def examine(invocation: Invocation, *, every: bool = False) -> list[Findin
 # -- this host
 
 
-def _libraries() -> Iterator[Finding]:
+def _libraries() -> Iterator[CheckResult]:
     zones = version("tzdata")
     if int(zones.partition(".")[0]) < datetime.now(UTC).year - 1:
-        yield Finding(WARN, "time zones", f"tzdata {zones} is old", "pip install --upgrade tzdata")
+        yield CheckResult(WARN, "time zones", f"tzdata {zones} is old", "pip install --upgrade tzdata")
     else:
-        yield Finding(OK, "time zones", f"tzdata {zones}")
+        yield CheckResult(OK, "time zones", f"tzdata {zones}")
 
 
-def _app(duly: Duly) -> Iterator[Finding]:
+def _app(duly: Duly) -> Iterator[CheckResult]:
     if handlers := handlers_of(duly):
-        yield Finding(OK, "app", f"{counted(len(handlers), 'handler')}: {', '.join(sorted(handlers))}")
+        yield CheckResult(OK, "app", f"{counted(len(handlers), 'handler')}: {', '.join(sorted(handlers))}")
 
 
 # -- the database
 
 
-async def _database(duly: Duly, served: set[str], every: bool) -> AsyncIterator[Finding]:
-    yield Finding(OK, "database", without_password(duly.settings.database_url))
+async def _database(duly: Duly, served: set[str], every: bool) -> AsyncIterator[CheckResult]:
+    yield CheckResult(OK, "database", without_password(duly.settings.database_url))
     for finding in await (_sqlite(duly) if duly.one_writer else _postgres(duly)):
         yield finding
     applied = await duly.store.applied()
     newest = migrations(duly.store.dialect)[-1].version
     if missing := pending(duly.store.dialect, applied):
         found = f"at migration {applied} of {missing[-1].version}"
-        yield Finding(FAIL, "schema", found, "run `duly migrate`")
+        yield CheckResult(FAIL, "schema", found, "run `duly migrate`")
         return
-    yield Finding(OK, "schema", f"migration {applied}" + ("" if applied == newest else ", made by a newer Duly"))
+    yield CheckResult(OK, "schema", f"migration {applied}" + ("" if applied == newest else ", made by a newer Duly"))
     async for finding in _events(duly, served):
         yield finding
     async for finding in targets(duly):
@@ -91,30 +91,32 @@ async def _database(duly: Duly, served: set[str], every: bool) -> AsyncIterator[
         yield finding
 
 
-async def _sqlite(duly: Duly) -> list[Finding]:
+async def _sqlite(duly: Duly) -> list[CheckResult]:
     library_version = apsw.sqlite_lib_version()
     if tuple(int(part) for part in library_version.split(".")) < FIRST_SOUND_SQLITE:
         advice = "pip install --upgrade apsw: before 3.51.3, resetting the WAL could corrupt the file"
-        library = Finding(FAIL, "SQLite", library_version, advice)
+        library = CheckResult(FAIL, "SQLite", library_version, advice)
     else:
-        library = Finding(OK, "SQLite", library_version)
+        library = CheckResult(OK, "SQLite", library_version)
     async with duly.transaction() as tx:
         journal = await tx.fetchval("PRAGMA journal_mode")
         synchronous = await tx.fetchval("PRAGMA synchronous")
     found = f"journal_mode {journal}, synchronous {_SYNCHRONOUS.get(synchronous, synchronous)}"
     if synchronous < 2:
-        durable = Finding(FAIL, "durability", found, "synchronous must be FULL, or a power cut loses what was accepted")
+        durable = CheckResult(
+            FAIL, "durability", found, "synchronous must be FULL, or a power cut loses what was accepted"
+        )
     elif journal == "wal":
-        durable = Finding(OK, "durability", found)
+        durable = CheckResult(OK, "durability", found)
     else:
-        durable = Finding(WARN, "durability", found, "put the file on a local disk: this one cannot keep a WAL")
-    return [library, durable, Finding(OK, "clock", "the database uses this host's")]
+        durable = CheckResult(WARN, "durability", found, "put the file on a local disk: this one cannot keep a WAL")
+    return [library, durable, CheckResult(OK, "clock", "the database uses this host's")]
 
 
 _SYNCHRONOUS = {0: "OFF", 1: "NORMAL", 2: "FULL", 3: "EXTRA"}
 
 
-async def _postgres(duly: Duly) -> list[Finding]:
+async def _postgres(duly: Duly) -> list[CheckResult]:
     async with duly.transaction() as tx:
         names = ("server_version", "fsync", "synchronous_commit", "full_page_writes")
         server, *settings = [await tx.fetchval(f"SHOW {name}") for name in names]
@@ -124,13 +126,13 @@ async def _postgres(duly: Duly) -> list[Finding]:
         f"set {' and '.join(off)} to on in postgresql.conf, or a power cut loses what was accepted" if off else None
     )
     return [
-        Finding(OK, "PostgreSQL", server),
-        Finding(FAIL if off else OK, "durability", found, advice),
+        CheckResult(OK, "PostgreSQL", server),
+        CheckResult(FAIL if off else OK, "durability", found, advice),
         await _clock(duly),
     ]
 
 
-async def _clock(duly: Duly) -> Finding:
+async def _clock(duly: Duly) -> CheckResult:
     """The best of a few looks, as each is only as exact as its round trip."""
     looks = []
     for _ in range(5):
@@ -142,14 +144,14 @@ async def _clock(duly: Duly) -> Finding:
     found = f"this host's is {brief(apart)} {'behind' if apart > timedelta() else 'ahead of'} the database's"
     if abs(apart) > TOLERABLE_CLOCK + trip:
         advice = "keep both on network time; events fire by the database's clock, so none is early or lost by this"
-        return Finding(WARN, "clock", found, advice)
-    return Finding(OK, "clock", found)
+        return CheckResult(WARN, "clock", found, advice)
+    return CheckResult(OK, "clock", found)
 
 
 # -- what waits
 
 
-async def _events(duly: Duly, served: set[str]) -> AsyncIterator[Finding]:
+async def _events(duly: Duly, served: set[str]) -> AsyncIterator[CheckResult]:
     now, overview = await duly.store.now(), await duly.store.overview()
     waiting = [row for row in overview if row[1] in (Status.PENDING, Status.PROCESSING)]
     for finding in webhooks(duly, waiting):
@@ -161,29 +163,29 @@ async def _events(duly: Duly, served: set[str]) -> AsyncIterator[Finding]:
         if served and lane not in served and oldest <= now:
             found = f"{lane}: {counted(count, 'event')}, the oldest due {brief(now - oldest)} ago, and no handler here"
             advice = "run a worker whose app has that handler, or cancel them with `duly events cancel`"
-            yield Finding(WARN, "handlers", found, advice)
+            yield CheckResult(WARN, "handlers", found, advice)
     if served and all(lane in served or oldest > now for lane, _, _, oldest in handled):
-        yield Finding(OK, "handlers", "all that is due has a handler in this app")
+        yield CheckResult(OK, "handlers", "all that is due has a handler in this app")
     total = sum(row[2] for row in waiting)
     if waiting:
         oldest = min(row[3] for row in waiting)
-        yield Finding(OK, "waiting", f"{counted(total, 'event')}, the oldest due {utc(oldest)} UTC")
+        yield CheckResult(OK, "waiting", f"{counted(total, 'event')}, the oldest due {utc(oldest)} UTC")
     else:
-        yield Finding(OK, "waiting", "no events")
+        yield CheckResult(OK, "waiting", "no events")
     yield await _overdue(duly)
     dead = sum(row[2] for row in overview if row[1] == Status.FAILED)
     if dead:
         advice = "see `duly events list --status failed`; replay or discard them"
-        yield Finding(WARN, "dead letters", counted(dead, "event"), advice)
+        yield CheckResult(WARN, "dead letters", counted(dead, "event"), advice)
     else:
-        yield Finding(OK, "dead letters", "none")
+        yield CheckResult(OK, "dead letters", "none")
 
 
-async def _overdue(duly: Duly) -> Finding:
+async def _overdue(duly: Duly) -> CheckResult:
     late_after = duly.settings.late_after
     unfinished = OneOf("status", (Status.PENDING, Status.PROCESSING)) & Compare("due", "<", Now(-late_after))
     overdue = len(await duly.events.find(unfinished, limit=MOST))
     if not overdue:
-        return Finding(OK, "overdue", f"none by more than {brief(late_after)}")
+        return CheckResult(OK, "overdue", f"none by more than {brief(late_after)}")
     found = f"{counted(overdue, 'event')}{' or more' if overdue == MOST else ''} by more than {brief(late_after)}"
-    return Finding(WARN, "overdue", found, "is a worker running? see `duly events list --stuck --late-by 5m`")
+    return CheckResult(WARN, "overdue", found, "is a worker running? see `duly events list --stuck --late-by 5m`")

@@ -7,8 +7,8 @@ from cyclopts import App, Parameter
 from rich.table import Table
 from rich.text import Text
 
+from duly.cli.doctor.check_result import FAIL, CheckResult
 from duly.cli.doctor.checks import examine
-from duly.cli.doctor.finding import FAIL, Finding
 from duly.cli.invocation import Hidden
 from duly.cli.output import print_json, readable, screen
 
@@ -38,11 +38,11 @@ def doctor(
     return 1 if failed else 0
 
 
-def _to_json(finding: Finding) -> dict[str, Any]:
+def _to_json(finding: CheckResult) -> dict[str, Any]:
     return finding._asdict()
 
 
-def _table(findings: list[Finding]) -> Table:
+def _table(findings: list[CheckResult]) -> Table:
     drawn = Table.grid(padding=(0, 2, 0, 0))
     drawn.add_column(no_wrap=True, width=4)
     drawn.add_column(no_wrap=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 
-from duly.cli.doctor.finding import FAIL, OK, Finding
+from duly.cli.doctor.check_result import FAIL, OK, CheckResult
 from duly.cli.output import counted
 from duly.duly import Duly
 from duly.ports import NEWEST_EXAMINED, Examined
@@ -24,15 +24,17 @@ BY_HAND = (
 )
 
 
-async def rows(duly: Duly, *, every: bool) -> AsyncIterator[Finding]:
+async def rows(duly: Duly, *, every: bool) -> AsyncIterator[CheckResult]:
     """Of the newest events, or of *every* one."""
     examined = await duly.store.invariants(None if every else NEWEST_EXAMINED)
     for one in examined.violations[:MOST_TOLD]:
-        yield Finding(FAIL, "rows", str(one), ADVICE.get(one.invariant, BY_HAND))
+        yield CheckResult(FAIL, "rows", str(one), ADVICE.get(one.invariant, BY_HAND))
     if more := len(examined.violations[MOST_TOLD:]):
-        yield Finding(FAIL, "rows", f"and {more:,} more that contradict each other")
+        yield CheckResult(FAIL, "rows", f"and {more:,} more that contradict each other")
     if not examined.violations:
-        yield Finding(OK, "rows", f"{_which(examined)} agree with each other, with their schedules and their history")
+        yield CheckResult(
+            OK, "rows", f"{_which(examined)} agree with each other, with their schedules and their history"
+        )
 
 
 def _which(examined: Examined) -> str:

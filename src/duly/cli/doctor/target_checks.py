@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 from duly.channels.brokers.channel import BrokerChannel, BrokerDown
 from duly.channels.brokers.registry import BROKERS, make_channel
-from duly.cli.doctor.finding import FAIL, OK, WARN, Finding
+from duly.cli.doctor.check_result import FAIL, OK, WARN, CheckResult
 from duly.cli.output import brief, counted
 from duly.cli.processes.capabilities import INSTALL, REQUESTS, open_brokers
 from duly.cli.targets.pages import all_parked, all_targets
@@ -25,22 +25,22 @@ Waiting = tuple[str, str, int, datetime]
 """A lane, a status, how many events, and when the oldest is due."""
 
 
-def webhooks(duly: Duly, waiting: Sequence[Waiting]) -> Iterator[Finding]:
+def webhooks(duly: Duly, waiting: Sequence[Waiting]) -> Iterator[CheckResult]:
     """Whether this host could send them."""
     many = _counted(waiting, REQUESTS)
     if WEBHOOK not in duly.routes():
         if any(many.values()):
             found = f"{counted(sum(many.values()), 'event')} to be sent, and aiohttp is not installed here"
-            yield Finding(WARN, "webhooks", found, f"{INSTALL} where workers run")
+            yield CheckResult(WARN, "webhooks", found, f"{INSTALL} where workers run")
         return
     if many[WEBHOOK] and not duly.settings.secret_key:
         found = f"{counted(many[WEBHOOK], 'webhook')} to be sent, and DULY_SECRET_KEY is not set: they cannot be signed"
-        yield Finding(WARN, "webhooks", found, "set DULY_SECRET_KEY where workers run")
+        yield CheckResult(WARN, "webhooks", found, "set DULY_SECRET_KEY where workers run")
     else:
-        yield Finding(OK, "webhooks", f"aiohttp {version('aiohttp')}")
+        yield CheckResult(OK, "webhooks", f"aiohttp {version('aiohttp')}")
 
 
-async def engines(duly: Duly, waiting: Sequence[Waiting]) -> AsyncIterator[Finding]:
+async def engines(duly: Duly, waiting: Sequence[Waiting]) -> AsyncIterator[CheckResult]:
     """Whether the brokers and task queues can be reached from here, and whether they have to be."""
     many = _counted(waiting, BROKERS)
     absent = {channel.name: channel for channel in duly.absent()}
@@ -50,14 +50,14 @@ async def engines(duly: Duly, waiting: Sequence[Waiting]) -> AsyncIterator[Findi
             yield await _reached(name, url)
         elif many[name] or url is not None:
             held = f"{counted(many[name], 'event')} to be sent, and " if many[name] else ""
-            yield Finding(
+            yield CheckResult(
                 WARN, engine.title, f"{held}{absent[name].lack} here", f"{absent[name].advice} where workers run"
             )
     if (told := open_brokers(duly)) is not None:
-        yield Finding(OK, "over HTTP", told)
+        yield CheckResult(OK, "over HTTP", told)
 
 
-async def _reached(name: str, url: str) -> Finding:
+async def _reached(name: str, url: str) -> CheckResult:
     channel = make_channel(name, url)
     assert isinstance(channel, BrokerChannel)
     place = without_login(url).replace("***@", "").partition("?")[0]
@@ -65,17 +65,17 @@ async def _reached(name: str, url: str) -> Finding:
         await channel.prepare()
     except BrokerDown as error:
         advice = "start it, or repair the URL; until then, what is due for it waits"
-        return Finding(FAIL, BROKERS[name].title, f"{place}: {error}", advice)
+        return CheckResult(FAIL, BROKERS[name].title, f"{place}: {error}", advice)
     finally:
         await channel.close()
-    return Finding(OK, BROKERS[name].title, place)
+    return CheckResult(OK, BROKERS[name].title, place)
 
 
 def _counted(waiting: Sequence[Waiting], lanes: Iterable[str]) -> dict[str, int]:
     return {lane: sum(row[2] for row in waiting if row[0] == lane) for lane in lanes}
 
 
-async def targets(duly: Duly) -> AsyncIterator[Finding]:
+async def targets(duly: Duly) -> AsyncIterator[CheckResult]:
     async for finding in _seals(duly):
         yield finding
     parked = await all_parked(duly, None)
@@ -84,26 +84,28 @@ async def targets(duly: Duly) -> AsyncIterator[Finding]:
     for known in parked[:MOST_TOLD]:
         yield _parked(known, waiting.get((known.tenant, known.destination), 0), now)
     if len(parked) > MOST_TOLD:
-        yield Finding(WARN, "targets", f"and {len(parked) - MOST_TOLD:,} more", "see `duly targets parked`")
+        yield CheckResult(WARN, "targets", f"and {len(parked) - MOST_TOLD:,} more", "see `duly targets parked`")
     if not parked:
-        yield Finding(OK, "targets", "none is parked")
+        yield CheckResult(OK, "targets", "none is parked")
 
 
-async def _seals(duly: Duly) -> AsyncIterator[Finding]:
+async def _seals(duly: Duly) -> AsyncIterator[CheckResult]:
     """Targets whose secrets this Duly cannot read: nothing could be sent to them from here."""
     sealed = [target for target in await all_targets(duly, None) if target.sealed is not None]
     if sealed and not duly.settings.secret_key:
         found = f"{counted(len(sealed), 'target')} with sealed secrets, and DULY_SECRET_KEY is not set"
-        yield Finding(FAIL, "secrets", found, "set the DULY_SECRET_KEY with which they were put")
+        yield CheckResult(FAIL, "secrets", found, "set the DULY_SECRET_KEY with which they were put")
         return
     closed = list(dict.fromkeys(filter(None, (_closed(target, duly) for target in sealed))))
     for error in closed[:MOST_TOLD]:
         found, _, advice = error.partition(": ")
-        yield Finding(FAIL, "secrets", found, advice)
+        yield CheckResult(FAIL, "secrets", found, advice)
     if len(closed) > MOST_TOLD:
-        yield Finding(FAIL, "secrets", f"and {counted(len(closed) - MOST_TOLD, 'more target')} that cannot be opened")
+        yield CheckResult(
+            FAIL, "secrets", f"and {counted(len(closed) - MOST_TOLD, 'more target')} that cannot be opened"
+        )
     if sealed and not closed:
-        yield Finding(OK, "secrets", f"DULY_SECRET_KEY opens {counted(len(sealed), 'target')}")
+        yield CheckResult(OK, "secrets", f"DULY_SECRET_KEY opens {counted(len(sealed), 'target')}")
 
 
 def _closed(target: Target, duly: Duly) -> str | None:
@@ -114,7 +116,7 @@ def _closed(target: Target, duly: Duly) -> str | None:
     return None
 
 
-def _parked(known: Known, many: int, now: datetime) -> Finding:
+def _parked(known: Known, many: int, now: datetime) -> CheckResult:
     tenant = "" if known.tenant == "default" else f"{known.tenant} · "
     since = "" if known.since is None else f" for {brief(now - known.since)}"
     reason = f": {why(known)}" if why(known) else ""
@@ -122,4 +124,6 @@ def _parked(known: Known, many: int, now: datetime) -> Finding:
     found = f"{tenant}{named(known)} is {state(known)}{since}{reason}{waiting}"
     whose = "" if known.tenant == "default" else f" --tenant {shlex.quote(known.tenant)}"
     act = "enable" if known.probe_at is None else "probe"
-    return Finding(WARN, "targets", found, f"repair it, then `duly targets {act} {shlex.quote(named(known))}{whose}`")
+    return CheckResult(
+        WARN, "targets", found, f"repair it, then `duly targets {act} {shlex.quote(named(known))}{whose}`"
+    )

@@ -5,7 +5,7 @@ from typing import NamedTuple
 OK, WARN, FAIL = "ok", "warn", "fail"
 
 
-class Finding(NamedTuple):
+class CheckResult(NamedTuple):
     level: str
     subject: str
     found: str

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from starlette.requests import Request
 
-from duly.api.protocol.key_lookups import KeyLookups
+from duly.api.access.key_lookups import KeyLookups
 from duly.api.protocol.problems import RefusedRequest
 from duly.api.protocol.request import Caller
 from duly.api.server.proxies import refuse_proxies, whose_address

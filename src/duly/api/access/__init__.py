@@ -1,0 +1,1 @@
+"""Who may ask, for which tenant, and how much: keys, tenants, budgets."""
