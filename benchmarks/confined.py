@@ -19,18 +19,18 @@ WARM_UP = 50
 Act = Callable[[Any, int], Awaitable[Any]]
 
 
-def confined(_peer: Peer, url: str, events: int, rounds: int) -> Figures:
+def tenant_session(_peer: Peer, url: str, events: int, rounds: int) -> Figures:
     """One client reads events by their ids, puts timers and cancels events, beside so many events of a hundred tenants:
     unconfined, as a program does it, and confined, as the API does. The medians, in milliseconds."""
     needed = 2 * TENANTS * (WARM_UP + rounds)  # each way cancels some
     if events < needed:
         raise ValueError(f"so many rounds take {needed:,} events")
-    return asyncio.run(_confined(url, events, rounds))
+    return asyncio.run(_tenant_pools(url, events, rounds))
 
 
-async def _confined(url: str, events: int, rounds: int) -> Figures:
+async def _tenant_pools(url: str, events: int, rounds: int) -> Figures:
     async with Duly(url) as duly:
-        await duly.store.prepare_confinement()
+        await duly.store.prepare_rls_role()
         due = datetime.now(UTC) + timedelta(days=300)
         ids = await duly.add_many(Timer(due, "bench", {"n": n}, tenant=f"t{n % TENANTS}") for n in range(events))
         mine = ids[7::TENANTS]
@@ -47,8 +47,8 @@ async def _confined(url: str, events: int, rounds: int) -> Figures:
 
         figures: Figures = {}
         for act in (read, put, cancel):
-            plain, confined = await _in_turn(_plainly(duly, act), _in_a_request(duly, act), rounds=rounds)
-            figures |= {f"{act.__name__}_ms": plain, f"{act.__name__}_confined_ms": confined}
+            plain, tenant_session = await _in_turn(_plainly(duly, act), _in_a_request(duly, act), rounds=rounds)
+            figures |= {f"{act.__name__}_ms": plain, f"{act.__name__}_confined_ms": tenant_session}
         return figures
 
 
@@ -58,7 +58,7 @@ def _plainly(duly: Duly, act: Act) -> Callable[[int], Awaitable[Any]]:
 
 def _in_a_request(duly: Duly, act: Act) -> Callable[[int], Awaitable[Any]]:
     async def request(number: int) -> None:
-        async with duly.store.confined(TENANT, writes=True) as store:
+        async with duly.store.tenant_session(TENANT, writes=True) as store:
             await act(store, number)
 
     return request

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
-SHARES = {"core": 1, "stores": 1, "worker": 2, "api": 6, "http": 12}
+SHARES = {"pure": 1, "stores": 1, "worker": 2, "api": 6, "http": 12}
 """Folder → one in so many of its tests."""
 
 POSTGRES = 5  # of these, one in so many of those that run on PostgreSQL

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.quick import DURATIONS, SHARES, TESTS, holds_only_slow
 
-QUICK = "tests/core/test_ids.py::test_ids_are_uuids_of_version_7"
-LONG = "tests/core/test_ids.py::test_ids_sort_by_the_time_they_were_made"
+QUICK = "tests/pure/test_ids.py::test_ids_are_uuids_of_version_7"
+LONG = "tests/pure/test_ids.py::test_ids_sort_by_the_time_they_were_made"
 
 
 def chosen(folder: Path, *paths: str) -> list[str]:
@@ -22,7 +22,7 @@ def test_what_has_never_been_quick_and_most_that_runs_on_postgres_is_left_out(tm
     remembered = tmp_path / "v" / DURATIONS
     remembered.parent.mkdir(parents=True)
     remembered.write_text(json.dumps({LONG: 5.0}))
-    tests = chosen(tmp_path, "tests/core/test_ids.py", "tests/stores/test_settle.py")
+    tests = chosen(tmp_path, "tests/pure/test_ids.py", "tests/stores/test_settle.py")
     sqlite, postgres = (sum(f"[{store}" in test for test in tests) for store in ("sqlite", "postgres"))
     assert (QUICK in tests, LONG in tests) == (True, False)
     assert 0 < 2 * postgres < sqlite
@@ -32,5 +32,5 @@ def test_folders_without_a_share_and_oracles_are_not_even_imported() -> None:
     assert not [folder for folder in SHARES if holds_only_slow(TESTS / folder)]
     assert holds_only_slow(TESTS / "crash")
     assert holds_only_slow(TESTS / "crash/test_kills.py")
-    assert holds_only_slow(TESTS / "core/test_cron_oracle.py")
+    assert holds_only_slow(TESTS / "pure/test_cron_oracle.py")
     assert all((TESTS / folder).is_dir() for folder in SHARES)

@@ -67,7 +67,7 @@ class Duly:
     ) -> None:
         self.settings = settings or read_settings(database_url=database_url, **_known(overrides))
         self._handlers = Handlers(lambda: self.settings.concurrency)
-        self._declared = CodeSchedules()
+        self._code_schedules = CodeSchedules()
         self._migrate = migrate
         self._signals = Signals(self.settings.late_after)
         self._worker: Worker | None = None
@@ -78,10 +78,10 @@ class Duly:
         self._sync: Sync | None = None
         self.store = self._opens = open_store(self.settings, clock)
         self.store.on_created = self._tell_created
-        self.directory = DestinationCache(self.store)
-        self._channels = {**make_channels(self.settings, self.directory), **(channels or {})}
+        self.destination_cache = DestinationCache(self.store)
+        self._channels = {**make_channels(self.settings, self.destination_cache), **(channels or {})}
         self.events = Events(self.store)
-        self.targets = Targets(self.store, self.directory.forget, self.settings.secret_key, self._signals)
+        self.targets = Targets(self.store, self.destination_cache.forget, self.settings.secret_key, self._signals)
         self.schedules = Schedules(self.store, self._channels, self.transaction_of)
         self.event_types = EventTypes(shipped())
         self.calendars = Calendars(self.event_types, self.settings.delivery_time, self._channels)
@@ -101,7 +101,7 @@ class Duly:
 
         def register(function: Function) -> Function:
             self._handlers.register(type, function, transactional=transactional, deadline=deadline)
-            self._declared.add_function(function)
+            self._code_schedules.add_function(function)
             return function
 
         return register
@@ -139,8 +139,8 @@ class Duly:
             )
             checked(draft, self._channels)  # here, where its author sees it
             self._handlers.register(type or own, function, deadline=deadline)
-            self._declared.add_function(function)
-            self._declared.drafts.append(draft)
+            self._code_schedules.add_function(function)
+            self._code_schedules.drafts.append(draft)
             return function
 
         return register
@@ -367,15 +367,15 @@ class Duly:
             events_alone=lanes is not None,
         )
         routes = {lane: route for lane, route in self.routes().items() if lanes is None or lane in lanes}
-        return Worker(self.store, routes, options, self._signals, name, self.directory)
+        return Worker(self.store, routes, options, self._signals, name, self.destination_cache)
 
     async def orphans(self) -> list[Schedule]:
         """The schedules that this program once declared in code, and does not any more. They still fire."""
-        return await orphaned(self.store, self._declared)
+        return await orphaned(self.store, self._code_schedules)
 
     async def _put_declared(self) -> None:
         """Write the rows of what is declared in code, and tell of those that once were."""
-        await put_declared(self.store, self._declared, self._channels, self._signals)
+        await put_declared(self.store, self._code_schedules, self._channels, self._signals)
 
 
 @contextlib.contextmanager

@@ -30,8 +30,8 @@ ONLY_OF_CLIENTS = {"events.all", "schedules.all", "users.all", "targets.all"}
 MORE_ARGUMENTS = {"schedules.trigger": {"wait"}}
 
 WITHIN = {
-    "calendars", "channels", "directory", "event_types", "events", "foreign", "keys", "lend", "loop", "absent",
-    "one_writer", "orphans", "routes", "schedules", "settings", "signals", "store", "sync",
+    "absent", "calendars", "channels", "database_path", "destination_cache", "event_types", "events", "foreign", "keys",
+    "lend", "loop", "one_writer", "orphans", "routes", "schedules", "settings", "signals", "store", "sync",
     "targets", "transaction_of", "users",
 }  # fmt: skip
 """No verbs: groups of them, and what other parts of Duly look at."""

@@ -50,7 +50,7 @@ def levels(store: SqliteStore) -> list[int]:
 async def test_sqlite_waits_for_the_disk_at_every_commit(lite: SqliteStore) -> None:
     assert levels(lite) == [FULL, FULL]
     assert lite.writer.pragma("journal_mode") == "wal"
-    for transaction in (lite.begin(), lite.lend(), lite.confined("default", writes=True)):
+    for transaction in (lite.begin(), lite.lend(), lite.tenant_session("default", writes=True)):
         async with transaction as tx:
             assert await tx.fetchval("PRAGMA synchronous") == FULL  # type: ignore[attr-defined]
 
@@ -102,14 +102,14 @@ def careless() -> Iterator[str]:
 async def served(careless: str) -> AsyncIterator[PostgresStore]:
     store = PostgresStore(careless)
     await store.open()
-    await store.prepare_confinement()
+    await store.prepare_rls_role()
     yield store
     await store.close()
 
 
 async def settings(store: PostgresStore) -> list[str]:
     """Of several connections of each pool of a store."""
-    pools = [value for value in (*vars(store).values(), *store._confined) if isinstance(value, asyncpg.Pool)]
+    pools = [value for value in (*vars(store).values(), *store._tenant_pools) if isinstance(value, asyncpg.Pool)]
     assert len(pools) == 5  # its own, searching, lent, and the two of requests
     async with AsyncExitStack() as stack:
         connections = [await stack.enter_async_context(pool.acquire()) for pool in pools for _ in range(3)]
@@ -128,7 +128,7 @@ async def test_postgres_waits_for_the_disk_at_every_commit(served: PostgresStore
         assert await tx.fetchval("SHOW synchronous_commit") == ON
     async with served.lend() as tx:
         assert await tx.fetchval("SHOW synchronous_commit") == ON
-    async with served.confined("default", writes=True) as own:
+    async with served.tenant_session("default", writes=True) as own:
         await own.now()
         assert await own.connection.fetchval("SHOW synchronous_commit") == ON
     async with served._maintaining() as connection:

@@ -77,11 +77,11 @@ ASKED: list[tuple[str, Spec, str | None, set[str], int]] = [  # what, whose, by 
 ]
 
 
-async def pages(store: Any, *, confined: bool = False) -> AsyncIterator[tuple[str, set[str], int]]:
+async def pages(store: Any, *, tenant_session: bool = False) -> AsyncIterator[tuple[str, set[str], int]]:
     for (name, spec, tenant, index, rows), after in product(ASKED, (None, MIDDLE)):
-        if confined and tenant is None:
+        if tenant_session and tenant is None:
             continue
-        if confined:
+        if tenant_session:
             await store.execute(f"SET LOCAL duly.tenant = '{tenant}'")
         own = spec if tenant is None else spec & OfTenant(tenant)
         page = await store.page(own, limit=LIMIT, after=after, examine=EXAMINE)
@@ -96,24 +96,26 @@ async def test_postgres_looks_at_no_more_events_than_a_page_may(
     """Whether the table was ever analysed or not, and with the policies of the API or without."""
     store = open_store(read_settings({}, database_url=new_postgres()), clock)
     await store.open(migrate=True)
-    await store.prepare_confinement()
+    await store.prepare_rls_role()
     try:
         async with store.begin() as tx:
             await tx.execute("ALTER TABLE duly.events SET (autovacuum_enabled = false)")
             await tx.execute(SEED_POSTGRES)
         problems = []
-        for statistics, confined in product(("never analysed", "analysed"), (False, True)):
+        for statistics, tenant_session in product(("never analysed", "analysed"), (False, True)):
             if statistics == "analysed":
                 async with store.begin() as tx:
                     await tx.execute("ANALYZE duly.events")
             async with watched(store.lend(), SEARCHING["plan_cache_mode"]) as (tx, plans):
                 await tx.execute("SET LOCAL auto_explain.log_nested_statements = on")  # also what functions do
-                if confined:
+                if tenant_session:
                     await tx.execute(f"SET LOCAL ROLE {ROLE}")
-                async for name, index, rows in pages(tx, confined=confined):
+                async for name, index, rows in pages(tx, tenant_session=tenant_session):
                     await tx.execute("RESET search_path")  # a plan is told when the next statement comes
                     found = plans.problems(index, rows + LIMIT)
-                    problems += [f"{name}, {statistics}{', confined' * confined}: {problem}" for problem in found]
+                    problems += [
+                        f"{name}, {statistics}{', tenant_session' * tenant_session}: {problem}" for problem in found
+                    ]
                     plans.told.clear()
         assert not problems, "\n".join(problems)
     finally:

@@ -132,8 +132,8 @@ async def test_a_page_ends_where_it_has_looked_at_enough(store: Any, tenant: str
     assert told == [([wanted], all_ids[8][:33]), ([], all_ids[18][:33]), ([], None)]
 
 
-@pytest.mark.parametrize("confined", [False, True])
-async def test_the_usual_tenant_is_told_nobody_elses_ids(store: Any, confined: bool) -> None:
+@pytest.mark.parametrize("tenant_session", [False, True])
+async def test_the_usual_tenant_is_told_nobody_elses_ids(store: Any, tenant_session: bool) -> None:
     """Pages of the usual tenant are counted among everybody's events, also where the others' cannot be seen."""
 
     def some() -> list[NewEvent]:
@@ -142,8 +142,8 @@ async def test_the_usual_tenant_is_told_nobody_elses_ids(store: Any, confined: b
     theirs = await store.add(some())
     [own] = await store.add([make_new()])
     theirs += await store.add(some())
-    await store.prepare_confinement()
-    async with store.confined("default", writes=False) if confined else nullcontext(store) as asked:
+    await store.prepare_rls_role()
+    async with store.tenant_session("default", writes=False) if tenant_session else nullcontext(store) as asked:
         pages = await walk(asked, OfTenant("default"), limit=10, examine=10)
     assert ids(pages) == [own]
     turned = {page.next for page in pages if page.next is not None}
@@ -154,8 +154,8 @@ async def test_the_usual_tenant_is_told_nobody_elses_ids(store: Any, confined: b
 async def test_a_request_turns_the_pages_of_its_tenant(store: Any) -> None:
     await store.add([make_new(tenant="theirs", type="wanted") for _ in range(10)])
     own = await store.add([make_new(tenant="acme", type="wanted" if n % 5 else "other") for n in range(20)])
-    await store.prepare_confinement()
-    async with store.confined("acme", writes=False) as request:
+    await store.prepare_rls_role()
+    async with store.tenant_session("acme", writes=False) as request:
         pages = await walk(request, OfType("wanted") & OfTenant("acme"), limit=3, examine=7)
         theirs = await walk(request, OfType("wanted") & OfTenant("theirs"), limit=3, examine=7)
     assert ids(pages) == sorted((id for n, id in enumerate(own) if n % 5), reverse=True)

@@ -30,7 +30,12 @@ def test_every_query_is_used() -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_no_fragment_is_left_unwritten(dialect: str) -> None:
     left = {name: re.findall(r"\{(\w+)\}", query.sql) for name, query in load(dialect).items()}
-    assert {name for name, found in left.items() if found == ["where"]} == {"find", "floor", "find_dead", "count_dead"}
+    assert {name for name, found in left.items() if found == ["where"]} == {
+        "find",
+        "page_bound",
+        "find_dead",
+        "count_dead",
+    }
     assert not [name for name, found in left.items() if found not in ([], ["where"])]
 
 

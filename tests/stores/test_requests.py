@@ -24,13 +24,13 @@ class Oops(Exception):
 @pytest.fixture
 async def store(opened: OpenStore) -> Any:
     store = await opened()
-    await store.prepare_confinement()
+    await store.prepare_rls_role()
     return store
 
 
 async def answered(store: Any, key: str = "k", tenant: str = "acme", fingerprint: str = "put a") -> Any:
     """What a request gets that comes with this key, and answers if it is new."""
-    async with store.confined(tenant, writes=True) as request:
+    async with store.tenant_session(tenant, writes=True) as request:
         found = await request.recall(tenant, key, fingerprint)
         if found is None:
             await request.remember(tenant, key, *ANSWER)
@@ -58,7 +58,7 @@ async def test_keys_are_each_tenants_own(store: Any) -> None:
 
 async def test_one_that_was_rolled_back_is_new_again(store: Any) -> None:
     with suppress(Oops):
-        async with store.confined("acme", writes=True) as request:
+        async with store.tenant_session("acme", writes=True) as request:
             assert await request.recall("acme", "k", "put b") is None
             await request.remember("acme", "k", *ANSWER)
             raise Oops
@@ -66,15 +66,15 @@ async def test_one_that_was_rolled_back_is_new_again(store: Any) -> None:
 
 
 async def test_one_that_was_never_answered_is_new_again(store: Any) -> None:
-    async with store.confined("acme", writes=True) as request:
+    async with store.tenant_session("acme", writes=True) as request:
         assert await request.recall("acme", "k", "put b") is None
     assert [await answered(store) for _ in range(2)] == [None, REMEMBERED]
 
 
 async def test_who_comes_meanwhile_waits_and_gets_the_same_answer(opened: OpenStore) -> None:
     one, other = await opened(), await opened()
-    await one.prepare_confinement()
-    async with one.confined("acme", writes=True) as request:
+    await one.prepare_rls_role()
+    async with one.tenant_session("acme", writes=True) as request:
         assert await request.recall("acme", "k", "put a") is None
         waiting = [comes(store) for store in (one, other)]
         done, _ = await asyncio.wait(waiting, timeout=0.1)  # long enough for one that does not wait
@@ -85,9 +85,9 @@ async def test_who_comes_meanwhile_waits_and_gets_the_same_answer(opened: OpenSt
 
 async def test_who_waited_for_one_that_was_rolled_back_is_the_next(opened: OpenStore) -> None:
     one, other = await opened(), await opened()
-    await one.prepare_confinement()
+    await one.prepare_rls_role()
     with suppress(Oops):
-        async with one.confined("acme", writes=True) as request:
+        async with one.tenant_session("acme", writes=True) as request:
             assert await request.recall("acme", "k", "put a") is None
             waiting = [comes(store) for store in (one, other, other)]
             done, _ = await asyncio.wait(waiting, timeout=0.1)  # long enough for one that does not wait

@@ -53,7 +53,7 @@ async def store_on(url: str, *, migrate: bool = True) -> AsyncIterator[Any]:
 @pytest.fixture
 async def store(clean_postgres: str) -> AsyncIterator[Any]:
     async with store_on(clean_postgres) as store:
-        await store.prepare_confinement()
+        await store.prepare_rls_role()
         yield store
 
 
@@ -100,7 +100,7 @@ async def test_others_rows_do_not_exist(shared: Any, table: str) -> None:
     async with shared.begin() as tx:
         before = await tx.fetch(f"SELECT t::text FROM duly.{table} AS t WHERE tenant = 'beta' ORDER BY 1")
     assert before
-    async with shared.confined("acme", writes=True) as request:
+    async with shared.tenant_session("acme", writes=True) as request:
         seen = await request.fetch(f"SELECT tenant FROM duly.{table}")
         assert {row["tenant"] for row in seen} == {"acme"}
         assert await request.fetch(f"SELECT FROM duly.{table} WHERE tenant = 'beta'") == []
@@ -118,11 +118,11 @@ async def test_others_rows_do_not_exist(shared: Any, table: str) -> None:
 @pytest.mark.parametrize("table", HAVE_A_TENANT)
 async def test_nothing_can_be_written_in_anothers_name(shared: Any, table: str) -> None:
     async def give_away() -> None:
-        async with shared.confined("acme", writes=True) as request:
+        async with shared.tenant_session("acme", writes=True) as request:
             await request.execute(f"UPDATE duly.{table} SET tenant = 'beta'")
 
     async def insert() -> None:
-        async with shared.confined("acme", writes=True) as request:
+        async with shared.tenant_session("acme", writes=True) as request:
             columns = await request.fetch(
                 "SELECT attname FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped",
                 f"duly.{table}",
@@ -153,7 +153,7 @@ async def test_no_history_can_be_written_of_what_is_anothers(shared: Any, table:
         before = await tx.fetchval("SELECT count(*) FROM duly.journal")
 
     async def tell(whose: str) -> None:
-        async with shared.confined("acme", writes=True) as request:
+        async with shared.tenant_session("acme", writes=True) as request:
             await request.note([(id, "noted", "by acme") for id in ids[whose]], "me")
 
     with pytest.raises(StoreError, match="violates row-level security policy"):
@@ -167,9 +167,9 @@ async def test_no_history_can_be_written_of_what_is_anothers(shared: Any, table:
 
 async def test_a_timer_that_another_request_has_just_put_is_moved_with_its_history(store: Any) -> None:
     """When the second one began, the first one's was not there yet."""
-    async with store.confined("acme", writes=True) as second:
+    async with store.tenant_session("acme", writes=True) as second:
         await second.now()
-        async with store.confined("acme", writes=True) as first:
+        async with store.tenant_session("acme", writes=True) as first:
             [put] = await first.put([make_new(tenant="acme", key="k")])
             moving = asyncio.create_task(second.put([make_new(tenant="acme", key="k", due=START + HOUR)]))
             while not await first.fetchval(WAITING):  # noqa: ASYNC110 - the server has no event to wait for
@@ -181,7 +181,7 @@ async def test_a_timer_that_another_request_has_just_put_is_moved_with_its_histo
 
 @pytest.mark.parametrize("view", ["journal", "history"])
 async def test_history_is_seen_with_what_it_tells_of(shared: Any, view: str) -> None:
-    async with shared.confined("acme", writes=False) as request:
+    async with shared.tenant_session("acme", writes=False) as request:
         told = await request.fetch(f"SELECT act, detail FROM duly.{view}")
     assert {row["detail"] for row in told if row["act"] == "noted"} == {"acme"}
     assert [row["act"] for row in told].count("noted") == 4
@@ -217,7 +217,7 @@ async def test_without_a_tenant_nothing_exists(shared: Any) -> None:
 async def test_a_tenant_may_have_any_name(store: Any, tenant: str) -> None:
     await something_of(store, tenant)
     await something_of(store, "acme")
-    async with store.confined(tenant, writes=True) as request:
+    async with store.tenant_session(tenant, writes=True) as request:
         assert await request.fetchval("SELECT current_setting('duly.tenant')") == tenant
         assert await request.fetchval("SELECT current_user") == ROLE
         assert {row[0] for row in await request.fetch("SELECT tenant FROM duly.users")} == {tenant}
@@ -239,7 +239,7 @@ async def test_a_tenant_may_have_any_name(store: Any, tenant: str) -> None:
     ],
 )
 async def test_what_the_role_may_not_do(shared: Any, sql: str) -> None:
-    async with shared.confined("acme", writes=True) as request:
+    async with shared.tenant_session("acme", writes=True) as request:
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             async with request.begin() as tx:
                 await tx.execute(sql)
@@ -251,7 +251,7 @@ async def test_what_the_role_may_not_do(shared: Any, sql: str) -> None:
 async def is_clean(store: Any) -> int:
     """That all pooled connections are as they were opened; how many there are."""
     seen = 0
-    for pool in (*store._confined, store._own, store._searching):
+    for pool in (*store._tenant_pools, store._own, store._searching):
         connections = [await pool.acquire(timeout=10) for _ in range(pool.get_size())]
         for connection in connections:
             assert not connection.is_in_transaction()
@@ -267,7 +267,7 @@ async def is_clean(store: Any) -> int:
 
 async def test_a_request_that_failed_in_the_middle_leaves_no_trace(store: Any) -> None:
     with suppress(asyncpg.DivisionByZeroError):
-        async with store.confined("acme", writes=True) as request:
+        async with store.tenant_session("acme", writes=True) as request:
             await request.put([make_new(tenant="acme", key="k")])
             await request.execute(FAILS)
     assert await is_clean(store)
@@ -276,7 +276,7 @@ async def test_a_request_that_failed_in_the_middle_leaves_no_trace(store: Any) -
 
 async def test_an_error_that_nobody_undid_does_not_look_like_a_commit(store: Any) -> None:
     async def swallow() -> None:
-        async with store.confined("acme", writes=True) as request:
+        async with store.tenant_session("acme", writes=True) as request:
             await request.put([make_new(tenant="acme", key="k")])
             with suppress(asyncpg.DivisionByZeroError):
                 await request.execute(FAILS)
@@ -292,7 +292,7 @@ async def test_who_ends_the_transaction_from_within_can_ask_nothing_more(store: 
     await something_of(store, "beta")
 
     async def escape() -> None:
-        async with store.confined("acme", writes=True) as request:
+        async with store.tenant_session("acme", writes=True) as request:
             await request.execute(sql)
             await request.fetch("SELECT FROM duly.events")
 
@@ -304,7 +304,7 @@ async def test_who_ends_the_transaction_from_within_can_ask_nothing_more(store: 
 @pytest.mark.parametrize("notices", [True, False])
 async def test_a_connection_that_is_lost_is_told_as_an_outage(store: Any, notices: bool) -> None:
     async def lose() -> None:
-        async with store.confined("acme", writes=True) as request:
+        async with store.tenant_session("acme", writes=True) as request:
             await request.put([make_new(tenant="acme", key="k")])
             await kill(store, request)
             if notices:
@@ -321,7 +321,7 @@ async def test_who_is_cancelled_again_and_again_leaves_no_trace(store: Any) -> N
     inside = asyncio.Event()
 
     async def hang() -> None:
-        async with store.confined("acme", writes=True) as request, request.begin() as tx:
+        async with store.tenant_session("acme", writes=True) as request, request.begin() as tx:
             await tx.put([make_new(tenant="acme", key="k")])
             inside.set()
             await tx.fetch("SELECT pg_sleep(60)")
@@ -355,7 +355,7 @@ async def test_requests_of_many_tenants_never_meet(store: Any, monkeypatch: pyte
 
     async def one(number: int, what: str) -> None:
         tenant = tenants[number % len(tenants)]
-        async with few.confined(tenant, writes=True) as request:
+        async with few.tenant_session(tenant, writes=True) as request:
             await look(request, tenant)
             await request.put([make_new(tenant=tenant, key=f"by {what} {number}", due=START + 1000 * HOUR)])
             async with request.begin():
@@ -381,7 +381,7 @@ async def test_requests_of_many_tenants_never_meet(store: Any, monkeypatch: pyte
         assert met == []
         assert ended == ["read"] * 100
         assert len([error for error in told if error is not None]) == 100
-        assert few._confined.usual.get_size() <= 3
+        assert few._tenant_pools.usual.get_size() <= 3
         assert await is_clean(few)
         async with few.begin() as tx:
             stored = await tx.fetch("SELECT split_part(key, ' ', 2) FROM duly.events WHERE key LIKE 'by %'")
@@ -396,7 +396,7 @@ async def test_one_tenant_cannot_have_all_connections(store: Any) -> None:
     inside, may_end = asyncio.Semaphore(0), asyncio.Event()
 
     async def hold(tenant: str) -> None:
-        async with store.confined(tenant, writes=True) as request:
+        async with store.tenant_session(tenant, writes=True) as request:
             await request.now()
             inside.release()
             await may_end.wait()
@@ -404,9 +404,9 @@ async def test_one_tenant_cannot_have_all_connections(store: Any) -> None:
     many = [asyncio.create_task(hold("acme")) for _ in range(CONFINED_CONNECTIONS + 5)]
     for _ in range(CONFINED_CONNECTIONS - FOR_OTHERS):
         await inside.acquire()
-    async with store.confined("beta", writes=True) as request:
+    async with store.tenant_session("beta", writes=True) as request:
         await request.now()
-    async with store.confined("gamma", writes=False) as request:
+    async with store.tenant_session("gamma", writes=False) as request:
         assert await Events(request).find(tenant="gamma") == []
     assert inside.locked(), "the others of acme wait"
     may_end.set()
@@ -420,7 +420,7 @@ async def test_who_gives_up_waiting_for_a_share_takes_none(store: Any, monkeypat
     for _ in range(CONFINED_CONNECTIONS - FOR_OTHERS):
         await shares.take("acme")
     with pytest.raises(StoreUnavailable):
-        async with store.confined("acme", writes=True) as request:
+        async with store.tenant_session("acme", writes=True) as request:
             await request.now()
     for _ in range(CONFINED_CONNECTIONS - FOR_OTHERS):
         shares.give_back("acme")
@@ -432,11 +432,11 @@ async def test_who_waits_too_long_for_anothers_lock_is_told_so(store: Any) -> No
     await brief.open()
 
     async def recall() -> None:
-        async with brief.confined("acme", writes=True) as request:
+        async with brief.tenant_session("acme", writes=True) as request:
             await request.recall("acme", "k", "put")
 
     try:
-        async with store.confined("acme", writes=True) as first:
+        async with store.tenant_session("acme", writes=True) as first:
             await first.recall("acme", "k", "put")
             with pytest.raises(StoreUnavailable, match="another transaction holds a lock; try again"):
                 await recall()
@@ -515,15 +515,15 @@ async def test_who_may_make_no_roles_migrates_and_is_told_what_an_administrator_
     async with store_on(modest) as store:
         await something_of(store, "acme")
         with pytest.raises(StoreError, match=f"role {ROLE}") as told:
-            await store.prepare_confinement()
+            await store.prepare_rls_role()
         sql = str(told.value).partition("\n\n")[2]
         assert "GRANT SELECT, INSERT, UPDATE ON duly.events" in sql
         with psycopg.connect(admin, autocommit=True) as administrator:
             administrator.execute(sql.encode())
-        await store.prepare_confinement()
-        async with store.confined("acme", writes=True) as request:
+        await store.prepare_rls_role()
+        async with store.tenant_session("acme", writes=True) as request:
             assert len(await request.fetch("SELECT FROM duly.events")) == 2
-        async with store.confined("beta", writes=True) as request:
+        async with store.tenant_session("beta", writes=True) as request:
             assert await request.fetch("SELECT FROM duly.events") == []
 
 
@@ -541,8 +541,8 @@ def test_the_documentation_has_the_same_rights() -> None:
 async def test_only_what_is_missing_is_done(store: Any) -> None:
     async with store.begin() as tx:
         await tx.execute(f"REVOKE DELETE ON duly.users FROM {ROLE}")
-    await store.prepare_confinement()
-    async with store.confined("acme", writes=True) as request:
+    await store.prepare_rls_role()
+    async with store.tenant_session("acme", writes=True) as request:
         await request.delete_users([make_user().id])
 
 
@@ -554,8 +554,8 @@ async def test_many_that_start_at_once_on_many_databases_all_get_the_role(new_po
 
     async def start(url: str) -> None:
         async with store_on(url) as store:
-            await store.prepare_confinement()
-            async with store.confined("acme", writes=True) as request:
+            await store.prepare_rls_role()
+            async with store.tenant_session("acme", writes=True) as request:
                 await request.add([make_new(tenant="acme")])
 
     await asyncio.gather(*(start(url) for url in urls for _ in range(3)))
@@ -572,29 +572,29 @@ async def test_many_that_start_at_once_on_many_databases_all_get_the_role(new_po
 )
 async def test_a_lock_that_does_not_lock_is_refused(new_postgres: Callable[[], str], grant: str, told: str) -> None:
     async with store_on(new_postgres()) as store:
-        await store.prepare_confinement()
+        await store.prepare_rls_role()
         async with store.begin() as tx:
             await tx.execute(grant)
         with pytest.raises(StoreError, match=told):
-            await store.prepare_confinement()
+            await store.prepare_rls_role()
 
 
 async def test_who_was_not_prepared_is_told_so(without_rights: tuple[str, str]) -> None:
     async with store_on(without_rights[0]) as store:
         with pytest.raises(StoreError, match="not prepared"):
-            async with store.confined("acme", writes=False) as request:
+            async with store.tenant_session("acme", writes=False) as request:
                 await request.now()
 
 
 async def test_an_older_server_is_refused(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("duly.stores.postgres.rls_role.LEAST_VERSION", 99)
     with pytest.raises(StoreError, match="needs 99 or newer"):
-        await store.prepare_confinement()
+        await store.prepare_rls_role()
 
 
 async def test_a_search_in_the_middle_is_planned_for_its_values(store: Any) -> None:
     """And what comes after it as usual."""
-    async with store.confined("acme", writes=True) as request:
+    async with store.tenant_session("acme", writes=True) as request:
         await request.now()
         before = await request.fetchval("SELECT current_setting('plan_cache_mode')")
         assert await Events(request).find(tenant="acme") == []

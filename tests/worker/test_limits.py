@@ -18,7 +18,7 @@ from duly.records.event import Delivered, Event, Outcome, Status
 from duly.records.specs import InStatus
 from duly.signals import Signals
 from tests.make import make_head, make_new, make_schedule
-from tests.worker.test_turns import Limited
+from tests.worker.test_fair_queue import Limited
 from tests.worker.watching import until
 
 MINUTE = timedelta(minutes=1)

@@ -75,8 +75,8 @@ async def lend(store: PostgresStore) -> None:
         await tx.now()
 
 
-async def confined(store: PostgresStore) -> None:
-    async with store.confined("acme", writes=True) as request:
+async def tenant_session(store: PostgresStore) -> None:
+    async with store.tenant_session("acme", writes=True) as request:
         await request.now()
 
 
@@ -99,7 +99,7 @@ CALLS: dict[str, Callable[[PostgresStore], Awaitable[Any]]] = {
     "a search": find,
     "a transaction": begin,
     "a lent transaction": lend,
-    "a request of the API": confined,
+    "a request of the API": tenant_session,
     "a bulk insert": copy,
     "the version of the tables": lambda store: store.applied(),
 }
@@ -109,7 +109,7 @@ CALLS: dict[str, Callable[[PostgresStore], Awaitable[Any]]] = {
 async def opened(database: str) -> AsyncIterator[PostgresStore]:
     store = PostgresStore(database, timeout=LIMIT)
     await store.open()
-    await store.prepare_confinement()
+    await store.prepare_rls_role()
     try:
         yield store
     finally:
@@ -146,7 +146,7 @@ async def test_a_call_that_is_cancelled_while_the_server_is_silent_ends_at_once(
     """asyncpg would ask the server to cancel, wait for that, and raise TimeoutError in place of CancelledError."""
     async with opened(database) as store, frozen(server):
         store.query_limit = 3600.0
-        for call in (CALLS["a query"], begin, lend, confined):
+        for call in (CALLS["a query"], begin, lend, tenant_session):
             asked = asyncio.ensure_future(call(store))
             await asyncio.sleep(0.2)
             asked.cancel()

@@ -93,11 +93,11 @@ class Frontier:
 class Claims:
     """What one worker takes: what is oldest, unless those who have to share it would come off badly."""
 
-    def __init__(self, store: ClaimPath, claimant: Claimant, turns: FairQueue, signals: Signals) -> None:
+    def __init__(self, store: ClaimPath, claimant: Claimant, fair_queue: FairQueue, signals: Signals) -> None:
         self._store, self._claimant, self._signals = store, claimant, signals
         self._frontier = Frontier()
-        self.events = FairClaim(store.scan_backlog, self._frontier.begins, turns)
-        self.heads = FairClaim(store.scan_heads, dict, turns)
+        self.events = FairClaim(store.scan_backlog, self._frontier.begins, fair_queue)
+        self.heads = FairClaim(store.scan_heads, dict, fair_queue)
 
     @property
     def limited(self) -> set[str]:
@@ -223,11 +223,11 @@ def tell_heads(succeeded: HeadsClaimed, worker: str, signals: Signals) -> None:
 
 
 async def claim_interrupted(
-    store: ClaimPath, claimant: Claimant, lanes: Sequence[str], passes: PassTally
+    store: ClaimPath, claimant: Claimant, lanes: Sequence[str], tally: PassTally
 ) -> Event | None:
     """One event that was under way when a worker vanished. It must be delivered with nothing beside it: if it
     is what ended that worker, it will end this one, and only it shall pay for that."""
-    signals, (worker, lease, as_of) = passes.signals, claimant
+    signals, (worker, lease, as_of) = tally.signals, claimant
     while True:
         async with store.begin() as tx:  # or a store that fails between the two would leave it claimed and unstarted
             claimed = await tx.claim_interrupted(worker, lanes, lease, as_of)
@@ -240,7 +240,7 @@ async def claim_interrupted(
             if entry.act == "interrupted" and entry.version == event.version - 1:
                 signals.emit(Interrupted(msgspec.structs.replace(event, worker=entry.worker, claimed=entry.claimed)))
         if event.status is Status.FAILED:
-            passes.count(DEAD)
+            tally.count(DEAD)
             signals.emit(DeadLettered(event, event.last_error or ""))
         else:
             signals.emit(Claimed(event, worker))

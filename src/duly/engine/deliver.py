@@ -48,14 +48,14 @@ async def deliver_and_settle(
     route: Route,
     store: ClaimPath,
     worker: str,
-    passes: PassTally,
+    tally: PassTally,
     lent: dict[tuple[str, int], HandlerTransaction],
 ) -> Outcome | None:
     """The effect and its settlement commit together: the settlement comes last, and finding no row rolls the
     effect back. None when there is nothing left to settle: it is settled, or the claim was lost. While the handler
     has it, the transaction is in *lent*."""
     channel = cast(TransactionalChannel, route.channel)
-    settlement, signals = Settlement(event, DELIVERED), passes.signals
+    settlement, signals = Settlement(event, DELIVERED), tally.signals
     try:
         async with store.lend() as tx:
             lent[event.id, event.version] = tx
@@ -78,6 +78,6 @@ async def deliver_and_settle(
         return unreachable(error) or Failed(describe(error))
     finally:
         lent.pop((event.id, event.version), None)
-    passes.count(tally_of([settlement], signals.late_after))
+    tally.count(tally_of([settlement], signals.late_after))
     completed(event, signals)
     return None

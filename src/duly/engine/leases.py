@@ -34,11 +34,11 @@ class Leases:
         soon: Lookahead,
         pool: Pool,
         settler: Settler,
-        outage: StoreBackoff,
+        store_backoff: StoreBackoff,
         signals: Signals,
     ) -> None:
-        self._store, self._lease, self._soon, self._pool, self._settler = store, lease, soon, pool, settler
-        self._outage, self._signals = outage, signals
+        self._store, self._lease, self._lookahead, self._pool, self._settler = store, lease, soon, pool, settler
+        self._store_backoff, self._signals = store_backoff, signals
         # When leases end, by the steady clock. Those of one claim end together, and its instant names it.
         self._ends: dict[datetime | None, float] = {}
         self._soonest = math.inf  # of these
@@ -46,7 +46,7 @@ class Leases:
 
     def under_way(self) -> list[Event]:
         """What is claimed and not settled yet."""
-        return [*self._soon.events(), *self._pool.events(), *self._settler.events()]
+        return [*self._lookahead.events(), *self._pool.events(), *self._settler.events()]
 
     def claimed(self, events: Iterable[Event], sent: float) -> None:
         """These were claimed by a question that was sent then, by the steady clock: their leases began after that."""
@@ -87,18 +87,18 @@ class Leases:
             try:
                 kept = await self._store.renew([Claim(event.id, event.version) for event in held.values()], self._lease)
             except StoreUnavailable as error:
-                wait = min(between, self._outage.failed(error, asked))
+                wait = min(between, self._store_backoff.failed(error, asked))
             else:
-                if self._outage.lasts:
-                    self._outage.over()
+                if self._store_backoff.lasts:
+                    self._store_backoff.over()
                 self._drop(set(held) - kept)
                 self.claimed((held[id] for id in kept), sent)
                 self._soonest = min(self._ends.values(), default=math.inf)
 
     def _drop(self, lost: set[str]) -> None:
         """What is not started and no longer ours is somebody else's to start."""
-        for event in [event for event in self._pool.turns if event.id in lost]:
-            self._pool.turns.remove(event)
+        for event in [event for event in self._pool.fair_queue if event.id in lost]:
+            self._pool.fair_queue.remove(event)
             self._signals.emit(Lost(event, "renew"))
-        for event in self._soon.drop(lost):
+        for event in self._lookahead.drop(lost):
             self._signals.emit(Lost(event, "renew"))

@@ -38,13 +38,13 @@ class Pool:
     def __init__(
         self,
         routes: Mapping[str, Route],
-        turns: FairQueue,
+        fair_queue: FairQueue,
         attempt: Attempt,
         finish: Finish,
-        outage: StoreBackoff,
+        store_backoff: StoreBackoff,
         signals: Signals,
     ) -> None:
-        self._routes, self.turns, self._outage = routes, turns, outage
+        self._routes, self.fair_queue, self._store_backoff = routes, fair_queue, store_backoff
         self._attempt, self._finish, self._signals = attempt, finish, signals
         self._loop = asyncio.get_running_loop()
         self._base = copy_context()
@@ -57,24 +57,24 @@ class Pool:
     @property
     def load(self) -> int:
         """How many are under way, or wait for nothing but a place."""
-        return self.turns.startable + len(self.running)
+        return self.fair_queue.startable + len(self.running)
 
     def start(self, events: Iterable[Event]) -> None:
-        self.turns.extend(events)
+        self.fair_queue.extend(events)
         self._spawn()
 
     def poke(self) -> None:
         """What could not start may now."""
-        self.turns.poke()
+        self.fair_queue.poke()
         self._spawn()
 
     def events(self) -> list[Event]:
-        return [*self.turns, *(running.event for running in self.running)]
+        return [*self.fair_queue, *(running.event for running in self.running)]
 
     def take_waiting(self) -> list[Event]:
         """What has not been started, for giving back."""
-        taken = list(self.turns)
-        self.turns.clear()
+        taken = list(self.fair_queue)
+        self.fair_queue.clear()
         return taken
 
     def expire(self) -> None:
@@ -102,7 +102,7 @@ class Pool:
         running.gone = True
         self.running.remove(running)
         self._runners -= 1
-        self.turns.ended(running.start, outcome)
+        self.fair_queue.ended(running.start, outcome)
         running.task.cancel()
         self._spawn()
 
@@ -116,9 +116,9 @@ class Pool:
         self._signals.emit(HandlerAbandoned(running.event, running.route.deadline, hung))
 
     def _spawn(self) -> None:
-        if self._outage.lasts:  # how anything ends could not be recorded, and it would be repeated
+        if self._store_backoff.lasts:  # how anything ends could not be recorded, and it would be repeated
             return
-        if not self._starting and self._runners < self.turns.most and self.turns.may_start:
+        if not self._starting and self._runners < self.fair_queue.most and self.fair_queue.may_start:
             self._starting = True
             self._runners += 1
             task = self._loop.create_task(self._run())
@@ -131,7 +131,7 @@ class Pool:
         turn = self._loop.time() + TURN
         task = asyncio.current_task()
         assert task is not None
-        start = self.turns.next()
+        start = self.fair_queue.next()
         while start is not None:
             self._spawn()  # somebody else goes on with the next if this one has to wait
             event = start[0]
@@ -153,10 +153,10 @@ class Pool:
             elif self._loop.time() > turn:
                 await asyncio.sleep(0)
                 turn = self._loop.time() + TURN
-            if self._outage.lasts:
-                self.turns.ended(start, outcome)
+            if self._store_backoff.lasts:
+                self.fair_queue.ended(start, outcome)
                 break
-            start = self.turns.then(start, outcome)
+            start = self.fair_queue.then(start, outcome)
         self._runners -= 1
 
 

@@ -64,12 +64,18 @@ class OrderedTimer(NamedTuple):
     timer: Timer
 
 
-async def put_ordered_timers(store: TimerStore, wishes: Iterable[OrderedTimer], channels: Collection[str]) -> None:
+async def put_ordered_timers(store: TimerStore, ordered: Iterable[OrderedTimer], channels: Collection[str]) -> None:
     """Schedule timers, or move those that have their keys already, in one transaction. Whatever the order in which they
     come, the latest wish for a key counts, and each of them once."""
-    latest = {(wish.timer.tenant, wish.timer.key): wish for wish in sorted(wishes, key=attrgetter("asked"))}
-    planned = plan(tuple(wish.timer for wish in latest.values()), channels, new_ids)
-    events = [replace(event, asked=wish.asked) for event, wish in zip(planned, latest.values(), strict=True)]
+    latest = {
+        (timer_in_order.timer.tenant, timer_in_order.timer.key): timer_in_order
+        for timer_in_order in sorted(ordered, key=attrgetter("asked"))
+    }
+    planned = plan(tuple(timer_in_order.timer for timer_in_order in latest.values()), channels, new_ids)
+    events = [
+        replace(event, asked=timer_in_order.asked)
+        for event, timer_in_order in zip(planned, latest.values(), strict=True)
+    ]
     async with store.begin() as tx:
         for start in range(0, len(events), CHUNK):
             await put_events(tx, events[start : start + CHUNK])

@@ -103,9 +103,9 @@ class Settler:
     """Collects verdicts while a batch is on its way, so that they fill the next one. A lone verdict goes at once."""
 
     def __init__(
-        self, store: ClaimPath, worker: str, passes: PassTally, outage: StoreBackoff, retrying: Callable[[], None]
+        self, store: ClaimPath, worker: str, tally: PassTally, store_backoff: StoreBackoff, retrying: Callable[[], None]
     ) -> None:
-        self._store, self._worker, self._passes, self._outage = store, worker, passes, outage
+        self._store, self._worker, self._tally, self._store_backoff = store, worker, tally, store_backoff
         self._retrying = retrying  # called when an event will be ready again, so that nobody sleeps past it
         self._waiting: list[Settlement] = []
         self._under_way: list[Settlement] = []
@@ -147,14 +147,14 @@ class Settler:
                 self._idle.set()
 
     async def _settle(self, batch: list[Settlement]) -> None:
-        again, signals = False, self._passes.signals
+        again, signals = False, self._tally.signals
         while True:
             asked = time.monotonic()
             try:
-                self._passes.count(await settle(self._store, batch, self._worker, signals, again=again))
+                self._tally.count(await settle(self._store, batch, self._worker, signals, again=again))
             except StoreUnavailable as error:
                 again = True
-                await asyncio.sleep(self._outage.failed(error, asked))
+                await asyncio.sleep(self._store_backoff.failed(error, asked))
             except Exception:
                 if len(batch) == 1:  # its lease will expire, and the interruption is counted
                     log.exception("settle.failed event=%s", batch[0].event.id)
@@ -163,6 +163,6 @@ class Settler:
                     await self._settle([settlement])
                 return
             else:
-                if self._outage.lasts:
-                    self._outage.over()
+                if self._store_backoff.lasts:
+                    self._store_backoff.over()
                 return

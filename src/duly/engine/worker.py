@@ -91,18 +91,18 @@ class Worker:
         options: Options,
         signals: Signals,
         name: str | None = None,
-        directory: DestinationCache | None = None,
+        destination_cache: DestinationCache | None = None,
         limits: Limits | None = None,
     ) -> None:
         self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
         self._store, self._routes, self._options, self._signals = store, routes, options, signals
         self._lanes = Lanes(routes)
-        self._directory = directory or DestinationCache(store)
+        self._destination_cache = destination_cache or DestinationCache(store)
         if options.events_alone:
             limits = Unlimited(options.concurrency)
         self._limits = limits  # instead of those that destinations have
-        self._outage = StoreBackoff(signals)
-        self._passes = PassTally(self.name, signals)
+        self._store_backoff = StoreBackoff(signals)
+        self._tally = PassTally(self.name, signals)
         self._asleep = False  # until there is something to claim
         self._stopping = asyncio.Event()
         self._gone_by = math.inf  # when a worker that stops has ended, by time.monotonic, whatever the store does
@@ -154,7 +154,7 @@ class Worker:
         """One pass over what was ready when it began, by the store's clock. What becomes ready meanwhile is left for
         the next one, and so is what may not start yet because of a rate. After *within* it ends as a worker does that
         is stopped."""
-        self._passes.begin()
+        self._tally.begin()
         loop = asyncio.get_running_loop()
         over = None if within is None else loop.call_later(within.total_seconds(), self.stop)
         try:
@@ -169,11 +169,11 @@ class Worker:
         finally:
             if over is not None:
                 over.cancel()
-        return self._passes.end(time.monotonic())
+        return self._tally.end(time.monotonic())
 
     async def _pass(self) -> None:
         in_vain = 0
-        await self._loading.load_what_is_due()
+        await self._preload.load_what_is_due()
         await look_after_held(self._store)
         await self._try_parked()
         # With little room, a claim looks only at some of the lanes.
@@ -202,30 +202,38 @@ class Worker:
     @contextlib.asynccontextmanager
     async def _at_work(self, as_of: datetime | None = None) -> AsyncIterator[None]:
         self._destinations = CircuitBreaker(
-            self._store, self._directory, self._options.concurrency, self.name, self._signals
+            self._store, self._destination_cache, self._options.concurrency, self.name, self._signals
         )
-        turns = FairQueue(self._limits or self._destinations, self._options.concurrency)
+        fair_queue = FairQueue(self._limits or self._destinations, self._options.concurrency)
         self._claimant = Claimant(self.name, self._options.lease, as_of)
-        self._claims = Claims(self._store, self._claimant, turns, self._signals)
-        self._settler = Settler(self._store, self.name, self._passes, self._outage, self._wake)
-        self._pool = Pool(self._routes, turns, self._attempt, self._finished, self._outage, self._signals)
+        self._claims = Claims(self._store, self._claimant, fair_queue, self._signals)
+        self._settler = Settler(self._store, self.name, self._tally, self._store_backoff, self._wake)
+        self._pool = Pool(self._routes, fair_queue, self._attempt, self._finished, self._store_backoff, self._signals)
         self._destinations.changed = self._pool.poke
-        self._soon = Lookahead(self._store, self.name, self._options.lease, self._start, self._signals, self._outage)
+        self._lookahead = Lookahead(
+            self._store, self.name, self._options.lease, self._start, self._signals, self._store_backoff
+        )
         self._leases = Leases(
-            self._store, self._options.lease, self._soon, self._pool, self._settler, self._outage, self._signals
+            self._store,
+            self._options.lease,
+            self._lookahead,
+            self._pool,
+            self._settler,
+            self._store_backoff,
+            self._signals,
         )
         self._clock = StoreClock(self._store, self._options.lease, self._signals, self._clock_was_set)
-        self._room = Prefetch(self._options.concurrency, self._options.batch_size, self._pool, self._soon)
-        self._loading = Preload(self._routes, self._store, lambda: self._reaches(reach))
+        self._prefetch = Prefetch(self._options.concurrency, self._options.batch_size, self._pool, self._lookahead)
+        self._preload = Preload(self._routes, self._store, lambda: self._reaches(broker_health))
         runs = self._waker is not None  # and is no tick
         works = (
             self._settler.run(),
             self._leases.beat(),
             self._clock.run(),
             self._sweep(),
-            self._soon.run(),
+            self._lookahead.run(),
             prepare(self._routes, self._store, self._options.poll_interval),
-            *((self._loading.run(),) if runs else ()),
+            *((self._preload.run(),) if runs else ()),
             *(() if self._options.events_alone else (self._look_after(), self._destinations.run())),
         )
         helpers = [asyncio.create_task(work) for work in works]
@@ -233,14 +241,14 @@ class Worker:
             helper.add_done_callback(self._helper_ended)
         channels = {lane: route.channel for lane, route in self._routes.items()}
         brokers = {lane: channel for lane, channel in channels.items() if isinstance(channel, Reachable)}
-        reach = BrokerHealth(brokers, self._signals, lambda: self._reaches(reach))
-        reach.begin()
-        if runs and self._loading.lanes:
-            self._reaches(reach)
+        broker_health = BrokerHealth(brokers, self._signals, lambda: self._reaches(broker_health))
+        broker_health.begin()
+        if runs and self._preload.lanes:
+            self._reaches(broker_health)
         try:
             yield
         finally:
-            reach.end()
+            broker_health.end()
             await end_tasks(*helpers)
             await self._claims.stop()
             with contextlib.suppress(StoreUnavailable, TimeoutError):  # what is down will be found down again
@@ -253,10 +261,10 @@ class Worker:
         self._leases.renew_now()
         self._wake()
 
-    def _reaches(self, reach: BrokerHealth) -> None:
-        loading = self._loading.lanes if self._waker is not None else ()
-        open = {lane for lane in self._routes if reach.is_open(lane) and lane not in loading}
-        self._lanes.open_only(open, reach.on_trial)
+    def _reaches(self, broker_health: BrokerHealth) -> None:
+        loading = self._preload.lanes if self._waker is not None else ()
+        open = {lane for lane in self._routes if broker_health.is_open(lane) and lane not in loading}
+        self._lanes.open_only(open, broker_health.on_trial)
         self._heads_at = 0.0
         self._wake()
 
@@ -271,7 +279,7 @@ class Worker:
         self._asleep = False
         self._pool.poke()
         try:
-            if self._room.free < self._room.worth:
+            if self._prefetch.free < self._prefetch.worth:
                 await self._wait_for_room()
                 await self._claim_for_the_quiet()
                 return
@@ -281,8 +289,8 @@ class Worker:
                 await asyncio.sleep(0)
                 return
             horizon = await self._look()
-            if self._outage.lasts:
-                await self._outage.read(self._store)
+            if self._store_backoff.lasts:
+                await self._store_backoff.read(self._store)
             if no_heads and self._heads_at <= self._looked:
                 return  # a head that nobody knew of
             if horizon.alone is not None and horizon.alone <= NOW:
@@ -292,13 +300,13 @@ class Worker:
             if not self._lanes.busy and self._waker is not None and not self._stopping.is_set():
                 reserved = await self._reserve(horizon)
                 self._asleep = True
-                if self._loading.lanes:
-                    self._loading.idle()
+                if self._preload.lanes:
+                    self._preload.idle()
                 await self._waker.wait(self._sleep(horizon, found=bool(events) or self._decided, reserved=reserved))
             else:
                 await asyncio.sleep(0)  # whatever it is that keeps this going: others have their turn
         except StoreUnavailable as error:
-            await self.pause(self._outage.failed(error, asked))
+            await self.pause(self._store_backoff.failed(error, asked))
 
     async def _look(self) -> Horizon:
         lanes = self._lanes.open
@@ -310,11 +318,11 @@ class Worker:
     async def _reserve(self, horizon: Horizon) -> bool:
         """Reserve what is due in a moment; whether there was any."""
         soon = min(span for span in (horizon.fresh, horizon.heads, FOREVER) if span is not None)
-        free = self._options.batch_size - self._soon.load
+        free = self._options.batch_size - self._lookahead.load
         lanes = [lane for lane in self._lanes.trusted if lane not in self._claims.limited]
         if not NOW < soon <= self._options.lookahead or not lanes or free < len(lanes):
             return False
-        return await self._soon.reserve(share(lanes, free, self._lanes.busy), self._options.lookahead) > 0
+        return await self._lookahead.reserve(share(lanes, free, self._lanes.busy), self._options.lookahead) > 0
 
     async def _interrupted_first(self, overdue: timedelta) -> bool:
         """Deliver an event that a crash interrupted, if there is a quiet moment for it. Waiting for one is kinder
@@ -325,7 +333,7 @@ class Worker:
         if not self._quiet() and (overdue < self._options.lease or now < self._force_after):
             return False
         pressing = overdue > PRESSING * self._options.lease
-        with self._soon.quiet():
+        with self._lookahead.quiet():
             await self._finish_all(within=self._options.lease.total_seconds() if pressing else MAKE_QUIET)
             delivered = (self._quiet() or pressing) and not self._stopping.is_set() and await self._one_alone()
         # A fifth of the time at most: what was interrupted must not keep all else waiting.
@@ -333,11 +341,11 @@ class Worker:
         return delivered
 
     def _quiet(self) -> bool:
-        return self._pool.load == 0 and self._soon.under_way == 0 and self._settler.is_idle
+        return self._pool.load == 0 and self._lookahead.under_way == 0 and self._settler.is_idle
 
     def _sleep(self, horizon: Horizon, *, found: bool, reserved: bool) -> float:
         """Seconds until the next look."""
-        limited = bool(self._claims.limited) or self._pool.turns.holds_back
+        limited = bool(self._claims.limited) or self._pool.fair_queue.holds_back
         if reserved:
             return min(self._claims.unsure_in, self._rest.after_reserving(limited=limited))
         whole = self._in_vain * self._options.concurrency >= len(self._lanes.open)
@@ -345,7 +353,7 @@ class Worker:
 
     async def _claim(self) -> list[Event]:
         self._decided = False
-        free = self._room.batch
+        free = self._prefetch.batch
         if not self._lanes.open or free < 1:
             return []
         sent = steady()
@@ -357,7 +365,7 @@ class Worker:
             await self._claims.begin_again(lane)
         # Heads have half of the room, and all else what is left, so that neither keeps the other waiting.
         half = {lane: (free + 1) // 2 for lane, free in room.items()}
-        left = self._pool.turns.startable > 0
+        left = self._pool.fair_queue.startable > 0
         heads = await self._claim_heads(half) if self._may_have_heads else []
         await self._learn_and_start(heads, sent)
         taken = Counter(event.lane for event in heads)
@@ -371,7 +379,7 @@ class Worker:
         self._held_up = self._claims.waiting()
         self._in_vain = 0 if events else self._in_vain + 1
         if events:
-            self._room.claimed(len(events), backlog=bool(self._lanes.busy), left=left)
+            self._prefetch.claimed(len(events), backlog=bool(self._lanes.busy), left=left)
         return events
 
     @property
@@ -389,7 +397,7 @@ class Worker:
         if self._clock.in_doubt:
             return False
         sent = steady()
-        event = await claim_interrupted(self._store, self._claimant, self._lanes.open, self._passes)
+        event = await claim_interrupted(self._store, self._claimant, self._lanes.open, self._tally)
         if event is None:
             return False
         self._start([event], sent)
@@ -400,11 +408,11 @@ class Worker:
 
     async def _wait_for_room(self) -> None:
         """Until there is some. Where places are kept, somebody may come meanwhile who has nothing under way here."""
-        self._enough = self._room.enough
+        self._enough = self._prefetch.enough
         self._roomier.clear()
-        if self._room.free >= self._room.worth or self._stopping.is_set():
+        if self._prefetch.free >= self._prefetch.worth or self._stopping.is_set():
             return
-        if self._pool.turns.kept and self._waker is not None:
+        if self._pool.fair_queue.kept and self._waker is not None:
             self._full = True
             await self._waker.wait(LIMITED.total_seconds())
             self._full = False
@@ -415,7 +423,7 @@ class Worker:
 
     async def _claim_for_the_quiet(self) -> None:
         """Every place is taken, but for those that are kept."""
-        if (kept := self._pool.turns.kept) and not self._stopping.is_set():
+        if (kept := self._pool.fair_queue.kept) and not self._stopping.is_set():
             sent = steady()
             await self._learn_and_start(await self._claims.claim_for_idle_tenants(self._lanes.trusted, kept), sent)
 
@@ -434,7 +442,7 @@ class Worker:
     def _runs_out(self, event: Event) -> bool:
         """Whether it is time to claim more of what was held up, now that this one has ended."""
         key = event.tenant, event.destination
-        return key in self._held_up and self._pool.turns.runs_out(key)
+        return key in self._held_up and self._pool.fair_queue.runs_out(key)
 
     # -- one attempt
 
@@ -442,7 +450,7 @@ class Worker:
         try:
             await self._destinations.learn(events)
         except asyncio.CancelledError:
-            self._pool.turns.extend(events)  # or nobody would give them back
+            self._pool.fair_queue.extend(events)  # or nobody would give them back
             raise
         self._start(events, sent)
 
@@ -450,14 +458,14 @@ class Worker:
         """*sent*: when they were asked for, by the steady clock; their leases began after that."""
         if events:
             self._leases.claimed(events, sent)
-            self._passes.begin()
+            self._tally.begin()
             self._pool.start(events)
 
     def _attempt(self, event: Event, route: Route) -> Coroutine[Any, Any, Outcome | None]:
         if self._leases.has_ended(event):
             return too_late(event)
         if route.transactional:
-            return deliver_and_settle(event, route, self._store, self.name, self._passes, self._lent)
+            return deliver_and_settle(event, route, self._store, self.name, self._tally, self._lent)
         return deliver(event, route, self._destinations)
 
     async def _finish_all(self, *, even_if_stopping: bool = False, within: float = math.inf) -> None:
@@ -524,7 +532,7 @@ class Worker:
             self._pool.expire()
             self._pool.poke()  # such as what could not start while the store was away
             if self._waker is not None:  # a tick is one pass, however long
-                self._passes.look(idle=self._asleep and self._quiet())
+                self._tally.look(idle=self._asleep and self._quiet())
 
     @property
     def _left(self) -> float:
@@ -537,7 +545,7 @@ class Worker:
         unstarted = self._pool.take_waiting()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_CYCLE_S):
-                unstarted += await self._soon.stop()
+                unstarted += await self._lookahead.stop()
         for event in unstarted:
             self._settler.add_settlement(give_back(event, "the worker stopped before starting it"))
         await self._finish_all(even_if_stopping=True, within=until - time.monotonic())
@@ -548,7 +556,7 @@ class Worker:
             async with asyncio.timeout(self._left):
                 await self._settler.idle()
         if self._waker is not None:  # a tick is one pass, and says so itself
-            self._passes.look(idle=True)
+            self._tally.look(idle=True)
             self._signals.emit(WorkerStopped(self.name, len(unstarted)))
 
 

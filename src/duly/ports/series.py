@@ -148,7 +148,7 @@ class SchedulePort(Protocol):
         """Those of a tenant, or of all, in the order of tenant and name, after these two. CutShort where
         not all of them are *within* so many bytes."""
 
-    async def declared(self) -> list[Schedule]:
+    async def code_schedules(self) -> list[Schedule]:
         """Those that a function declares, or once has."""
 
     async def put_schedule(self, schedule: Schedule) -> bool:

@@ -58,10 +58,10 @@ class Store(EveryPort, ClaimPath, Health, Protocol):
 
     def lend(self) -> AbstractAsyncContextManager[StoreTransaction]: ...
 
-    def confined(self, tenant: str, *, writes: bool) -> AbstractAsyncContextManager["Store"]:
+    def tenant_session(self, tenant: str, *, writes: bool) -> AbstractAsyncContextManager["Store"]:
         """A store for one request of one tenant: all that is asked of it is one transaction, which commits at the end
         and which ``begin`` divides by savepoints. Where the database can tell tenants apart, the others' rows do not
         exist in it. Only one thing can be asked of it at a time. Without *writes*, it may be no transaction at all."""
 
-    async def prepare_confinement(self) -> None:
+    async def prepare_rls_role(self) -> None:
         """Make what ``confined`` takes, as far as it is missing; or say what an administrator has to do."""

@@ -53,8 +53,8 @@ class ScheduleQueries(QueryBase):
         bounds: dict[str, Any] = {"after_tenant": after[0], "after_name": after[1], "limit": limit, WITHIN: within}
         return each(self._shown, await self.ask("shown_schedules", tenant=tenant, **bounds))
 
-    async def declared(self) -> list[Schedule]:
-        return [self.read_schedule(row) for row in await self.ask("declared")]
+    async def code_schedules(self) -> list[Schedule]:
+        return [self.read_schedule(row) for row in await self.ask("code_schedules")]
 
     async def put_schedule(self, schedule: Schedule) -> bool:
         rows = await self.ask(

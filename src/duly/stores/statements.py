@@ -367,24 +367,24 @@ class StoreQueries(
         return each(self.read_event, await self.search(asked, older, index_choice(spec).also))
 
     async def page(self, spec: Spec, *, limit: int, after: str | None = None, examine: int = EXAMINED) -> Page:
-        floor = await self._floor(spec, after, examine)
+        bound = await self._page_bound(spec, after, examine)
         # Bounded on both sides, also on the first page: else a table of which nothing is known yet would be scanned.
-        within = spec if floor is None else spec & Compare("id", ">=", floor) & Compare("id", "<", after or LAST_ID)
-        found = await self._find(within, limit + 1, after if floor is None else None, PAGE_BYTES)
+        within = spec if bound is None else spec & Compare("id", ">=", bound) & Compare("id", "<", after or LAST_ID)
+        found = await self._find(within, limit + 1, after if bound is None else None, PAGE_BYTES)
         page = found[:limit]
-        return Page(page, page[-1].id if len(found) > limit or isinstance(found, CutShort) else floor)
+        return Page(page, page[-1].id if len(found) > limit or isinstance(found, CutShort) else bound)
 
-    async def _floor(self, spec: Spec, after: str | None, examine: int) -> str | None:
+    async def _page_bound(self, spec: Spec, after: str | None, examine: int) -> str | None:
         """The last of so many that a page looks at, the newest first; None where those are all, or where nothing is
         looked at in vain."""
         lead = index_choice(spec)
         if not lead.leaves:
             return None
         if lead.tenant == USUAL_TENANT:
-            [row] = await self.ask("floor_of_all", before=after or LAST_ID, skipped=examine - 1)
+            [row] = await self.ask("page_bound_of_all", before=after or LAST_ID, skipped=examine - 1)
             return row[0]  # type: ignore[no-any-return]
         older = lead.spec & Compare("id", "<", after) if after else lead.spec
-        rows = await self.search(self.statement("floor", skipped=examine - 1), older, lead.also)
+        rows = await self.search(self.statement("page_bound", skipped=examine - 1), older, lead.also)
         return rows[0][0] if len(rows) > 1 else None
 
     async def history(

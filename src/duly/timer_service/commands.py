@@ -38,7 +38,7 @@ class TimerCommands:
     ) -> None:
         self._commands, self._store, self._channels = commands, store, channels
         self._signals, self._batch_size = signals, batch_size
-        self._outage = StoreBackoff(signals)
+        self._store_backoff = StoreBackoff(signals)
 
     async def round(self, within: float) -> int:
         """Take what there is, or wait so many seconds for some; how many there were."""
@@ -82,9 +82,9 @@ class TimerCommands:
             try:
                 refused = await self._put(wanted)
             except StoreUnavailable as error:
-                await asyncio.sleep(self._outage.failed(error))
+                await asyncio.sleep(self._store_backoff.failed(error))
             else:
-                self._outage.over()
+                self._store_backoff.over()
                 return refused
 
     async def _put(self, wanted: Sequence[OrderedCommand]) -> list[RejectedCommand]:
@@ -114,11 +114,11 @@ class TimerCommands:
 
     async def _try_to_put(self, wanted: Sequence[OrderedCommand]) -> Exception | None:
         """Why that is not possible."""
-        wishes = [OrderedTimer(one.command.order, one.timer) for one in wanted]
+        ordered = [OrderedTimer(one.command.order, one.timer) for one in wanted]
         failed: Exception | None = None
         for _ in range(RACES):
             try:
-                await put_ordered_timers(self._store, wishes, self._channels)
+                await put_ordered_timers(self._store, ordered, self._channels)
             except StoreUnavailable:
                 raise
             except NotFound as error:

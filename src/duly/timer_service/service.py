@@ -233,12 +233,12 @@ class TimerService:
         if self._stopping:
             return
         commands, signals = self._broker.commands, self.duly.signals
-        reach = BrokerHealth(
+        broker_health = BrokerHealth(
             {COMMANDS: commands} if isinstance(commands, Reachable) else {}, signals, self._changed.set
         )
         intake = TimerCommands(commands, self.duly.store, [TIMER], signals, MOST_AT_ONCE)
         async with self.duly:  # open, until the last command is stored
-            reach.begin()
+            broker_health.begin()
             try:
                 backoff = Backoff(SHORTEST, LONGEST, spread=random.uniform)
                 while not self._stopping:
@@ -247,7 +247,7 @@ class TimerService:
                     else:
                         await self._pause(backoff.next())
             finally:
-                reach.end()
+                broker_health.end()
 
     async def _one_round(self, intake: TimerCommands) -> bool:
         """Whether it went well."""

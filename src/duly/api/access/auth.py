@@ -59,7 +59,7 @@ class Authenticator:
         self._unknown: OrderedDict[str, KeyLookup] = (
             OrderedDict()
         )  # apart, so that a flood of them displaces no good one
-        self._crowd = KeyLookups(duly.keys.known)
+        self._key_lookups = KeyLookups(duly.keys.known)
         self._slowed = 0  # guesses that wait for their answer
         self._noted: OrderedDict[str, float] = OrderedDict()
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()
@@ -119,7 +119,7 @@ class Authenticator:
         else:
             guessing = _bucket(self._guesses, whose_address(request, self._duly.settings.trusted_proxies), now)
             wait = guessing.take(GUESSES, now)
-            if wait and not await self._crowd.knows(secret):
+            if wait and not await self._key_lookups.knows(secret):
                 await self._slow_down()
                 _refuse_if_too_soon(wait, "unknown keys were shown too often from this address")
             found = await self._look_up(secret)

@@ -47,7 +47,7 @@ class Tenancy:
 
     def _forget(self, tenant: str, destination: str) -> None:
         """Not before others can see what it is now: a worker here would read the old again, and keep that."""
-        self.after_commit(lambda: self.duly.directory.forget(tenant, destination))
+        self.after_commit(lambda: self.duly.destination_cache.forget(tenant, destination))
 
     def after_commit(self, act: Callable[[], None]) -> None:
         self._committed.append(act)
@@ -59,7 +59,7 @@ class Tenancy:
 
 @asynccontextmanager
 async def tenancy(duly: Duly, tenant: str, *, writes: bool) -> AsyncIterator[Tenancy]:
-    async with duly.store.confined(tenant, writes=writes) as store:
+    async with duly.store.tenant_session(tenant, writes=writes) as store:
         own = Tenancy(duly, store, tenant)
         yield own
     own.committed()

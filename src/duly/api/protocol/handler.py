@@ -69,7 +69,7 @@ class RequestHandler:
         self._preparing = asyncio.Lock()
         self._swept = 0.0
         self._turns = KeyedSemaphore(1)
-        self._pace = TenantBudget()
+        self._budget = TenantBudget()
 
     async def respond(self, operation: Operation, request: Request) -> Response:
         response = await self._answer(operation, request)
@@ -85,7 +85,7 @@ class RequestHandler:
             request.state.caller = caller
             body = await read_body(request, operation.takes.most if operation.takes else LARGE)
             asked = await _read(operation, request, body)
-            async with self._pace.turn(caller.tenant) as spent:
+            async with self._budget.turn(caller.tenant) as spent:
                 answer = await self._carry_out(operation, request, caller, asked)
                 if isinstance(answer.body, Listed):
                     page = await write_page(answer.body, answer)
@@ -160,7 +160,7 @@ class RequestHandler:
             return
         async with self._preparing:
             if not self._prepared:
-                await self.duly.store.prepare_confinement()
+                await self.duly.store.prepare_rls_role()
                 self._prepared = True
 
 

@@ -19,8 +19,8 @@ WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
 class HttpRequest:
-    def __init__(self, sender: Sender, directory: DestinationLookup, keys: SecretKeys) -> None:
-        self._sender, self._directory, self._seal = sender, directory, Seal(keys)
+    def __init__(self, sender: Sender, destinations: DestinationLookup, keys: SecretKeys) -> None:
+        self._sender, self._destinations, self._seal = sender, destinations, Seal(keys)
 
     async def deliver(self, event: Event) -> Outcome:
         target = event.target
@@ -28,7 +28,7 @@ class HttpRequest:
         said = target[HTTP]
         if (stored := named(target)) is None:
             return await self._sender.send(request_for(event, said))
-        found = (await self._directory.known(event.tenant, stored[1])).target
+        found = (await self._destinations.known(event.tenant, stored[1])).target
         if (problem := unusable(found, HTTP, stored[1])) is not None or found is None:
             return Rejected(problem or "")
         spec = found.spec

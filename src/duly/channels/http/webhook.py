@@ -24,8 +24,8 @@ WITHOUT_KEY = timedelta(seconds=30)
 
 
 class Webhook:
-    def __init__(self, sender: Sender, directory: DestinationLookup, keys: SecretKeys) -> None:
-        self._sender, self._directory, self._keys = sender, directory, keys
+    def __init__(self, sender: Sender, destinations: DestinationLookup, keys: SecretKeys) -> None:
+        self._sender, self._destinations, self._keys = sender, destinations, keys
         self._seal = Seal(keys)
         self._derived: OrderedDict[tuple[str, str], list[str]] = OrderedDict()
 
@@ -36,7 +36,7 @@ class Webhook:
             spec = target[WEBHOOK]
             said = {"url": spec} if isinstance(spec, str) else spec
             return await self._sender.send(self._request(event, said, self._usual(event.tenant, said["url"]), {}))
-        found = (await self._directory.known(event.tenant, stored[1])).target
+        found = (await self._destinations.known(event.tenant, stored[1])).target
         if (problem := unusable(found, WEBHOOK, stored[1])) is not None or found is None:
             return Rejected(problem or "")
         try:

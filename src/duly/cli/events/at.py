@@ -40,7 +40,7 @@ class TimerOptions:
 def at(
     *when: Annotated[str, Parameter(help="2026-12-01T09:00:00Z, +30s, in 5m, or now", allow_leading_hyphen=False)],
     what: TimerOptions,
-    whither: TargetOptions = HERE,
+    aimed: TargetOptions = HERE,
     invocation: Hidden,
 ) -> None:
     """Schedule one event.
@@ -49,10 +49,10 @@ def at(
     """
     if not when:
         raise Misuse(f"say when: {EXAMPLES}")
-    asyncio.run(_at(" ".join(when), what, whither, invocation))
+    asyncio.run(_at(" ".join(when), what, aimed, invocation))
 
 
-async def _at(written: str, what: TimerOptions, whither: TargetOptions, invocation: Invocation) -> None:
+async def _at(written: str, what: TimerOptions, aimed: TargetOptions, invocation: Invocation) -> None:
     due, payload = parse_when(written), read_payload(what.payload)
     duly = invocation.duly()
     async with duly:
@@ -62,7 +62,7 @@ async def _at(written: str, what: TimerOptions, whither: TargetOptions, invocati
             payload,
             key=what.key,
             tenant=what.tenant,
-            target=await whither.spec(duly, what.tenant),
+            target=await aimed.spec(duly, what.tenant),
             correlation_id=what.correlation_id,
         )
         now = await duly.store.now()

@@ -36,7 +36,7 @@ def serve(
     host: Annotated[str | None, Parameter(help="Where to listen; else DULY_HOST, or 127.0.0.1")] = None,
     port: Annotated[int | None, Parameter(help="0 for any that is free; else DULY_PORT, or 8080")] = None,
     worker: Annotated[bool, Parameter(help="Whether events run here as well", negative="--no-worker")] = True,
-    manner: WorkerOptions = AS_IT_IS,
+    options: WorkerOptions = AS_IT_IS,
     invocation: Hidden,
 ) -> None:
     """Serve the HTTP API, and run what is due, in one process.
@@ -45,7 +45,7 @@ def serve(
     """
     if not all(find_spec(package) for package in ("fastapi", "uvicorn", "httptools")):
         raise Misuse(f"serving HTTP takes more than is installed here: {INSTALL}")
-    duly = in_this_manner(invocation.duly_that_serves() if worker else invocation.duly_with_event_types(), manner)
+    duly = in_this_manner(invocation.duly_that_serves() if worker else invocation.duly_with_event_types(), options)
     duly.settings = _listening(duly, host, port)
     if worker:
         tell_what_is_served(duly)

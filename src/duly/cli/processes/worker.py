@@ -47,7 +47,7 @@ AS_IT_IS = WorkerOptions()
 def worker(
     *,
     processes: Annotated[int, Parameter(help="How many processes; 1 unless told", validator=Number(gte=1))] = 1,
-    manner: WorkerOptions = AS_IT_IS,
+    options: WorkerOptions = AS_IT_IS,
     parent: Annotated[int | None, Parameter(show=False)] = None,
     invocation: Hidden,
 ) -> None:
@@ -55,13 +55,13 @@ def worker(
 
     Any number of workers may share a database. SIGTERM and Ctrl-C let it finish what is under way.
     """
-    duly = ready_to_work(invocation, manner)
+    duly = ready_to_work(invocation, options)
     if parent is None:
         tell_what_is_served(duly)
     if processes > 1:
         _refuse_memory(duly)
         patience = duly.settings.shutdown_grace.total_seconds() + 10
-        asyncio.run(Processes(_same_again(invocation, manner), processes, patience).run())
+        asyncio.run(Processes(_same_again(invocation, options), processes, patience).run())
         return
     if parent is not None:
         drain_without_parent(parent)
@@ -73,14 +73,14 @@ def tick(
     within: Annotated[
         str | None, Parameter(help="Start nothing more after this span, such as 50s; what runs may end", metavar="SPAN")
     ] = None,
-    manner: WorkerOptions = AS_IT_IS,
+    options: WorkerOptions = AS_IT_IS,
     invocation: Hidden,
 ) -> None:
     """Run what is due now, then exit.
 
     What becomes due meanwhile is left for the next one. SIGTERM and Ctrl-C let it finish what is under way.
     """
-    duly = ready_to_work(invocation, manner)
+    duly = ready_to_work(invocation, options)
     beside: Counter[type] = Counter()
     duly.observe(lambda signal: beside.update([type(signal)]), GivenBack, HeldBack, Interrupted)
     done = asyncio.run(duly.tick(within=within, signals=True))
@@ -116,14 +116,14 @@ def _in_words(counts: Mapping[str, int], done: PassEnded) -> str:
     return f"{words}; {late}in {brief(done.duration)}"
 
 
-def ready_to_work(invocation: Invocation, manner: WorkerOptions) -> Duly:
-    return in_this_manner(invocation.duly_that_serves(), manner)
+def ready_to_work(invocation: Invocation, options: WorkerOptions) -> Duly:
+    return in_this_manner(invocation.duly_that_serves(), options)
 
 
-def in_this_manner(duly: Duly, manner: WorkerOptions) -> Duly:
-    if manner.concurrency is not None:
-        duly.settings = msgspec.structs.replace(duly.settings, concurrency=_checked(manner.concurrency))
-    configure_logging(duly.settings.log_format, logging.DEBUG if manner.verbose else logging.INFO)
+def in_this_manner(duly: Duly, options: WorkerOptions) -> Duly:
+    if options.concurrency is not None:
+        duly.settings = msgspec.structs.replace(duly.settings, concurrency=_checked(options.concurrency))
+    configure_logging(duly.settings.log_format, logging.DEBUG if options.verbose else logging.INFO)
     raise_file_limit()
     return duly
 
@@ -141,13 +141,13 @@ def _checked(concurrency: int) -> int:
         raise Misuse(f"--concurrency {concurrency} cannot be used: expected {error.allowed}") from None
 
 
-def _same_again(invocation: Invocation, manner: WorkerOptions) -> list[str]:
+def _same_again(invocation: Invocation, options: WorkerOptions) -> list[str]:
     """The command of one process of many."""
     command = [sys.executable, "-m", "duly", "worker"]
-    for option, value in (("--app", invocation.app), ("--db", invocation.db), ("--concurrency", manner.concurrency)):
+    for option, value in (("--app", invocation.app), ("--db", invocation.db), ("--concurrency", options.concurrency)):
         if value is not None:
             command += [option, str(value)]
-    return [*command, "--verbose"] if manner.verbose else command
+    return [*command, "--verbose"] if options.verbose else command
 
 
 def _refuse_memory(duly: Duly) -> None:

@@ -63,9 +63,9 @@ def put(
     *,
     what: ContentOptions = NOTHING,
     when: RuleOptions = NO_RULE,
-    whither: TargetOptions = HERE,
+    aimed: TargetOptions = HERE,
     bounds: TimetableOptions = NO_BOUNDS,
-    manner: DeliveryOptions = AS_USUAL,
+    delivery: DeliveryOptions = AS_USUAL,
     tenant: Annotated[str | None, Parameter(help="Whose schedule it is; else default")] = None,
     file: Annotated[
         str | None,
@@ -80,7 +80,7 @@ def put(
 
     duly schedules put weekly-report --type report.weekly --cron '0 9 * * MON' --timezone Europe/Brussels
     """
-    options = (what, when, whither, bounds, manner)
+    options = (what, when, aimed, bounds, delivery)
     if file is None:
         return asyncio.run(_put(name, options, tenant, invocation))
     if options != (NOTHING, NO_RULE, HERE, NO_BOUNDS, AS_USUAL):
@@ -89,15 +89,15 @@ def put(
 
 
 async def _put(name: str | None, options: Options, tenant: str | None, invocation: Invocation) -> int:
-    what, when, whither, bounds, manner = options
+    what, when, aimed, bounds, delivery = options
     if name is None:
         raise Misuse("name the schedule, or give --file")
     if what.type is None:
         raise Misuse("say what it fires: --type, as in --type report.weekly")
-    written = {"name": name, **what.fields(), **manner.policies()}
+    written = {"name": name, **what.fields(), **delivery.policies()}
     async with invocation.duly() as duly:
         written |= {"rule": await when.rule(duly), "timezone": when.timezone, **await bounds.policies(duly)}
-        written["target"] = await whither.spec(duly, tenant or DEFAULT_TENANT)
+        written["target"] = await aimed.spec(duly, tenant or DEFAULT_TENANT)
         done = await put_one(duly, read_schedule(written, tenant=tenant))
         now = await duly.store.now()
     if invocation.json:

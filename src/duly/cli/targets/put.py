@@ -97,7 +97,7 @@ def put(
     url: Annotated[str, Parameter(help="Where it goes, such as https://hooks.example/in")],
     /,
     *,
-    manner: SendingOptions = AS_USUAL,
+    options: SendingOptions = AS_USUAL,
     secret_file: SecretFile = None,
     tenant: Tenant = "default",
     invocation: Hidden,
@@ -108,7 +108,7 @@ def put(
 
     duly targets put crm https://hooks.example/in
     """
-    asyncio.run(_put(name, url, manner.options(), secret_file, tenant, invocation))
+    asyncio.run(_put(name, url, options.options(), secret_file, tenant, invocation))
 
 
 async def _put(

@@ -66,9 +66,9 @@ class CircuitBreaker:
     """The ``Limits`` of a worker, its circuit breaker, and the probes that it makes."""
 
     def __init__(
-        self, store: TargetStore, directory: DestinationCache, concurrency: int, worker: str, signals: Signals
+        self, store: TargetStore, destination_cache: DestinationCache, concurrency: int, worker: str, signals: Signals
     ) -> None:
-        self._store, self._directory, self._worker, self._signals = store, directory, worker, signals
+        self._store, self._destination_cache, self._worker, self._signals = store, destination_cache, worker, signals
         self._concurrency = concurrency
         self._most = max(1, concurrency // 2)
         self._windows: dict[Key, Window] = {}
@@ -92,7 +92,7 @@ class CircuitBreaker:
     def places(self, tenant: str, destination: str | None) -> int:
         if destination is None:
             return self._concurrency
-        known = self._directory.seen(tenant, destination)
+        known = self._destination_cache.seen(tenant, destination)
         if known is None:
             return 1  # whose delivery finds out
         if known.concurrency is not None:
@@ -108,7 +108,7 @@ class CircuitBreaker:
         known = self._of_all(tenant)
         most = self._concurrency if known is None or known.rate is None else self._left((tenant, DESTINATION_OF_ALL))
         if destination is not None:
-            known = self._directory.seen(tenant, destination)
+            known = self._destination_cache.seen(tenant, destination)
             if known is not None and known.rate is not None:
                 most = min(most, self._left((tenant, destination)))
         return most
@@ -143,10 +143,10 @@ class CircuitBreaker:
                 self._give_up(key, f"is disabled: {first_line(outcome.error)}", gone=True)
 
     def _of_all(self, tenant: str) -> Known | None:
-        if not self._directory.is_recent(tenant, DESTINATION_OF_ALL):
+        if not self._destination_cache.is_recent(tenant, DESTINATION_OF_ALL):
             self._unknown.add((tenant, DESTINATION_OF_ALL))
             self._asked.set()
-        return self._directory.seen(tenant, DESTINATION_OF_ALL)
+        return self._destination_cache.seen(tenant, DESTINATION_OF_ALL)
 
     def _left(self, key: Key) -> int:
         left, until = self._turns.get(key, (0, 0.0))
@@ -161,7 +161,7 @@ class CircuitBreaker:
 
     def is_open(self, event: Event) -> bool:
         """Whether that is known already, as it mostly is."""
-        known = self._directory.fresh(event.tenant, event.destination or DESTINATION_OF_ALL)
+        known = self._destination_cache.fresh(event.tenant, event.destination or DESTINATION_OF_ALL)
         return known is not None and known.parked is None and not known.within
 
     async def closed(self, event: Event) -> Held | None:
@@ -176,8 +176,8 @@ class CircuitBreaker:
     async def _parked(self, tenant: str, destination: str) -> Known:
         """What is known of it; where it is parked, just now. If it has been opened since, the store would give back
         what is to be held, and we would claim that again and again."""
-        known = await self._directory.known(tenant, destination)
-        return known if known.parked is None else await self._directory.known(tenant, destination, JUST_NOW)
+        known = await self._destination_cache.known(tenant, destination)
+        return known if known.parked is None else await self._destination_cache.known(tenant, destination, JUST_NOW)
 
     def trying(self, events: Iterable[Event]) -> None:
         """These are what parked destinations are tried with."""
@@ -203,7 +203,7 @@ class CircuitBreaker:
                 now, since = await tx.now(), await tx.reopen(tenant, destination)
                 if since is not None:
                     await note(tx, tenant, destination, "opened", None, self._worker)
-            self._directory.forget(tenant, destination)
+            self._destination_cache.forget(tenant, destination)
             self._windows.pop((tenant, destination), None)
             if since is not None:
                 self._signals.emit(DestinationOpened(tenant, destination, now - since))
@@ -241,7 +241,7 @@ class CircuitBreaker:
                     await note(tx, tenant, destination, "disabled" if gone else "parked", reason, self._worker)
             if parked:
                 self._signals.emit(DestinationParked(tenant, destination, reason, gone))
-            self._directory.forget(tenant, destination)
+            self._destination_cache.forget(tenant, destination)
             self._windows.pop((tenant, destination), None)
             if self._down[tenant, destination] == (reason, gone):  # or it has become worse meanwhile
                 del self._down[tenant, destination]
@@ -249,11 +249,11 @@ class CircuitBreaker:
     async def learn(self, events: Iterable[Event]) -> None:
         """Before the first event of a destination starts: what limits it has, and its first turns if it has a rate."""
         keys = {(event.tenant, event.destination) for event in events if event.destination is not None}
-        unknown = {key for key in keys if self._directory.seen(*key) is None}
+        unknown = {key for key in keys if self._destination_cache.seen(*key) is None}
         if not unknown:
             return
         with contextlib.suppress(StoreUnavailable):  # others tell of that; then its first delivery finds out
-            await self._directory.read({*unknown, *((tenant, DESTINATION_OF_ALL) for tenant, _ in unknown)})
+            await self._destination_cache.read({*unknown, *((tenant, DESTINATION_OF_ALL) for tenant, _ in unknown)})
             for key in unknown:
                 self.turns(*key)  # asks for some
             await self._take_turns()
@@ -261,14 +261,18 @@ class CircuitBreaker:
     async def _learn(self) -> None:
         if self._unknown:
             unknown, self._unknown = self._unknown, set()
-            await self._directory.read(unknown)
+            await self._destination_cache.read(unknown)
 
     async def _take_turns(self) -> float | None:
         """When to ask again, if any is still wanted."""
         now = time.monotonic()
         wanted = {key for key in self._wanted if now >= self._none_before.get(key, 0.0)}
         self._wanted -= wanted
-        rates = {key: known.rate for key in wanted if (known := self._directory.seen(*key)) is not None and known.rate}
+        rates = {
+            key: known.rate
+            for key in wanted
+            if (known := self._destination_cache.seen(*key)) is not None and known.rate
+        }
         if not rates:
             return None
         asked = [(*key, max(1, round(rate * AHEAD))) for key, rate in rates.items()]

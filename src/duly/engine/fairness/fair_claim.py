@@ -39,8 +39,8 @@ _key = attrgetter("tenant", "destination")
 class FairClaim:
     """For one kind of events: heads, or all others."""
 
-    def __init__(self, look: Look, begins: Begins, turns: FairQueue) -> None:
-        self._scout, self._turns = BacklogScan(look, begins), turns
+    def __init__(self, look: Look, begins: Begins, fair_queue: FairQueue) -> None:
+        self._scan, self._fair_queue = BacklogScan(look, begins), fair_queue
         self._served: dict[str, set[Key]] = {}  # in lanes with a backlog: those who get their share of what is oldest
         self._looking: dict[str, asyncio.Task[set[str]]] = {}  # by lane: among the oldest, too
         self._looking_near: dict[str, asyncio.Task[set[str]]] = {}  # the same among the newest alone
@@ -49,7 +49,7 @@ class FairClaim:
         self.limited: set[str] = set()  # lanes in which what is oldest may not be what may start
 
     def rested(self) -> None:
-        self._scout.rested()
+        self._scan.rested()
 
     async def begin_again(self, lane: str) -> None:
         """Forget what is known of this lane, and what somebody is about to find."""
@@ -59,7 +59,7 @@ class FairClaim:
 
     def waiting(self) -> set[Key]:
         """Who has something that there was no room for."""
-        return {key for lane in self.limited for key in self._scout.known(lane)}
+        return {key for lane in self.limited for key in self._scan.known(lane)}
 
     # -- choosing
 
@@ -71,7 +71,9 @@ class FairClaim:
             return []
         self._look_behind(lane, free)
         looks = [looking for kind in self._kinds if (looking := kind.get(lane)) is not None and not looking.done()]
-        if looks and self._turns.shared:  # claims are small, and whoever comes meanwhile must not wait for a deep look
+        if (
+            looks and self._fair_queue.shared
+        ):  # claims are small, and whoever comes meanwhile must not wait for a deep look
             await asyncio.wait(looks, timeout=AWAITED_S, return_when=asyncio.FIRST_COMPLETED)
         elif looks and lane not in self._looked_at:  # so that nobody waits behind a flood that begins
             await asyncio.wait(looks)
@@ -84,10 +86,12 @@ class FairClaim:
 
     async def choose_for_the_quiet(self, lanes: Sequence[str], free: int) -> list[Candidate]:
         """What to take where only those may have something who have nothing here."""
-        here = self._turns.keys()
-        await self._scout.look(lanes, here, free, QUIET)
-        room = FreePlaces(lambda *key: 0 if key in here else min(1, self._turns.room(*key)), self._turns.room_of)
-        known = {key: found for lane in lanes for key, found in self._scout.known(lane).items()}
+        here = self._fair_queue.keys()
+        await self._scan.look(lanes, here, free, QUIET)
+        room = FreePlaces(
+            lambda *key: 0 if key in here else min(1, self._fair_queue.room(*key)), self._fair_queue.room_of
+        )
+        known = {key: found for lane in lanes for key, found in self._scan.known(lane).items()}
         return choose(known, SPARE * free, {}, room)
 
     def _look_behind(self, lane: str, free: int) -> None:
@@ -97,18 +101,18 @@ class FairClaim:
             if lane in kind and kind[lane].done():
                 with contextlib.suppress(StoreUnavailable):  # as the claims have found since, if it still is
                     kind.pop(lane).result()
-        served, known = self._served[lane], self._scout.known(lane)
-        few = lane not in self._crowded and self._scout.many(lane) < free
+        served, known = self._served[lane], self._scan.known(lane)
+        few = lane not in self._crowded and self._scan.many(lane) < free
         if few and lane not in self._looking:
-            if lane in self._scout.more and self._scout.may(MORE, lane):
-                self._looking[lane] = asyncio.create_task(self._scout.look([lane], served, free, MORE))
+            if lane in self._scan.more and self._scan.may(MORE, lane):
+                self._looking[lane] = asyncio.create_task(self._scan.look([lane], served, free, MORE))
                 return
-            if self._scout.may(OTHERS, lane):
-                deep = self._scout.look([lane], {*served, *known}, free, OTHERS)
+            if self._scan.may(OTHERS, lane):
+                deep = self._scan.look([lane], {*served, *known}, free, OTHERS)
                 self._looking[lane] = asyncio.create_task(deep)
                 return
-        if lane not in self._looking_near and (self._turns.shared or self._scout.may(NEAR, lane)):
-            near = self._scout.look([lane], {*served, *known}, free, NEAR)
+        if lane not in self._looking_near and (self._fair_queue.shared or self._scan.may(NEAR, lane)):
+            near = self._scan.look([lane], {*served, *known}, free, NEAR)
             self._looking_near[lane] = asyncio.create_task(near)
 
     async def stop(self) -> None:
@@ -124,36 +128,38 @@ class FairClaim:
 
     def _fairly(self, lane: str, free: int) -> list[Candidate]:
         """What those have who are not well served: the others get what is oldest."""
-        known, served, in_hand = self._scout.known(lane), self._served[lane], self._turns.in_hand()
+        known, served, in_hand = self._scan.known(lane), self._served[lane], self._fair_queue.in_hand()
         share = fair_share(in_hand, {tenant for tenant, _ in (*known, *served)}, free)
-        room = FreePlaces(self._turns.room, lambda tenant: min(share - in_hand[tenant], self._turns.room_of(tenant)))
+        room = FreePlaces(
+            self._fair_queue.room, lambda tenant: min(share - in_hand[tenant], self._fair_queue.room_of(tenant))
+        )
         others = {key: found for key, found in known.items() if key not in served}
         return choose(others, SPARE * self.at_most(lane, free), in_hand, room)
 
     async def _what_may_start(self, lane: str, free: int) -> list[Candidate]:
-        await self._scout.look([lane], set(self._scout.known(lane)), free, OTHERS)
-        known = self._scout.known(lane)
-        enough = {key for key, found in known.items() if len(found) >= min(free, self._turns.room(*key))}
+        await self._scan.look([lane], set(self._scan.known(lane)), free, OTHERS)
+        known = self._scan.known(lane)
+        enough = {key for key, found in known.items() if len(found) >= min(free, self._fair_queue.room(*key))}
         if not known or len(enough) < len(known):
-            await self._scout.look([lane], enough, free, MORE)
-            if not self._scout.known(lane) and lane not in self._scout.more and not self._turns.holds_back:
+            await self._scan.look([lane], enough, free, MORE)
+            if not self._scan.known(lane) and lane not in self._scan.more and not self._fair_queue.holds_back:
                 self.limited.discard(lane)
-        room = FreePlaces(self._turns.room, self._turns.room_of)
-        return choose(self._scout.known(lane), SPARE * free, self._turns.in_hand(), room)
+        room = FreePlaces(self._fair_queue.room, self._fair_queue.room_of)
+        return choose(self._scan.known(lane), SPARE * free, self._fair_queue.in_hand(), room)
 
     # -- what came of it
 
     def taken(self, chosen: Sequence[Candidate], ids: Collection[str], free: int) -> None:
         """Those of the chosen that could be had. If there was room for no more, the others may be there still."""
         last = max((n for n, one in enumerate(chosen) if one.id in ids), default=-1)
-        self._scout.forget(chosen[: last + 1] if len(ids) >= free else chosen)
+        self._scan.forget(chosen[: last + 1] if len(ids) >= free else chosen)
 
     def taken_oldest(self, events: Sequence[Event], room: Mapping[str, int]) -> None:
         """What was there, where at most so many of the oldest of each lane were taken."""
         for lane, free in room.items():
             of_lane = events if len(room) == 1 else [event for event in events if event.lane == lane]
             backlog, whose = len(of_lane) >= free, _whose(of_lane)
-            if any(self._turns.binds(*key) for key in whose) and self._is_limited(whose, backlog):
+            if any(self._fair_queue.binds(*key) for key in whose) and self._is_limited(whose, backlog):
                 self.limited.add(lane)
             if backlog:
                 self._served[lane] = served = well_served(whose)
@@ -165,12 +171,12 @@ class FairClaim:
     def _forget(self, lane: str) -> None:
         self._served.pop(lane, None)
         self._looked_at.discard(lane)
-        self._scout.forget_all(lane)
+        self._scan.forget_all(lane)
 
     def _is_limited(self, whose: Mapping[Key, int], backlog: bool) -> bool:
         """Whether more may come of those who have these than may start."""
         for key, many in whose.items():
-            room = min(self._turns.room(*key), self._turns.room_of(key[0]))
+            room = min(self._fair_queue.room(*key), self._fair_queue.room_of(key[0]))
             if room < UNBOUNDED and (backlog or room <= many):
                 return True
         return False

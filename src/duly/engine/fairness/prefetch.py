@@ -26,7 +26,7 @@ class Workload(Protocol):
     @property
     def finished(self) -> int: ...
     @property
-    def turns(self) -> FairQueue: ...
+    def fair_queue(self) -> FairQueue: ...
 
 
 class Reservations(Protocol):
@@ -48,19 +48,19 @@ class Prefetch:
     """How many events a worker claims beyond those that can run at once."""
 
     def __init__(self, concurrency: int, batch_size: int, pool: Workload, soon: Reservations) -> None:
-        self._concurrency, self._batch_size, self._pool, self._soon = concurrency, batch_size, pool, soon
+        self._concurrency, self._batch_size, self._pool, self._lookahead = concurrency, batch_size, pool, soon
         self._ahead = 0  # how many to claim beyond those that can run at once
         self._last = LastClaim(0.0, 1, 0)
 
     @property
     def free(self) -> int:
         """How many more can be started soon: those that can run at once, and those read ahead."""
-        return self._concurrency + self._ahead - self._pool.load - self._soon.under_way
+        return self._concurrency + self._ahead - self._pool.load - self._lookahead.under_way
 
     @property
     def batch(self) -> int:
         """How many to claim at once."""
-        most = min(self._batch_size, SHARED_BATCH) if self._pool.turns.shared else self._batch_size
+        most = min(self._batch_size, SHARED_BATCH) if self._pool.fair_queue.shared else self._batch_size
         return min(most, self.free)
 
     @property

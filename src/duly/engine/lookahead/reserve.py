@@ -72,10 +72,10 @@ class Lookahead:
         lease: timedelta,
         fire: Callable[[list[Event], float], None],
         signals: Signals,
-        outage: StoreBackoff,
+        store_backoff: StoreBackoff,
     ) -> None:
         self._store, self._worker, self._lease = store, worker, lease
-        self._fire, self._signals, self._outage = fire, signals, outage
+        self._fire, self._signals, self._store_backoff = fire, signals, store_backoff
         self._held: list[tuple[float, Reserved]] = []  # with the time at which to claim each, by time.monotonic
         self._starting: list[Reserved] = []
         self._poised: list[Poised] = []
@@ -157,7 +157,7 @@ class Lookahead:
             if missed := [one for one in self._starting if one.id not in found]:
                 await self._store.release(missed, PATIENCE)
         except StoreUnavailable as error:  # whatever was not started will be anybody's
-            self._outage.failed(error, now)
+            self._store_backoff.failed(error, now)
         finally:
             self._starting = []
 

@@ -59,7 +59,7 @@ async def orphaned(store: ScheduleStore, declared: CodeSchedules) -> list[Schedu
     names = {(draft.tenant, draft.name) for draft in declared.drafts}
     return [
         schedule
-        for schedule in await store.declared()
+        for schedule in await store.code_schedules()
         if _program(schedule.origin) in declared.programs and (schedule.tenant, schedule.name) not in names
     ]
 

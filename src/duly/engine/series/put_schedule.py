@@ -171,9 +171,9 @@ async def _replace(tx: ScheduleTransaction, asked: CheckedDraft, known: Schedule
 async def _let_go(tx: ScheduleTransaction, stored: Schedule, schedule: Schedule) -> None:
     """What waits may have more room now; or its head does not fire now, or was locked here while whoever would have let
     it go passed by."""
-    if _room(stored) != _room(schedule):
-        await tx.gate(schedule.series, _room(schedule) is not None)
-    if _room(stored) is not None or _room(schedule) is not None:
+    if _prefetch(stored) != _prefetch(schedule):
+        await tx.gate(schedule.series, _prefetch(schedule) is not None)
+    if _prefetch(stored) is not None or _prefetch(schedule) is not None:
         await let_go(tx, [schedule])
 
 
@@ -308,7 +308,7 @@ def _bounds(schedule: Schedule) -> tuple[Any, ...]:
     return schedule.timezone, dst, *bounds
 
 
-def _room(schedule: Schedule) -> int | None:
+def _prefetch(schedule: Schedule) -> int | None:
     policies = _policies(schedule)
     return None if policies is None else policies.room
 

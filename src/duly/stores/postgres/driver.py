@@ -36,7 +36,7 @@ PASSING = (
 """Of these, what may befall a statement of users, without being their own doing: not a limit that they have set
 themselves, nor a wrong argument, which asyncpg calls InterfaceError."""
 
-SEARCHES = frozenset({"find", "floor", "floor_of_all", "find_dead", "count_dead"})
+SEARCHES = frozenset({"find", "page_bound", "page_bound_of_all", "find_dead", "count_dead"})
 """Which index fits these depends on the values, so they are planned anew each time."""
 
 

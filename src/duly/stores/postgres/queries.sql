@@ -417,7 +417,7 @@ ORDER BY s.tenant, s.name LIMIT :limit
 {shown}
 WHERE s.tenant = :tenant AND s.name = :schedule
 
--- name: declared (read)
+-- name: code_schedules (read)
 -- Those that some function declares, or has declared.
 SELECT {schedule} FROM duly.schedules AS s WHERE origin IS NOT NULL ORDER BY tenant, name
 
@@ -777,14 +777,14 @@ FROM changed
 -- name: find (read)
 SELECT {event} FROM duly.events AS e WHERE ({where}) ORDER BY e.id DESC LIMIT :limit
 
--- name: floor (read)
+-- name: page_bound (read)
 -- The last of so many, and the one below, if there is one.
 -- (Those above are not written as text first.)
 SELECT id::text
 FROM (SELECT e.id FROM duly.events AS e WHERE ({where}) ORDER BY e.id DESC OFFSET :skipped LIMIT 2) AS last
 ORDER BY last.id DESC
 
--- name: floor_of_all (read)
+-- name: page_bound_of_all (read)
 SELECT duly.floor_of_all(:before::uuid, :skipped)::text
 
 -- fragment: found

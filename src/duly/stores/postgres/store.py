@@ -97,7 +97,7 @@ class PostgresStore(PostgresQueries, Autocommit):
         self._own: asyncpg.Pool | None = None
         self._searching: asyncpg.Pool | None = None
         self._lent: asyncpg.Pool | None = None
-        self._confined = Pools(None, None)
+        self._tenant_pools = Pools(None, None)
         self._shares = TenantLimits(
             KeyedSemaphore(CONFINED_CONNECTIONS - FOR_OTHERS),
             KeyedSemaphore(CONFINED_SEARCHING_CONNECTIONS - FOR_OTHERS_SEARCHING),
@@ -110,7 +110,7 @@ class PostgresStore(PostgresQueries, Autocommit):
             self._own = await self._connect(bounded | PLANS, OWN_CONNECTIONS)
             self._searching = await self._connect(bounded | SEARCHING, SEARCHING_CONNECTIONS)
             self._lent = await self._connect(SESSION, LENT_CONNECTIONS)
-            self._confined = Pools(
+            self._tenant_pools = Pools(
                 await self._connect(bounded | PLANS, CONFINED_CONNECTIONS),
                 await self._connect(bounded | SEARCHING, CONFINED_SEARCHING_CONNECTIONS),
             )
@@ -149,9 +149,9 @@ class PostgresStore(PostgresQueries, Autocommit):
             )
 
     async def close(self) -> None:
-        pools = self._own, self._searching, self._lent, *self._confined
+        pools = self._own, self._searching, self._lent, *self._tenant_pools
         self._own = self._searching = self._lent = None
-        self._confined = Pools(None, None)
+        self._tenant_pools = Pools(None, None)
         closing = [asyncio.ensure_future(pool.close()) for pool in pools if pool is not None]
         if closing:
             await asyncio.wait(closing, timeout=CLOSING_LIMIT_S)
@@ -233,22 +233,22 @@ class PostgresStore(PostgresQueries, Autocommit):
         transaction.creations.committed(self.on_created)
 
     @asynccontextmanager
-    async def confined(self, tenant: str, *, writes: bool) -> AsyncIterator[PostgresTenantSession]:
+    async def tenant_session(self, tenant: str, *, writes: bool) -> AsyncIterator[PostgresTenantSession]:
         """Whether it writes makes no difference here: who has written nothing has nothing to wait for at the end."""
-        confined = PostgresTenantSession(self, tenant, self._confined, self._shares)
+        tenant_session = PostgresTenantSession(self, tenant, self._tenant_pools, self._shares)
         try:
-            yield confined
+            yield tenant_session
         except StoreUnavailable:
-            await confined.end(None)  # it may be broken; the server rolls back
+            await tenant_session.end(None)  # it may be broken; the server rolls back
             raise
         except BaseException:
-            await confined.end("ROLLBACK")
+            await tenant_session.end("ROLLBACK")
             raise
         else:
-            await confined.end("COMMIT")
-        confined.creations.committed(self.on_created)
+            await tenant_session.end("COMMIT")
+        tenant_session.creations.committed(self.on_created)
 
-    async def prepare_confinement(self) -> None:
+    async def prepare_rls_role(self) -> None:
         async with self._maintaining() as connection:
             await prepare(connection, MIGRATION_LOCK)
 

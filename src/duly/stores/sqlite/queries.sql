@@ -305,7 +305,7 @@ ORDER BY s.tenant, s.name LIMIT :limit
 {shown}
 WHERE s.tenant = :tenant AND s.name = :schedule
 
--- name: declared (read)
+-- name: code_schedules (read)
 -- Those that some function declares, or has declared.
 SELECT {schedule} FROM schedules AS s WHERE origin IS NOT NULL ORDER BY tenant, name
 
@@ -545,11 +545,11 @@ RETURNING id
 -- name: find (read)
 SELECT {event} FROM events AS e WHERE ({where}) ORDER BY e.id DESC LIMIT :limit
 
--- name: floor (read)
+-- name: page_bound (read)
 -- The last of so many, and the one below, if there is one.
 SELECT e.id FROM events AS e WHERE ({where}) ORDER BY e.id DESC LIMIT 2 OFFSET :skipped
 
--- name: floor_of_all (read)
+-- name: page_bound_of_all (read)
 -- The last of so many, whosever it is; so it is blurred, and nobody's id.
 SELECT substr((SELECT id FROM events WHERE id < :before ORDER BY id DESC LIMIT 1 OFFSET :skipped), 1, 33) || '000'
 

@@ -214,7 +214,7 @@ class SqliteStore(SqliteQueries, Autocommit):
         return self.begin()
 
     @asynccontextmanager
-    async def confined(self, tenant: str, *, writes: bool) -> AsyncIterator[Store]:
+    async def tenant_session(self, tenant: str, *, writes: bool) -> AsyncIterator[Store]:
         """Who only looks does not wait for the one writer: each look is at what was committed last."""
         if problems := name_problems("tenant", tenant):
             raise Invalid(problems)
@@ -224,7 +224,7 @@ class SqliteStore(SqliteQueries, Autocommit):
         async with self.begin() as transaction:
             yield SqliteTenantSession(transaction, tenant)
 
-    async def prepare_confinement(self) -> None:
+    async def prepare_rls_role(self) -> None:
         """There is nothing to prepare: SQLite has no roles."""
 
     def _refuse_own_deadlock(self) -> None:

@@ -69,10 +69,10 @@ class SqliteTenantSession(SqliteQueries):
     async def close(self) -> None:
         raise Misuse(NOT_HERE)
 
-    async def prepare_confinement(self) -> None:
+    async def prepare_rls_role(self) -> None:
         raise Misuse(NOT_HERE)
 
-    def confined(self, tenant: str, *, writes: bool) -> Any:
+    def tenant_session(self, tenant: str, *, writes: bool) -> Any:
         raise Misuse(NOT_HERE)
 
     def listen(self, lanes: Sequence[str]) -> Any:

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.core.oracle import (
+from tests.pure.oracle import (
     DAY,
     HOUR,
     MINUTE,

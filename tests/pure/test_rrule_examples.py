@@ -4,7 +4,7 @@ from itertools import islice
 
 import pytest
 
-from tests.core.rrules import all_of, make_rule, moment
+from tests.pure.rrules import all_of, make_rule, moment
 
 
 def dates(written: str) -> list[str]:

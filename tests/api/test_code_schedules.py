@@ -32,7 +32,7 @@ async def test_a_declared_schedule_is_written_at_start_with_its_policies(app: Du
     shown = await app.schedules.get("report")
     assert (shown.type, shown.timezone, shown.payload) == ("report", "Europe/Brussels", 7)
     assert (shown.policies.misfire.policy, shown.policies.exclude) == ("skip", ("SAT",))
-    assert shown.origin == "tests.api.test_declared:declare.<locals>.report"
+    assert shown.origin == "tests.api.test_code_schedules:declare.<locals>.report"
 
 
 async def test_a_deploy_leaves_what_an_operator_paused_and_moved(duly: OpenDuly) -> None:
@@ -90,7 +90,7 @@ async def test_a_declared_schedule_that_cannot_be_is_refused_where_it_is_declare
     with pytest.raises(Misuse, match="is for a function"):
         app.schedule(every("1h"))(42)  # type: ignore[type-var]
     declare(app, depends_on={"schedule": "nobody", "within": "1h"})
-    with pytest.raises(Invalid, match=r"schedule 'report' \(tests.api.test_declared:.*\): depends_on.schedule"):
+    with pytest.raises(Invalid, match=r"schedule 'report' \(tests.api.test_code_schedules:.*\): depends_on.schedule"):
         await app.tick()
 
 

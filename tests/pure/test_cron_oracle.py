@@ -15,7 +15,7 @@ import pytest
 
 from duly.rules.notation import cron
 from duly.rules.zones import PROBE
-from tests.core.oracle import (
+from tests.pure.oracle import (
     DAY,
     GAPS,
     HOUR,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from duly.rules.notation import yearly
-from tests.core.oracle import (
+from tests.pure.oracle import (
     GAPS,
     HOUR,
     LEAPS,

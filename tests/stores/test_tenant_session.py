@@ -24,7 +24,7 @@ class Oops(Exception):
 @pytest.fixture
 async def store(opened: OpenStore) -> Any:
     store = await opened()
-    await store.prepare_confinement()
+    await store.prepare_rls_role()
     return store
 
 
@@ -43,15 +43,15 @@ async def count(store: Any) -> int:
 
 
 async def test_to_prepare_twice_changes_nothing(store: Any) -> None:
-    await store.prepare_confinement()
-    async with store.confined("acme", writes=True) as request:
+    await store.prepare_rls_role()
+    async with store.tenant_session("acme", writes=True) as request:
         await request.add([mine()])
     assert await count(store) == 1
 
 
 async def test_a_request_commits_together(opened: OpenStore, store: Any) -> None:
     elsewhere = await opened()
-    async with store.confined("acme", writes=True) as request:
+    async with store.tenant_session("acme", writes=True) as request:
         await request.add([mine()])
         async with request.begin() as tx:
             await tx.put([mine(key="k")])
@@ -62,7 +62,7 @@ async def test_a_request_commits_together(opened: OpenStore, store: Any) -> None
 
 async def test_an_error_leaves_nothing(store: Any) -> None:
     async def fails() -> None:
-        async with store.confined("acme", writes=True) as request:
+        async with store.tenant_session("acme", writes=True) as request:
             await request.add([mine()])
             async with request.begin() as tx:
                 await tx.add([mine()])
@@ -74,7 +74,7 @@ async def test_an_error_leaves_nothing(store: Any) -> None:
 
 
 async def test_an_error_within_a_savepoint_undoes_that_alone(store: Any) -> None:
-    async with store.confined("acme", writes=True) as request:
+    async with store.tenant_session("acme", writes=True) as request:
         await request.put([mine(key="k")])
         with suppress(Oops):
             async with request.begin() as tx:
@@ -97,7 +97,7 @@ async def test_an_error_within_a_savepoint_undoes_that_alone(store: Any) -> None
 async def test_a_verb_that_refuses_leaves_the_rest(store: Any) -> None:
     """As where one of many is wrong, and where a refusal is remembered as the answer."""
     [id] = await store.add([mine()])
-    async with store.confined("acme", writes=True) as request:
+    async with store.tenant_session("acme", writes=True) as request:
         await request.recall("acme", "k", "cancel")
         events = Events(request)
         await events.cancel(id, tenant="acme")
@@ -105,13 +105,13 @@ async def test_a_verb_that_refuses_leaves_the_rest(store: Any) -> None:
             await events.cancel(id, tenant="acme")
         await request.remember("acme", "k", 409, "{}", b"")
     assert (await store.get(id)).status is Status.CANCELLED
-    async with store.confined("acme", writes=True) as request:
+    async with store.tenant_session("acme", writes=True) as request:
         assert (await request.recall("acme", "k", "cancel")).status == 409
 
 
 async def test_being_cancelled_rolls_back_and_lets_others_go_on(store: Any) -> None:
     async def hang(inside: asyncio.Event, *, deep: bool) -> None:
-        async with store.confined("acme", writes=True) as request:
+        async with store.tenant_session("acme", writes=True) as request:
             await request.add([mine()])
             async with request.begin() as tx:
                 await tx.add([mine()])
@@ -128,14 +128,14 @@ async def test_being_cancelled_rolls_back_and_lets_others_go_on(store: Any) -> N
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        async with store.confined("acme", writes=True) as request:
+        async with store.tenant_session("acme", writes=True) as request:
             assert await count(request) == 0
             await request.now()
     assert await count(store) == 0
 
 
 async def test_who_gave_up_one_step_in_time_can_go_on(store: Any) -> None:
-    async with store.confined("acme", writes=True) as request:
+    async with store.tenant_session("acme", writes=True) as request:
         await request.put([mine(key="k")])
         with suppress(TimeoutError):
             async with asyncio.timeout(0.05), request.begin() as tx:
@@ -148,7 +148,7 @@ async def test_who_gave_up_one_step_in_time_can_go_on(store: Any) -> None:
 async def test_workers_are_woken_after_the_commit(store: Any) -> None:
     async with store.listen([LANE]) as waker:
         await waker.wait(1)  # it is woken once as it begins to listen
-        async with store.confined("acme", writes=True) as request:
+        async with store.tenant_session("acme", writes=True) as request:
             async with request.begin() as tx:
                 await tx.add([mine()])
             assert await seconds(waker.wait(0.2)) >= 0.19
@@ -158,7 +158,7 @@ async def test_workers_are_woken_after_the_commit(store: Any) -> None:
 
 async def test_many_at_once_all_commit(store: Any) -> None:
     async def one(n: int) -> None:
-        async with store.confined(f"tenant {n % 5}", writes=True) as request:
+        async with store.tenant_session(f"tenant {n % 5}", writes=True) as request:
             await request.put([make_new(tenant=f"tenant {n % 5}", key=f"k{n}")])
             await asyncio.sleep(0)
             async with request.begin() as tx:
@@ -171,7 +171,7 @@ async def test_many_at_once_all_commit(store: Any) -> None:
 
 async def test_who_only_looks_sees_what_was_committed(store: Any) -> None:
     [id] = await store.add([mine()])
-    async with store.confined("acme", writes=False) as request:
+    async with store.tenant_session("acme", writes=False) as request:
         assert (await request.get(id)).id == id
         assert await count(request) == 1
         assert len(await Events(request).find(tenant="acme")) == 1
@@ -179,13 +179,13 @@ async def test_who_only_looks_sees_what_was_committed(store: Any) -> None:
 
 async def test_a_request_that_asks_nothing_costs_nothing(store: Any) -> None:
     for writes in (True, False):
-        async with store.confined("acme", writes=writes):
+        async with store.tenant_session("acme", writes=writes):
             pass
 
 
 async def test_many_users_need_no_copy(store: Any) -> None:
     users = [make_user(tenant="acme") for _ in range(300)]
-    async with store.confined("acme", writes=True) as request:
+    async with store.tenant_session("acme", writes=True) as request:
         async with request.begin() as tx:
             assert len(await tx.add_users(users, [], "me")) == 300
         await request.add([mine() for _ in range(300)])
@@ -196,12 +196,12 @@ async def test_many_users_need_no_copy(store: Any) -> None:
 async def test_a_tenant_that_cannot_be_is_refused(store: Any, tenant: Any) -> None:
     for writes in (True, False):
         with pytest.raises(Invalid, match="tenant"):
-            async with store.confined(tenant, writes=writes):
+            async with store.tenant_session(tenant, writes=writes):
                 pass
 
 
 async def test_nothing_can_be_asked_after_the_end(store: Any) -> None:
-    async with store.confined("acme", writes=True) as request:
+    async with store.tenant_session("acme", writes=True) as request:
         await request.now()
     with pytest.raises(Misuse, match="ended"):
         await request.add([mine()])
@@ -212,11 +212,11 @@ async def test_nothing_can_be_asked_after_the_end(store: Any) -> None:
 
 
 async def test_a_request_is_not_the_store(store: Any) -> None:
-    async with store.confined("acme", writes=True) as request:
-        for act in (request.close(), request.open(migrate=False), request.prepare_confinement()):
+    async with store.tenant_session("acme", writes=True) as request:
+        for act in (request.close(), request.open(migrate=False), request.prepare_rls_role()):
             with pytest.raises(Misuse, match="ask the store itself"):
                 await act
-        for ask_for in (lambda: request.listen([LANE]), lambda: request.confined("beta", writes=True)):
+        for ask_for in (lambda: request.listen([LANE]), lambda: request.tenant_session("beta", writes=True)):
             with pytest.raises(Misuse, match="ask the store itself"):
                 ask_for()
         assert await request.fetchval(spelled(store, "SELECT count(*) FROM duly.events")) == 0
@@ -224,16 +224,19 @@ async def test_a_request_is_not_the_store(store: Any) -> None:
 
 async def test_sqlite_refuses_to_wait_for_itself(store: Any) -> None:
     if store.dialect != "sqlite":
-        async with store.confined("acme", writes=True) as request, store.confined("beta", writes=True) as other:
+        async with (
+            store.tenant_session("acme", writes=True) as request,
+            store.tenant_session("beta", writes=True) as other,
+        ):
             await request.add([mine()])
             await other.add([make_new(tenant="beta")])
         assert await count(store) == 2
         return
-    async with store.confined("acme", writes=True):
+    async with store.tenant_session("acme", writes=True):
         with pytest.raises(Misuse, match="transaction=tx"):
             await store.add([mine()])
         with pytest.raises(Misuse, match="transaction=tx"):
-            async with store.confined("acme", writes=True):
+            async with store.tenant_session("acme", writes=True):
                 pass
-        async with store.confined("acme", writes=False) as request:
+        async with store.tenant_session("acme", writes=False) as request:
             assert await count(request) == 0

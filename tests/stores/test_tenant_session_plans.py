@@ -92,12 +92,12 @@ INDEXES = {
 async def url(new_postgres: Callable[[], str]) -> str:
     url = new_postgres()
     async with Duly(url) as duly:
-        await duly.store.prepare_confinement()
+        await duly.store.prepare_rls_role()
     return url
 
 
 @contextmanager
-def confined(connection: psycopg.Connection[Any]) -> Iterator[None]:
+def tenant_session(connection: psycopg.Connection[Any]) -> Iterator[None]:
     with connection.transaction(force_rollback=True):
         for name, value in PLANS.items():
             connection.execute(f"SET LOCAL {name} = {value}")
@@ -129,7 +129,7 @@ async def test_a_request_may_run_each_query_but_those_about_keys(url: str) -> No
     with psycopg.connect(url, autocommit=True) as connection:
         for name, query in load("postgres").items():
             try:
-                with confined(connection):
+                with tenant_session(connection):
                     explained(connection, query)
             except psycopg.errors.InsufficientPrivilege:
                 refused.add(name)
@@ -148,7 +148,7 @@ async def test_what_has_a_name_is_found_by_it(url: str, statistics: str) -> None
         if statistics == "analysed":
             connection.execute("ANALYZE")
         for name, wanted in INDEXES.items():
-            with confined(connection):
+            with tenant_session(connection):
                 found = list(nodes(explained(connection, load("postgres")[name])))
             used = {node.get("Index Name") for node in found} | {
                 index for node in found for index in node.get("Conflict Arbiter Indexes", [])

@@ -14,8 +14,8 @@ from duly.rules import rrule
 from duly.rules.rrule import MOST_COUNTED, Recurrence, TooMuchWork, bind, parse_recurrence
 from duly.rules.rrule_calendar import MatchingDays, TimeFilter, matching_times, periods
 from duly.rules.rrule_text import FREQUENCIES, WEEKDAYS, most_to_choose_from
-from tests.core.rrules import FOREVER, PART_VALUES, all_of, make_rule, moment, reading, rule_texts
 from tests.make import DAY, HOUR
+from tests.pure.rrules import FOREVER, PART_VALUES, all_of, make_rule, moment, reading, rule_texts
 
 # -- where dateutil errs
 

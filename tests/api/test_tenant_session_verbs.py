@@ -41,7 +41,7 @@ class Confining:
         async def call(*args: Any, **options: Any) -> Any:
             if options.get("transaction") is not None:  # the caller's own: no request of the API
                 return await verb(*args, **options)
-            async with self._duly.store.confined(options.get("tenant") or "default", writes=True) as request:
+            async with self._duly.store.tenant_session(options.get("tenant") or "default", writes=True) as request:
                 return await getattr(self._within(request), name)(*args, **options)
 
         return call
@@ -57,14 +57,14 @@ class ThroughTheApi(Duly):
         self.schedules: Any = Confining(self, self.schedules, lambda at: Schedules(at, self._channels, of))
         self.users: Any = Confining(self, self.users, lambda at: Users(at, self.calendars, of))
         self.targets: Any = Confining(
-            self, self.targets, lambda at: Targets(at, self.directory.forget, key, self._signals)
+            self, self.targets, lambda at: Targets(at, self.destination_cache.forget, key, self._signals)
         )
 
     async def put(self, due: Any, type: str, payload: Any = None, *, transaction: Any = None, **options: Any) -> Added:
         if transaction is not None:
             return await super().put(due, type, payload, transaction=transaction, **options)
         timer = Timer(due, type, payload, **options)
-        async with self.store.confined(timer.tenant, writes=True) as request:
+        async with self.store.tenant_session(timer.tenant, writes=True) as request:
             return await put_timer(request, timer, self._channels)
 
 
@@ -80,7 +80,7 @@ async def duly(url: str, clock: ManualClock) -> AsyncIterator[OpenDuly]:
         async def duly(**options: Any) -> Duly:
             app = ThroughTheApi(**({"database_url": url, "clock": clock} | options))
             await stack.enter_async_context(app)
-            await app.store.prepare_confinement()
+            await app.store.prepare_rls_role()
             return app
 
         yield duly

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from duly.rules.rrule_text import FREQUENCIES, WEEKDAYS, ByDay, Parts, RecurrenceText, parse_recurrence
-from tests.core.rrules import PART_VALUES, rule_texts
+from tests.pure.rrules import PART_VALUES, rule_texts
 
 
 def at(text: str) -> datetime:

@@ -29,29 +29,29 @@ class Oops(Exception):
 @pytest.fixture
 async def app(duly: OpenDuly) -> Duly:
     app = await duly(secret_key=KEY)
-    await app.store.prepare_confinement()
+    await app.store.prepare_rls_role()
     await app.targets.put("crm", URL)
     return app
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 async def test_what_a_worker_reads_before_the_commit_is_not_kept_after_it(app: Duly, change: Any) -> None:
-    before = await app.directory.known("default", "crm")
+    before = await app.destination_cache.known("default", "crm")
     own: Tenancy
     async with tenancy(app, "default", writes=True) as own:
         await change(own.targets)
-        assert await app.directory.known("default", "crm") == before
-    assert app.directory.fresh("default", "crm") is None
-    assert await app.directory.known("default", "crm") != before
+        assert await app.destination_cache.known("default", "crm") == before
+    assert app.destination_cache.fresh("default", "crm") is None
+    assert await app.destination_cache.known("default", "crm") != before
 
 
 async def test_what_was_not_committed_is_not_forgotten(app: Duly) -> None:
-    before = await app.directory.known("default", "crm")
+    before = await app.destination_cache.known("default", "crm")
     with suppress(Oops):
         async with tenancy(app, "default", writes=True) as own:
             await own.targets.disable("crm")
             raise Oops
-    assert app.directory.fresh("default", "crm") == before
+    assert app.destination_cache.fresh("default", "crm") == before
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
@@ -70,9 +70,9 @@ async def test_what_is_being_read_while_it_is_changed_is_read_again(
 
     [before] = await destinations([("default", "crm")])
     monkeypatch.setattr(app.store, "destinations", slowly)
-    reading = asyncio.create_task(app.directory.known("default", "crm"))
+    reading = asyncio.create_task(app.destination_cache.known("default", "crm"))
     await read.wait()
     await change(app.targets)
     may_go_on.set()
     assert await reading != before
-    assert app.directory.fresh("default", "crm") == await reading
+    assert app.destination_cache.fresh("default", "crm") == await reading

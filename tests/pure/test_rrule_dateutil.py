@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from duly.rules.rrule import Recurrence, bind, parse_recurrence
 from duly.rules.rrule_text import FREQUENCIES, WEEKDAYS
-from tests.core.rrules import EVER, FOREVER, all_of, make_rule, moment, reading
 from tests.make import DAY, HOUR, MINUTE, SECOND
+from tests.pure.rrules import EVER, FOREVER, all_of, make_rule, moment, reading
 
 
 class Answered(NamedTuple):
