@@ -189,7 +189,7 @@ def test_the_tool_tells_all_figures_of_the_real_package() -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "could not be traced" not in done.stdout
-    for told in ("files in the fullest folder", "calls in the largest port", "lines of engine/worker.py"):
+    for told in ("files in the fullest folder", "calls in ClaimPath", "lines of engine/worker.py"):
         assert told in done.stdout
     traced = done.stdout.partition("files entered, in the order of first entry")[2]
     steps = ["engine/schedule.py", "engine/claim.py", "engine/deliver.py", "channels/http/webhook.py"]

@@ -1,4 +1,4 @@
-"""What a schedule's head fires as, and what follows it. Pure: flow gives it the facts, and does what it says."""
+"""What a schedule's head fires as, and what follows it. Pure: the engine gives it the facts, and does what it says."""
 
 import hashlib
 from collections.abc import Callable

@@ -1,5 +1,5 @@
 """What an edit of a schedule, a move or a skip does to what it has promised. What is owed stays owed, what lies ahead
-follows the new rule, and what is passed over is told. Pure: flow gives it the facts, and does what it says."""
+follows the new rule, and what is passed over is told. Pure: the engine gives it the facts, and does what it says."""
 
 import shlex
 from collections.abc import Collection, Iterator, Sequence
