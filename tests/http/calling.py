@@ -4,16 +4,16 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
-from fastapi import FastAPI
 
 from duly import Duly
+from duly.api.app import Api
 from tests.http.describing import Description
 
 
 class Caller:
     """Asks, and checks what holds for every answer."""
 
-    def __init__(self, app: Duly, api: FastAPI, client: httpx.AsyncClient) -> None:
+    def __init__(self, app: Duly, api: Api, client: httpx.AsyncClient) -> None:
         self.app, self.api, self.client = app, api, client
         self._description = Description(api.openapi())
 

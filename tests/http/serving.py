@@ -6,10 +6,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from fastapi import FastAPI
-
 from duly import Duly
-from duly.api.app import create_api
+from duly.api.app import Api, create_api
 from duly.api.server.connections import Connections
 from duly.api.server.server import http_server, listen
 
@@ -20,7 +18,7 @@ class Served:
     """A server that runs, and the Duly behind it."""
 
     def __init__(
-        self, app: Duly, api: FastAPI, port: int, loop: asyncio.AbstractEventLoop, connections: Connections
+        self, app: Duly, api: Api, port: int, loop: asyncio.AbstractEventLoop, connections: Connections
     ) -> None:
         self.app, self.api, self.port, self._loop, self.connections = app, api, port, loop, connections
         self.url = f"http://127.0.0.1:{port}"

@@ -16,7 +16,7 @@ from starlette.routing import Mount, Route
 
 import duly.api
 from duly import Duly
-from duly.api.app import create_api
+from duly.api.app import Api, create_api
 from duly.api.protocol.request import Caller as Who
 from duly.errors import Forbidden, Unauthenticated
 from duly.records.api_key import Scope
@@ -24,10 +24,10 @@ from duly.testing import ManualClock
 from tests.http.calling import Caller
 
 DAILY = {"type": "report", "rule": {"cron": "0 9 * * *"}}
-Application = Callable[[Duly, FastAPI], Any]
+Application = Callable[[Duly, Api], Any]
 
 
-def in_fastapi(duly: Duly, api: FastAPI) -> FastAPI:
+def in_fastapi(duly: Duly, api: Api) -> FastAPI:
     app = FastAPI(lifespan=lambda _: opened(duly))
     app.mount("/duly", api)
 
@@ -38,7 +38,7 @@ def in_fastapi(duly: Duly, api: FastAPI) -> FastAPI:
     return app
 
 
-def in_starlette(duly: Duly, api: FastAPI) -> Starlette:
+def in_starlette(duly: Duly, api: Api) -> Starlette:
     async def own(request: Request) -> PlainTextResponse:
         return PlainTextResponse(f'{{"own":"{request.path_params["name"]}"}}', media_type="application/json")
 
@@ -65,7 +65,7 @@ def own(url: str, clock: ManualClock) -> Duly:
     return Duly(url, clock=clock)
 
 
-def calls(duly: Duly, api: FastAPI, app: Any, **headers: str) -> Caller:
+def calls(duly: Duly, api: Api, app: Any, **headers: str) -> Caller:
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     return Caller(duly, api, httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers))
 

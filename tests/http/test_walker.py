@@ -7,8 +7,8 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi.routing import APIRoute
 
+from duly.api.app import OperationRoute
 from duly.records.api_key import write_key
 from duly.testing import ManualClock
 from tests.conftest import OpenDuly
@@ -58,7 +58,12 @@ def routes(http: Caller) -> list[Described]:
     described = {(one.method, one.path): one for one in Description(http.api.openapi()).operations}
     found = [route for route in http.api.routes if getattr(route, "path", "").startswith("/v1/")]
     assert len(found) >= 40
-    return [described[method, route.path] for route in found if isinstance(route, APIRoute) for method in route.methods]
+    return [
+        described[method, route.path]
+        for route in found
+        if isinstance(route, OperationRoute)
+        for method in route.methods
+    ]
 
 
 async def ask(http: Caller, operation: Described, path: str, **headers: str) -> httpx.Response:

@@ -1,18 +1,19 @@
-"""Puts the API together: a FastAPI application of its own, or one to mount in yours."""
+"""Puts the API together: a Starlette application of its own, or one to mount in yours."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import cached_property
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.routing import Match
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Match, Route
 
-from duly import __version__
 from duly.api.access.auth import Authenticate, Authenticator
 from duly.api.access.preview_places import PreviewPlaces
-from duly.api.description.openapi import ABOUT, SECURITY, answers, described, described_open
+from duly.api.description.openapi import described_api
 from duly.api.description.operations import Operation
-from duly.api.description.schemas import SCHEMAS
 from duly.api.nouns import events, schedules, system, targets, timers, users
 from duly.api.protocol.handler import RequestHandler, write
 from duly.api.protocol.long_poll import LongPoll
@@ -26,22 +27,19 @@ OPERATIONS: Sequence[Operation] = [
 ]
 
 
-class Api(FastAPI):
+class Api(Starlette):
     """Duly's HTTP API."""
 
+    @cached_property
+    def _description(self) -> dict[str, Any]:
+        return described_api(OPERATIONS, system.OPEN)
+
     def openapi(self) -> dict[str, Any]:
-        if not self.openapi_schema:
-            document = super().openapi()
-            components = document.setdefault("components", {})
-            components["schemas"] = {name: dict(schema) for name, schema in SCHEMAS.items()}
-            components["securitySchemes"] = dict(SECURITY)
-            for operation in OPERATIONS:  # their examples again, for FastAPI leaves out what is null in them
-                document["paths"][operation.path][operation.method.lower()]["responses"] = answers(operation)
-            document["paths"] |= {one.path: described_open(one) for one in system.OPEN}
-        return self.openapi_schema or {}
+        """The OpenAPI document that describes it."""
+        return self._description
 
 
-def create_api(duly: Duly, *, keyless: bool | str = False, authenticate: Authenticate | None = None) -> FastAPI:
+def create_api(duly: Duly, *, keyless: bool | str = False, authenticate: Authenticate | None = None) -> Api:
     """The API of a Duly, which must be open while it is used: ``app.mount("/duly", create_api(duly))``.
 
     Callers show API keys (``duly keys create``). *authenticate* is your own way of telling who asks, and for which
@@ -49,24 +47,26 @@ def create_api(duly: Duly, *, keyless: bool | str = False, authenticate: Authent
     is made: only for trying things on a machine that nobody else reaches, also not through a proxy or a tunnel. Those
     that tell of themselves are refused; not every one does.
     """
-    api = Api(
-        title="Duly",
-        version=__version__,
-        description=ABOUT,
-        docs_url=None,
-        redoc_url=None,
-        openapi_url="/openapi.json",
-        redirect_slashes=False,
-    )
+    api = Api()
+    api.router.redirect_slashes = False
     api.state.waiting, api.state.previews = LongPoll(), PreviewPlaces()
     answering = RequestHandler(duly, Authenticator(duly, keyless=keyless, authenticate=authenticate))
     for operation in OPERATIONS:
-        api.add_api_route(endpoint=_endpoint(answering, operation), **described(operation))
+        api.router.routes.append(OperationRoute(operation, _endpoint(answering, operation)))
     metrics = Metrics()
-    system.add_routes(api, answering, metrics)
+    api.router.routes += system.open_routes(api.openapi, answering, metrics)
     api.add_exception_handler(HTTPException, _refused)
     api.add_middleware(Middleware, told=metrics.request_answered)
     return api
+
+
+class OperationRoute(Route):
+    """The address of an operation, for its one method: Starlette would add HEAD to GET."""
+
+    def __init__(self, operation: Operation, endpoint: Callable[[Request], Awaitable[Response]]) -> None:
+        super().__init__(operation.path, endpoint, name=operation.name, methods=[operation.method])
+        self.methods = {operation.method}
+        self.operation = operation
 
 
 def _endpoint(answering: RequestHandler, operation: Operation) -> Callable[[Request], Awaitable[Response]]:

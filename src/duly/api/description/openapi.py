@@ -2,13 +2,15 @@
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
+from duly import __version__
 from duly.api.description.examples import PROBLEMS
 from duly.api.description.operations import DescribedResponse, OpenOperation, Operation
 from duly.api.description.schema_words import ETAGS, NAME, Schema, name, ref, uuid
+from duly.api.description.schemas import SCHEMAS
 from duly.api.description.target_schemas import stored
 from duly.api.protocol.problems import MEDIA_TYPE
 from duly.decide.checks import LONGEST
@@ -39,27 +41,36 @@ _PATH_SCHEMAS: Mapping[str, Schema] = {"key": name("key"), "name": name("name"),
 _TARGETS = "/v1/targets/"
 
 
+def described_api(operations: Iterable[Operation], open_operations: Iterable[OpenOperation]) -> dict[str, Any]:
+    """The OpenAPI document of the whole API."""
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = described(operation)
+    paths |= {one.path: described_open(one) for one in open_operations}
+    schemas = {name: dict(schema) for name, schema in SCHEMAS.items()}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Duly", "description": ABOUT, "version": __version__},
+        "paths": paths,
+        "components": {"schemas": schemas, "securitySchemes": dict(SECURITY)},
+    }
+
+
 def described(operation: Operation) -> dict[str, Any]:
-    """The arguments for FastAPI's route."""
+    """One operation; its docstring is its summary and description."""
     first, _, more = inspect.cleandoc(operation.run.__doc__ or "").partition("\n\n")
     summary, _, rest = first.partition(". ")
     description = "\n\n".join(part for part in (rest, more) if part)
     return {
-        "path": operation.path,
-        "methods": [operation.method],
-        "name": operation.name,
-        "operation_id": operation.name,
         "tags": [operation.tag],
         "summary": summary.rstrip("."),
-        "description": description,
-        "status_code": next(iter(operation.answers)),
-        "responses": {int(status): answer for status, answer in answers(operation).items()},
-        "openapi_extra": {
-            "parameters": _parameters(operation),
-            "security": [{KEY: []}],
-            "x-scope": operation.needs.value,
-            **({} if operation.takes is None else {"requestBody": _body(operation)}),
-        },
+        **({"description": description} if description else {}),
+        "operationId": operation.name,
+        "parameters": _parameters(operation),
+        **({} if operation.takes is None else {"requestBody": _body(operation)}),
+        "responses": answers(operation),
+        "security": [{KEY: []}],
+        "x-scope": operation.needs.value,
     }
 
 

@@ -2,10 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from duly.api.description import examples
 from duly.api.description.docs_page import POLICY, docs_page
@@ -119,7 +122,7 @@ class Readiness:
         self._answering.not_writable |= signal.readable
 
 
-def add_routes(api: FastAPI, answering: RequestHandler, metrics: Metrics) -> None:
+def open_routes(openapi: Callable[[], dict[str, Any]], answering: RequestHandler, metrics: Metrics) -> Iterator[Route]:
     """Those that need no key: they tell nothing of anybody."""
     ready = Readiness(answering)
 
@@ -138,8 +141,14 @@ def add_routes(api: FastAPI, answering: RequestHandler, metrics: Metrics) -> Non
 
     async def docs(request: Request) -> Response:
         here = f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '')}"
-        page = docs_page(api.openapi(), here)
+        page = docs_page(openapi(), here)
         return Response(page, media_type="text/html", headers={"Content-Security-Policy": POLICY})
 
-    for path, endpoint in (("/healthz", healthz), ("/readyz", readyz), ("/metrics", figures), ("/docs", docs)):
-        api.add_route(path, endpoint, include_in_schema=False)
+    async def description(request: Request) -> Response:
+        root = request.scope.get("root_path", "").rstrip("/")
+        servers = {"servers": [{"url": root}]} if root else {}
+        return Response(msgspec.json.encode(openapi() | servers), media_type="application/json")
+
+    pages = {"/healthz": healthz, "/readyz": readyz, "/metrics": figures, "/docs": docs, "/openapi.json": description}
+    for path, endpoint in pages.items():
+        yield Route(path, endpoint)

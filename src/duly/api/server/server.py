@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from duly.api.server.acceptor import Acceptor
 from duly.api.server.connections import Connections
@@ -53,13 +53,15 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         api = self.config.app
-        assert isinstance(api, FastAPI)
+        assert isinstance(api, Starlette)
         if (waiting := getattr(api.state, "waiting", None)) is not None:  # it has, unless the API is mounted in it
             waiting.end()  # or the server would wait for those who wait
         await super().shutdown(sockets)
 
 
-def http_server(api: FastAPI, grace: timedelta, *, most: int | None = None, trusted: Sequence[Network] = ()) -> Server:
+def http_server(
+    api: Starlette, grace: timedelta, *, most: int | None = None, trusted: Sequence[Network] = ()
+) -> Server:
     """*grace* is how long requests under way may take when it ends; *most* is how many connections may be open, from
     one address half of them unless it is one of the *trusted* proxies."""
     return Server(

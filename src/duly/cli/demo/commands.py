@@ -219,7 +219,7 @@ async def _brokering(view: View) -> AsyncIterator["DemoBroker | None"]:
 @contextlib.asynccontextmanager
 async def _serving(duly: Duly) -> AsyncIterator[str | None]:
     """The address of the API; None, where what serves it is not installed."""
-    if not all(find_spec(package) for package in ("fastapi", "uvicorn", "httptools")):
+    if not all(find_spec(package) for package in ("starlette", "uvicorn", "httptools")):
         yield None
         return
     from duly.api.app import create_api

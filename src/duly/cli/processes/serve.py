@@ -43,7 +43,7 @@ def serve(
 
     SIGTERM and Ctrl-C let it finish what is under way.
     """
-    if not all(find_spec(package) for package in ("fastapi", "uvicorn", "httptools")):
+    if not all(find_spec(package) for package in ("starlette", "uvicorn", "httptools")):
         raise Misuse(f"serving HTTP takes more than is installed here: {INSTALL}")
     duly = in_this_manner(invocation.duly_that_serves() if worker else invocation.duly_with_event_types(), options)
     duly.settings = _listening(duly, host, port)
