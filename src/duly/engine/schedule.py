@@ -66,16 +66,10 @@ class OrderedTimer(NamedTuple):
 
 async def put_ordered_timers(store: TimerStore, ordered: Iterable[OrderedTimer], channels: Collection[str]) -> None:
     """Schedule timers, or move those that have their keys already, in one transaction. Whatever the order in which they
-    come, the latest wish for a key counts, and each of them once."""
-    latest = {
-        (timer_in_order.timer.tenant, timer_in_order.timer.key): timer_in_order
-        for timer_in_order in sorted(ordered, key=attrgetter("asked"))
-    }
-    planned = plan(tuple(timer_in_order.timer for timer_in_order in latest.values()), channels, new_ids)
-    events = [
-        replace(event, asked=timer_in_order.asked)
-        for event, timer_in_order in zip(planned, latest.values(), strict=True)
-    ]
+    come, the latest order for a key counts, and each of them once."""
+    latest = {(one.timer.tenant, one.timer.key): one for one in sorted(ordered, key=attrgetter("asked"))}
+    planned = plan(tuple(one.timer for one in latest.values()), channels, new_ids)
+    events = [replace(event, asked=one.asked) for event, one in zip(planned, latest.values(), strict=True)]
     async with store.begin() as tx:
         for start in range(0, len(events), CHUNK):
             await put_events(tx, events[start : start + CHUNK])

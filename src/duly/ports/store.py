@@ -64,4 +64,4 @@ class Store(EveryPort, ClaimPath, Health, Protocol):
         exist in it. Only one thing can be asked of it at a time. Without *writes*, it may be no transaction at all."""
 
     async def prepare_rls_role(self) -> None:
-        """Make what ``confined`` takes, as far as it is missing; or say what an administrator has to do."""
+        """Make the role for ``tenant_session`` where it is missing, or say what an administrator has to do."""

@@ -88,7 +88,7 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     rule_json: str | None = None
     destination: str | None = None
     asked: int | None = None  # larger is later: an older wish for the same key does not undo a newer one
-    via: str | None = None  # how it came, as in `doors`
+    via: str | None = None  # how it came: see decide/targets/origin.py
 
     @property
     def stored_target(self) -> str | None:
@@ -133,7 +133,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     gated: bool = False  # its schedule limits how many are under way, so its end lets the next one start
     rule_json: str | None = None  # by which its series continues, where that is a user's and no schedule says so
     destination: str | None = None  # whom its target names, where limits apply to that
-    via: str | None = None  # how it came, as in `doors`
+    via: str | None = None  # how it came: see decide/targets/origin.py
 
     @property
     def stored_target(self) -> str | None:

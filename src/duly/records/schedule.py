@@ -40,7 +40,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     halted: str | None = None  # why no head follows: ended, paused, or the rule's error
     origin: str | None = None  # the function that declares it; None when it was put by a call
     earlier_json: str | None = None  # what it went by before its last edits, while that matters
-    via: str | None = None  # how it was last put, as in `doors`
+    via: str | None = None  # how it was last put: see decide/targets/origin.py
     user_id: str | None = None  # whose calendar events these are; nobody has stored it then: it is what the head says
     created: datetime | None = None
     updated: datetime | None = None

@@ -20,7 +20,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     channel: str  # webhook or http
     spec_json: str  # what may be seen: the URL, how it is sent, the names of headers
     sealed: str | None = None  # what may not
-    via: str | None = None  # how it was last put, as in `doors`
+    via: str | None = None  # how it was last put: see decide/targets/origin.py
     created: datetime | None = None
     updated: datetime | None = None
     secret: str | None = None  # as it was just made; never read back

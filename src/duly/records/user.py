@@ -28,7 +28,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     created_by: str | None = None
     updated: datetime | None = None
     usual_time: time | None = None  # when everybody was written to as this user was planned, until a refresh
-    via: str | None = None  # how its target came, as in `doors`
+    via: str | None = None  # how its target came: see decide/targets/origin.py
 
     @property
     def target(self) -> dict[str, Any] | None:
