@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from duly.decide.retry import DEFAULT, Retry, read_retry
+from duly.records.marks import Internal, LookedUp
 from duly.rules.zones import to_wall
 
 
@@ -105,7 +106,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     id: str
     tenant: str
     type: str
-    lane: str
+    lane: Internal[str]
     status: Status
     due: datetime  # promised; a retry never moves it
     ready: datetime | None  # earliest next attempt, or the end of the lease; None when held or ended
@@ -130,10 +131,11 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     scheduled: datetime | None = None  # the instant of its occurrence by the rule, before jitter and moves
     timezone: str | None = None  # whose clocks the rule goes by
     zone_data: str | None = None  # the edition of the zone data that gave the instant, where it depends on that
-    gated: bool = False  # its schedule limits how many are under way, so its end lets the next one start
-    rule_json: str | None = None  # by which its series continues, where that is a user's and no schedule says so
+    gated: Internal[bool] = False  # its schedule limits how many are under way, so its end lets the next one start
+    rule_json: Internal[str | None] = None  # by which a user's series continues; a schedule has its own
     destination: str | None = None  # whom its target names, where limits apply to that
-    via: str | None = None  # how it came: see decide/targets/origin.py
+    via: Internal[str | None] = None  # how it came: see decide/targets/origin.py
+    schedule: LookedUp[str | None] = None  # the name of its schedule, as the verbs tell it; a handler is not told
 
     @property
     def stored_target(self) -> str | None:

@@ -9,6 +9,7 @@ from duly.decide.retry import Retry, read_retry
 from duly.decide.targets.targets import destination_of
 from duly.records.etags import schedule_tag
 from duly.records.event import SCHEDULE, lane_of, series_of
+from duly.records.marks import Internal, LookedUp
 from duly.rules.policies import Policies, stored_policies
 from duly.rules.timetable import Timetable, stored_timetable
 from duly.rules.zones import zone_warning
@@ -39,16 +40,16 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     enabled: bool = True
     halted: str | None = None  # why no head follows: ended, paused, or the rule's error
     origin: str | None = None  # the function that declares it; None when it was put by a call
-    earlier_json: str | None = None  # what it went by before its last edits, while that matters
-    via: str | None = None  # how it was last put: see decide/targets/origin.py
-    user_id: str | None = None  # whose calendar events these are; nobody has stored it then: it is what the head says
+    earlier_json: Internal[str | None] = None  # what it went by before its last edits, while that matters
+    via: Internal[str | None] = None  # how it was last put: see decide/targets/origin.py
+    user_id: LookedUp[str | None] = None  # whose calendar events these are
     created: datetime | None = None
     updated: datetime | None = None
     # As of the moment at which it was looked up, for people; the engine itself asks its head.
-    next_at: datetime | None = None
-    last_at: datetime | None = None
-    held: str | None = None  # why the next one waits
-    passed_over: PassedOver | None = None  # by the act that has answered with this schedule
+    next_at: LookedUp[datetime | None] = None
+    last_at: LookedUp[datetime | None] = None
+    held: LookedUp[str | None] = None  # why the next one waits
+    passed_over: LookedUp[PassedOver | None] = None  # by the act that has answered with this schedule
 
     @property
     def warnings(self) -> tuple[str, ...]:

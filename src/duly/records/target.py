@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from duly.decide.targets.targets import shown
+from duly.records.marks import Internal, LookedUp
 
 DESTINATION_OF_ALL = ""
 """Stands for all destinations of a tenant, where limits are."""
@@ -19,13 +20,13 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     channel: str  # webhook or http
     spec_json: str  # what may be seen: the URL, how it is sent, the names of headers
-    sealed: str | None = None  # what may not
-    via: str | None = None  # how it was last put: see decide/targets/origin.py
+    sealed: Internal[str | None] = None  # what may not
+    via: Internal[str | None] = None  # how it was last put: see decide/targets/origin.py
     created: datetime | None = None
     updated: datetime | None = None
-    secret: str | None = None  # as it was just made; never read back
-    new: bool = False  # whether the call that has just put it made it; never read back
-    known: "Known | None" = None
+    secret: LookedUp[str | None] = None  # as it was just made; never read back
+    new: LookedUp[bool] = False  # whether the call that has just put it made it; never read back
+    known: LookedUp["Known | None"] = None
 
     def __repr__(self) -> str:
         return f"Target({self.tenant!r}, {self.name!r}, {self.channel!r}, {shown(self.url)!r})"
@@ -63,5 +64,5 @@ class Known(msgspec.Struct, frozen=True):
     parked: str | None = None  # why nothing is sent
     since: datetime | None = None
     probe_at: datetime | None = None  # None while parked: until a person enables it
-    target: Target | None = None  # where the destination is a stored one
-    within: bool = False  # where it is an origin: whether one of its URLs is parked
+    target: LookedUp[Target | None] = None  # where the destination is a stored one
+    within: LookedUp[bool] = False  # where it is an origin: whether one of its URLs is parked

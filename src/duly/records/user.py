@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from duly.records.etags import user_tag
+from duly.records.marks import Internal
 from duly.rules.zones import zone_warning
 
 
@@ -25,10 +26,10 @@ class User(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     target_json: str | None = None
     attributes_json: str | None = None
     created: datetime | None = None
-    created_by: str | None = None
+    created_by: Internal[str | None] = None
     updated: datetime | None = None
-    usual_time: time | None = None  # when everybody was written to as this user was planned, until a refresh
-    via: str | None = None  # how its target came: see decide/targets/origin.py
+    usual_time: Internal[time | None] = None  # when everybody was written to as this user was planned, until a refresh
+    via: Internal[str | None] = None  # how its target came: see decide/targets/origin.py
 
     @property
     def target(self) -> dict[str, Any] | None:
