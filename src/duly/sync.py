@@ -12,11 +12,20 @@ from typing import Any, Self, TypeVar
 
 from duly.decide.preview import Preview
 from duly.errors import Misuse
-from duly.ports import Added, DeadLetters, Page
+from duly.ports import Added, Page
 from duly.records.api_key import ApiKey, MadeKey
 from duly.records.event import Event, Timer
 from duly.records.history import Entry
-from duly.records.results import Backfilled, Discarded, Imported, Refreshed, ReplannedHead, Replayed, Resumed
+from duly.records.results import (
+    Backfilled,
+    DeadLetters,
+    Discarded,
+    Imported,
+    Refreshed,
+    ReplannedHead,
+    Replayed,
+    Resumed,
+)
 from duly.records.schedule import Schedule
 from duly.records.specs import Spec
 from duly.records.target import Known, Resealed, Target

@@ -25,8 +25,8 @@ from duly import (
     every,
 )
 from duly.decide.error_text import LONGEST
-from duly.ports import DeadLetter, DeadLetterKind, DeadLetters
-from duly.records.results import Discarded, Replayed
+from duly.ports import DeadLetter
+from duly.records.results import DeadLetterKind, DeadLetters, Discarded, Replayed
 from duly.testing import ManualClock
 from duly.verbs import dead_letters
 from tests.conftest import OpenDuly

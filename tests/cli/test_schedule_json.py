@@ -8,17 +8,10 @@ import msgspec
 import pytest
 
 from duly import Duly, Invalid, OfSeries, Retry, cron, every, once, yearly
+from duly.records.event import EVENT_JSON
+from duly.records.schedule import SCHEDULE_JSON
 from duly.testing import ManualClock
-from duly.wire.events import event_to_json
-from duly.wire.schedules import (
-    FIELDS,
-    READ_ONLY,
-    backfilled_to_json,
-    preview_to_json,
-    read_schedule,
-    resumed_to_json,
-    schedule_to_json,
-)
+from duly.wire.schedules import FIELDS, READ_ONLY, read_schedule
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
 MINIMAL = {"name": "report", "type": "report.weekly", "rule": {"cron": "0 9 * * MON"}}
@@ -64,7 +57,7 @@ async def test_all_that_can_be_said_is_written_as_it_was_read(duly: Duly) -> Non
     async with duly:
         await duly.schedules.put("load", every("1h"), "load")
         await duly.schedules.put(**read_schedule(FULL))
-        written = plain(schedule_to_json(await duly.schedules.get("weekly-report")))
+        written = plain(SCHEDULE_JSON.write(await duly.schedules.get("weekly-report")))
     assert {field: written[field] for field in FULL} == FULL
     assert tuple(written) == (*FIELDS, *READ_ONLY)
     assert written["next_at"].startswith("2026-12-07T08:0")
@@ -74,7 +67,7 @@ async def test_all_that_can_be_said_is_written_as_it_was_read(duly: Duly) -> Non
 
 async def test_what_was_left_out_is_written_with_its_defaults(duly: Duly) -> None:
     async with duly:
-        written = plain(schedule_to_json(await duly.schedules.put(**read_schedule(MINIMAL))))
+        written = plain(SCHEDULE_JSON.write(await duly.schedules.put(**read_schedule(MINIMAL))))
     assert written["misfire"] == {"policy": "latest", "tolerance": "30s", "limit": 100}
     assert written["dst"] == {"gap": "after", "overlap": "first"}
     assert written["retry"] == {"max_attempts": 3, "base": "30s", "factor": 4.0, "max": "1h"}
@@ -102,7 +95,7 @@ async def test_a_schedule_that_is_written_and_put_back_has_not_changed(duly: Dul
         put = await duly.schedules.put("it", rule, "x", {"a": [1, None]}, retry=Retry(max_attempts=1), jitter="1s")
         await duly.schedules.reschedule("it", NOON + timedelta(hours=3))
         before = await duly.schedules.get("it")
-        written = plain(schedule_to_json(before))
+        written = plain(SCHEDULE_JSON.write(before))
         assert written["dst"] == dst
         await duly.schedules.put(**read_schedule(written))
         assert await duly.schedules.get("it") == before
@@ -112,7 +105,7 @@ async def test_a_schedule_that_is_written_and_put_back_has_not_changed(duly: Dul
 
 async def test_a_schedule_can_be_written_edited_and_put(duly: Duly) -> None:
     async with duly:
-        written = plain(schedule_to_json(await duly.schedules.put(**read_schedule(MINIMAL))))
+        written = plain(SCHEDULE_JSON.write(await duly.schedules.put(**read_schedule(MINIMAL))))
         written["rule"] = {"cron": "0 10 * * MON"}
         written["enabled"] = False
         changed = await duly.schedules.put(**read_schedule(written))
@@ -175,7 +168,7 @@ async def test_a_schedule_that_somebody_broke_by_hand_can_still_be_written(duly:
         await duly.schedules.put(**read_schedule(MINIMAL))
         async with duly.transaction() as tx:
             await tx.execute("""UPDATE schedules SET rule = '{"cron": "at tea"}', policies = '{"overlap": "often"}'""")
-        written = plain(schedule_to_json(await duly.schedules.get("report")))
+        written = plain(SCHEDULE_JSON.write(await duly.schedules.get("report")))
     assert (written["rule"], written["overlap"]) == ({"cron": "at tea"}, "often")
     assert set(written) == {*FIELDS, *READ_ONLY}
 
@@ -183,16 +176,16 @@ async def test_a_schedule_that_somebody_broke_by_hand_can_still_be_written(duly:
 async def test_what_the_verbs_return_is_written_as_well(duly: Duly) -> None:
     async with duly:
         await duly.schedules.put("tokyo", cron("0 9 * * *", timezone="Asia/Tokyo"), "x", enabled=False)
-        resumed = plain(resumed_to_json(await duly.schedules.resume("tokyo")))
+        resumed = plain((await duly.schedules.resume("tokyo")).to_json())
         assert (resumed["name"], resumed["passed"], resumed["fires"]) == ("tokyo", 0, False)
         [one] = await duly.schedules.preview("tokyo", count=1)
-        assert preview_to_json(one) == {
+        assert plain(one) == {
             "due_at": "2026-12-02T00:00:00Z",
             "local_at": "2026-12-02T09:00:00",
             "note": None,
         }
         days = timedelta(days=2)
-        filled = plain(backfilled_to_json(await duly.schedules.backfill("tokyo", NOON - days, NOON, label="again")))
+        filled = plain(await duly.schedules.backfill("tokyo", NOON - days, NOON, label="again"))
         assert (filled["label"], len(filled["events"]), filled["existing"]) == ("again", 2, 0)
 
 
@@ -201,13 +194,10 @@ async def test_an_event_tells_where_its_clocks_are_and_what_they_show(duly: Duly
         tokyo = await duly.schedules.put("tokyo", cron("0 9 * * *", timezone="Asia/Tokyo"), "x")
         await duly.schedules.reschedule("tokyo", datetime(2026, 12, 2, 1, tzinfo=UTC))
         [event] = await duly.events.find(OfSeries(tokyo.series))
-        written = plain(event_to_json(event))
+        written = plain(EVENT_JSON.write(event))
         assert (written["due_at"], written["local_at"]) == ("2026-12-02T01:00:00Z", "2026-12-02T10:00:00")
         assert (written["scheduled_at"], written["timezone"]) == ("2026-12-02T00:00:00Z", "Asia/Tokyo")
         assert written["zone_data"] == event.zone_data
-        assert written["schedule"] is None, "the event itself does not know"
-        named = plain(event_to_json(event, "tokyo"))
-        assert named == written | {"schedule": "tokyo"}
-        assert list(named).index("schedule") == list(named).index("series") + 1
-        timer = plain(event_to_json(await duly.after(timedelta(), "x")))
+        assert written["schedule"] == "tokyo"
+        timer = plain(EVENT_JSON.write(await duly.after(timedelta(), "x")))
         assert [timer[field] for field in ("local_at", "timezone", "zone_data", "scheduled_at")] == [None] * 4

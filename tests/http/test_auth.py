@@ -600,7 +600,7 @@ async def test_nothing_of_a_request_is_ever_logged(
         def broken(*_: Any, **__: Any) -> None:
             raise KeyError(MARKER)
 
-        planted.setattr("duly.api.nouns.events.event_to_json", broken)
+        planted.setattr("duly.api.nouns.events.EVENT_JSON.write", broken)
         failed = await http.client.get(f"/v1/events/{mine.event}", headers={"Authorization": mine.key()})
     assert (failed.status_code, failed.json()["status"]) == (500, 500)
     assert MARKER not in failed.text

@@ -5,7 +5,7 @@ import json
 import math
 import threading
 from collections.abc import AsyncIterator, Callable
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
 
 import pytest
@@ -187,9 +187,8 @@ async def turns() -> AsyncIterator[Callable[[], int]]:
 
 def noted(monkeypatch: pytest.MonkeyPatch, where: str, turns: Callable[[], int]) -> set[int]:
     """In which turns a function is called from now on."""
-    module, _, name = where.rpartition(".")
     seen: set[int] = set()
-    act = getattr(import_module(module), name)
+    act = resolve_name(where)
 
     def noting(*given: Any, **more: Any) -> Any:
         seen.add(turns())
@@ -216,7 +215,7 @@ async def test_others_have_their_turn_while_a_page_is_written(
 ) -> None:
     for number in range(5):
         await http.put(f"/v1/timers/{number}", {"type": "x", "after": "1h"})
-    shown = noted(monkeypatch, "duly.api.nouns.events.event_to_json", turns)
+    shown = noted(monkeypatch, "duly.api.nouns.events.EVENT_JSON.write", turns)
     monkeypatch.setattr(rule_threads, "SLICE_S", 0.0)
     assert len((await http.get("/v1/events"))["events"]) == len(shown) == 5
 

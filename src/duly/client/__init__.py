@@ -9,7 +9,7 @@ It takes ``pip install 'duly[client]'``.
 """
 
 from duly.client.client import Client
-from duly.client.event_types import KnownType
 from duly.errors import Forbidden, ServerError, ServerUnavailable, Unauthenticated
+from duly.records.answers import KnownType
 
 __all__ = ["Client", "Forbidden", "KnownType", "ServerError", "ServerUnavailable", "Unauthenticated"]

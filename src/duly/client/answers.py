@@ -18,6 +18,7 @@ from duly.errors import (
     Stale,
     Unauthenticated,
 )
+from duly.records.answers import FieldError
 
 RENAMED: Mapping[str, str] = {"due_at": "due"}
 """What JSON calls otherwise than the verbs do."""
@@ -42,16 +43,11 @@ class Reply:
         return self.headers.get("X-Request-Id")
 
 
-class _Wrong(msgspec.Struct):
-    path: str
-    message: str
-
-
 class _Problem(msgspec.Struct):
-    """As RFC 9457 writes it."""
+    """What is needed of a problem document, which a proxy may have written as well."""
 
     detail: str
-    errors: list[_Wrong] = []
+    errors: list[FieldError] = []
 
 
 _problem = msgspec.json.Decoder(_Problem)

@@ -13,7 +13,6 @@ from duly.client.connection import LARGEST, ServerConnection, place
 from duly.client.event_types import EventTypes
 from duly.client.events import Events
 from duly.client.group import check_tenant
-from duly.client.reading import EVENT, Wrong
 from duly.client.refusals import here_only, refuse_transaction
 from duly.client.schedules import Schedules
 from duly.client.targets import Targets
@@ -24,7 +23,8 @@ from duly.decide.retry import DEFAULT, Retry
 from duly.errors import Invalid, Misuse
 from duly.ids import new_ids
 from duly.ports import Added
-from duly.records.event import Event, NewEvent, Timer
+from duly.records.answers import TimerResult, TimerResults
+from duly.records.event import EVENT_JSON, Event, NewEvent, Timer
 from duly.records.schedule import Schedule
 from duly.rules.recurrence import Rule
 
@@ -43,17 +43,7 @@ UNSAID = "default"
 IN_THE_SERVER = "it is for the program that runs the events: use Duly there, or `duly serve --app`"
 
 
-class TimerResult(msgspec.Struct):
-    status: str
-    id: str | None
-    errors: list[Wrong]
-
-
-class SeenTimers(msgspec.Struct):
-    results: list[TimerResult]
-
-
-TIMERS = msgspec.json.Decoder(SeenTimers)
+TIMERS = msgspec.json.Decoder(TimerResults)
 
 
 class Client:
@@ -119,7 +109,7 @@ class Client:
             return (await self._put(planned)).event
         body = timer_body(planned)
         timer = place("timers", planned.key)
-        return (await self._connection.ask("PUT", timer, body, reads=EVENT, once=True, renamed=AFTER)).event()
+        return await self._connection.ask("PUT", timer, body, reads=EVENT_JSON, once=True, renamed=AFTER)
 
     async def after(self, delay: timedelta, type: str, payload: Any = None, **options: Any) -> Event:
         """Fire once, so long after the server's now. The options are those of ``at``."""

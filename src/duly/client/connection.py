@@ -11,7 +11,7 @@ import ssl
 import time
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
@@ -38,6 +38,13 @@ MAY_BE_DONE = "it may have been carried out"
 """So says a server, too, that does not know."""
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Reads(Protocol[T_co]):
+    """What reads an answer: the form of a record or of a page, or a decoder."""
+
+    def decode(self, written: bytes, /) -> T_co: ...
 
 
 class ConnectionLost(NamedTuple):
@@ -92,7 +99,7 @@ class ServerConnection:
         path: str,
         body: Any = None,
         *,
-        reads: msgspec.json.Decoder[T],
+        reads: Reads[T],
         query: Mapping[str, str] | None = None,
         once: bool = False,
         headers: Mapping[str, str] | None = None,
@@ -106,7 +113,7 @@ class ServerConnection:
         )
         try:
             return reads.decode(answer.body)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, ValueError, Invalid) as error:
             raise misunderstood(answer, error, request.id) from None
 
     async def answer(

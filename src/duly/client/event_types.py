@@ -8,21 +8,9 @@ import msgspec
 from duly.client.connection import place
 from duly.client.group import Group
 from duly.client.refusals import here_only
+from duly.records.answers import KnownType, KnownTypes
 
-
-class KnownType(msgspec.Struct, frozen=True):
-    """A kind of events: one of users' calendars, or one that has a handler."""
-
-    name: str
-    source: str  # calendar or handler
-    depends_on: tuple[str, ...] = ()  # the fields of a user that decide about it
-
-
-class SeenTypes(msgspec.Struct):
-    event_types: list[KnownType]
-
-
-TYPES = msgspec.json.Decoder(SeenTypes)
+TYPES = msgspec.json.Decoder(KnownTypes)
 
 
 class EventTypes(Group):

@@ -10,49 +10,23 @@ from duly.client.connection import ServerConnection, place
 from duly.client.filters import SCHEDULE_ID, body_of, filters_of
 from duly.client.group import Group, said
 from duly.client.paging import all_pages, one_page, whole_history
-from duly.client.reading import EVENT, EVENTS
 from duly.client.refusals import refuse_name
 from duly.client.schedule_names import ScheduleNames
 from duly.client.writing import instant, rate_text
 from duly.decide.checks import check_id
 from duly.errors import Misuse
-from duly.ports import DeadLetterKind, DeadLetters, Page
+from duly.ports import Page
+from duly.records.answers import DISCARDED, REPLAYED
 from duly.records.cursors import read_cursor
-from duly.records.event import Event
+from duly.records.event import EVENT_JSON, EVENT_PAGE, Event
 from duly.records.history import Entry
-from duly.records.results import Discarded, Replayed
+from duly.records.results import DeadLetters, Discarded, Replayed
 from duly.records.specs import Spec
 from duly.verbs.events import AN_EVENTS
 
-
-class SeenReplayed(msgspec.Struct):
-    replayed: int
-    last_ready_at: datetime | None
-    left_alone: int
-    next_cursor: str | None = None
-
-
-class SeenDiscarded(msgspec.Struct):
-    discarded: int
-    left_alone: int
-    next_cursor: str | None = None
-
-
-class SeenDeadLetters(msgspec.Struct):
-    class DeadLetterKind(msgspec.Struct):
-        tenant: str
-        type: str
-        lane: str
-        destination: str | None
-        events: int
-
-    dead_letters: int
-    kinds: list[DeadLetterKind]
-
-
-REPLAYED = msgspec.json.Decoder(SeenReplayed)
-DISCARDED = msgspec.json.Decoder(SeenDiscarded)
-DEAD_LETTERS = msgspec.json.Decoder(SeenDeadLetters)
+REPLAYED_SO_FAR = msgspec.json.Decoder(REPLAYED)
+DISCARDED_SO_FAR = msgspec.json.Decoder(DISCARDED)
+DEAD_LETTERS = msgspec.json.Decoder(DeadLetters)
 
 
 class Events(Group):
@@ -64,12 +38,12 @@ class Events(Group):
 
     async def get(self, id: str, *, tenant: str | None = None) -> Event:
         self._check(tenant)
-        return (await self._connection.ask("GET", _place(id), reads=EVENT)).event()
+        return await self._connection.ask("GET", _place(id), reads=EVENT_JSON)
 
     async def by_key(self, key: str, *, tenant: str | None = None) -> Event:
         """The timer with this key. A cancelled one has lost its key, and is found by its id alone."""
         self._check(tenant)
-        return (await self._connection.ask("GET", place("timers", key), reads=EVENT)).event()
+        return await self._connection.ask("GET", place("timers", key), reads=EVENT_JSON)
 
     async def find(
         self,
@@ -100,17 +74,17 @@ class Events(Group):
         not the last: the next one begins after its ``next``, which is None at the end."""
         before = None if after is None else check_id(after, AN_EVENTS, "after")
         filters = await self._filters(spec, tenant)
-        page = await one_page(self._connection, place("events"), EVENTS, limit=limit, after=before, filters=filters)
+        page = await one_page(self._connection, place("events"), EVENT_PAGE, limit=limit, after=before, filters=filters)
         following = None if page.next_cursor is None else read_cursor(filters, page.next_cursor)
-        return Page([one.event() for one in page.events], following)
+        return Page(page.items, following)
 
     async def all(self, spec: Spec | None = None, *, tenant: str | None = None) -> AsyncIterator[Event]:
         """Every one of them, the newest first: ``async for event in duly.events.all(spec)``. What is created meanwhile
         is newer, and does not come."""
         filters = await self._filters(spec, tenant)
-        async for page in all_pages(self._connection, place("events"), EVENTS, filters):
-            for one in page.events:
-                yield one.event()
+        async for page in all_pages(self._connection, place("events"), EVENT_PAGE, filters):
+            for event in page.items:
+                yield event
 
     async def schedules_of(self, events: Iterable[Event]) -> dict[str, str]:
         """The names of the schedules that events are of, by the events' ids. An event that is missing is of none, or
@@ -145,9 +119,7 @@ class Events(Group):
     async def dead_letters(self, spec: Spec | None = None, *, tenant: str | None = None) -> DeadLetters:
         """How many satisfy the spec, and the most frequent kinds of them: what ``replay_all`` would replay."""
         filters = await self._filters(spec, tenant)
-        seen = await self._connection.ask("GET", place("dead-letters"), reads=DEAD_LETTERS, query=filters)
-        kinds = tuple(DeadLetterKind(one.tenant, one.type, one.lane, one.destination, one.events) for one in seen.kinds)
-        return DeadLetters(seen.dead_letters, kinds)
+        return await self._connection.ask("GET", place("dead-letters"), reads=DEAD_LETTERS, query=filters)
 
     async def replay_all(
         self,
@@ -164,7 +136,7 @@ class Events(Group):
         refuse_name(by)
         body = said(filter=body_of(await self._filters(spec, tenant)), rate=rate_text(rate), limit=limit)
         done = Replayed()
-        async for seen in self._in_pieces("replay", body, REPLAYED):
+        async for seen in self._in_pieces("replay", body, REPLAYED_SO_FAR):
             done = Replayed(
                 events=done.events + seen.replayed,
                 until=max(filter(None, (done.until, seen.last_ready_at)), default=None),
@@ -189,7 +161,7 @@ class Events(Group):
         refuse_name(by)
         body = said(filter=body_of(await self._filters(spec, tenant)), reason=reason, limit=limit)
         done = Discarded()
-        async for seen in self._in_pieces("discard", body, DISCARDED):
+        async for seen in self._in_pieces("discard", body, DISCARDED_SO_FAR):
             done = Discarded(events=done.events + seen.discarded, left_alone=done.left_alone + seen.left_alone)
             if progress is not None:
                 progress(done)
@@ -210,7 +182,7 @@ class Events(Group):
     async def _act(self, id: str, act: str, body: dict[str, Any], tenant: str | None, by: str) -> Event:
         self._check(tenant)
         refuse_name(by)
-        return (await self._connection.ask("POST", _place(id, act), body, reads=EVENT, once=True)).event()
+        return await self._connection.ask("POST", _place(id, act), body, reads=EVENT_JSON, once=True)
 
     async def _filters(self, spec: Spec | None, tenant: str | None) -> dict[str, str]:
         self._check(tenant)

@@ -6,29 +6,16 @@ import msgspec
 
 from duly.client.answers import problems_of
 from duly.client.connection import LARGEST, ServerConnection, place
-from duly.client.reading import Wrong
 from duly.decide.checks import write_json
 from duly.errors import Problem
+from duly.records.answers import UserResults
 from duly.records.results import Imported, RefusedRow, StoredRow
 from duly.verbs.import_users import MOST_REMEMBERED, ImportLine, ImportObserver, Lines, numbered
 
 AT_ONCE = 2000
 
 
-class ImportedRow(msgspec.Struct):
-    status: str
-    id: str | None
-    errors: list[Wrong]
-
-
-class SeenImported(msgspec.Struct):
-    added: int
-    changed: int
-    unchanged: int
-    results: list[ImportedRow]
-
-
-IMPORTED = msgspec.json.Decoder(SeenImported)
+IMPORTED = msgspec.json.Decoder(UserResults)
 Chunk = Sequence[tuple[int, "str | Problem"]]
 """The numbers of rows, with what each says as JSON, or why it cannot be written."""
 

@@ -1,35 +1,28 @@
 """Lists, a page at a time or all of them."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import AsyncIterator, Mapping
+from typing import TypeVar
 
 import msgspec
 
 from duly.client.connection import ServerConnection
-from duly.client.reading import HISTORY
 from duly.decide.checks import MOST_LISTED, check_page
 from duly.records.cursors import write_cursor
-from duly.records.history import Entry
+from duly.records.history import HISTORY_PAGE, Entry
+from duly.records.wire import PageForm, RecordPage
 
-
-class Paged(Protocol):
-    @property
-    def next_cursor(self) -> str | None: ...
-
-
-P = TypeVar("P", bound=Paged)
-Item = TypeVar("Item")
+R = TypeVar("R", bound=msgspec.Struct)
 
 
 async def one_page(
     connection: ServerConnection,
     path: str,
-    reads: msgspec.json.Decoder[P],
+    reads: PageForm[R],
     *,
     limit: int,
     after: str | None = None,
     filters: Mapping[str, str] | None = None,
-) -> P:
+) -> RecordPage[R]:
     """The one that follows what is called *after*, in this list."""
     check_page(limit)
     query = {**(filters or {}), "limit": str(limit)}
@@ -42,28 +35,27 @@ async def up_to(
     limit: int,
     connection: ServerConnection,
     path: str,
-    reads: msgspec.json.Decoder[P],
-    items: Callable[[P], Sequence[Item]],
+    reads: PageForm[R],
     *,
     after: str | None = None,
-) -> list[Item]:
+) -> list[R]:
     """So many of a list, from as many pages as it takes: one of large items has fewer of them than were asked for."""
     page = await one_page(connection, path, reads, limit=limit, after=after)
-    found = [*items(page)]
+    found = page.items
     while page.next_cursor is not None and len(found) < limit:
         query = {"limit": str(limit - len(found)), "cursor": page.next_cursor}
         page = await connection.ask("GET", path, reads=reads, query=query)
-        found += items(page)
+        found += page.items
     return found
 
 
 async def whole_history(connection: ServerConnection, path: str) -> list[Entry]:
-    return [entry async for page in all_pages(connection, path, HISTORY) for entry in page.entries()]
+    return [entry async for page in all_pages(connection, path, HISTORY_PAGE) for entry in page.items]
 
 
 async def all_pages(
-    connection: ServerConnection, path: str, reads: msgspec.json.Decoder[P], filters: Mapping[str, str] | None = None
-) -> AsyncIterator[P]:
+    connection: ServerConnection, path: str, reads: PageForm[R], filters: Mapping[str, str] | None = None
+) -> AsyncIterator[RecordPage[R]]:
     query = {**(filters or {}), "limit": str(MOST_LISTED)}
     while True:
         page = await connection.ask("GET", path, reads=reads, query=query)

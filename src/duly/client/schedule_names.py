@@ -2,23 +2,9 @@
 
 from collections.abc import Iterable
 
-import msgspec
-
 from duly.client.connection import ServerConnection, place
 from duly.client.paging import all_pages
-
-
-class NamedSchedule(msgspec.Struct):
-    id: str
-    name: str
-
-
-class NamedSchedules(msgspec.Struct):
-    schedules: list[NamedSchedule]
-    next_cursor: str | None
-
-
-NAMED = msgspec.json.Decoder(NamedSchedules)
+from duly.records.schedule import SCHEDULE_PAGE
 
 
 class ScheduleNames:
@@ -31,8 +17,8 @@ class ScheduleNames:
         left = set(ids)
         found: dict[str, str] = {}
         if left:
-            async for page in all_pages(self._connection, place("schedules"), NAMED):
-                found |= {one.id: one.name for one in page.schedules if one.id in left}
+            async for page in all_pages(self._connection, place("schedules"), SCHEDULE_PAGE):
+                found |= {one.id: one.name for one in page.items if one.id in left}
                 if left <= found.keys():
                     break
         return found

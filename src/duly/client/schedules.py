@@ -10,7 +10,6 @@ import msgspec
 from duly.client.connection import place
 from duly.client.group import Group, said
 from duly.client.paging import all_pages, up_to, whole_history
-from duly.client.reading import EVENT, OCCURRENCES, SCHEDULE, SeenResumed, SeenSchedules
 from duly.client.refusals import here_only, refuse_name, refuse_transaction
 from duly.client.writing import instant, preview_body, schedule_body
 from duly.decide.checks import name_problems, write_json
@@ -18,10 +17,11 @@ from duly.decide.preview import Preview, never
 from duly.decide.retry import DEFAULT, Retry
 from duly.engine.series.holds import SKIP
 from duly.errors import Invalid, NotFound, Problem
-from duly.records.event import Event
+from duly.records.answers import RESUMED, DeletedSchedule, Occurrences
+from duly.records.event import EVENT_JSON, Event
 from duly.records.history import Entry
 from duly.records.results import Backfilled, Resumed
-from duly.records.schedule import Schedule
+from duly.records.schedule import SCHEDULE_JSON, SCHEDULE_PAGE, Schedule
 from duly.rules.recurrence import Rule
 from duly.verbs.schedules import UNCHANGED
 
@@ -29,20 +29,10 @@ MOST_WAIT = 60.0
 """Seconds for which a server waits for an event at the most."""
 
 
-class SeenDeleted(msgspec.Struct):
-    cancelled: int
-
-
-class SeenBackfilled(msgspec.Struct):
-    label: str
-    events: list[str]
-    existing: int
-
-
-SCHEDULES = msgspec.json.Decoder(SeenSchedules)
-RESUMED = msgspec.json.Decoder(SeenResumed)
-DELETED = msgspec.json.Decoder(SeenDeleted)
-BACKFILLED = msgspec.json.Decoder(SeenBackfilled)
+RESUMED_SCHEDULE = msgspec.json.Decoder(RESUMED)
+DELETED = msgspec.json.Decoder(DeletedSchedule)
+BACKFILLED = msgspec.json.Decoder(Backfilled)
+OCCURRENCES = msgspec.json.Decoder(Occurrences)
 
 
 class Schedules(Group):
@@ -80,14 +70,13 @@ class Schedules(Group):
         if problems := name_problems("name", name):
             raise Invalid(problems)
         body = schedule_body(rule, type, payload, timezone, target, retry, enabled, policies)
-        seen = await self._connection.ask(
-            "PUT", place("schedules", name), body, reads=SCHEDULE, once=True, headers=if_match(expected)
+        return await self._connection.ask(
+            "PUT", place("schedules", name), body, reads=SCHEDULE_JSON, once=True, headers=if_match(expected)
         )
-        return seen.schedule()
 
     async def get(self, name: str, *, tenant: str | None = None) -> Schedule:
         self._check(tenant)
-        return (await self._connection.ask("GET", _place(name), reads=SCHEDULE)).schedule()
+        return await self._connection.ask("GET", _place(name), reads=SCHEDULE_JSON)
 
     async def list(
         self, *, tenant: str | None = None, limit: int = 100, after: Schedule | None = None
@@ -96,15 +85,14 @@ class Schedules(Group):
         self._check(tenant)
         last = None if after is None else after.name
         path = place("schedules")
-        found = await up_to(limit, self._connection, path, SCHEDULES, lambda page: page.schedules, after=last)
-        return [one.schedule() for one in found]
+        return await up_to(limit, self._connection, path, SCHEDULE_PAGE, after=last)
 
     async def all(self, *, tenant: str | None = None) -> AsyncIterator[Schedule]:
         """Every one of them, in the order of names."""
         self._check(tenant)
-        async for page in all_pages(self._connection, place("schedules"), SCHEDULES):
-            for one in page.schedules:
-                yield one.schedule()
+        async for page in all_pages(self._connection, place("schedules"), SCHEDULE_PAGE):
+            for schedule in page.items:
+                yield schedule
 
     async def history(self, name: str, *, tenant: str | None = None) -> builtins.list[Entry]:
         """Every human act, oldest first. What became of its events is in theirs."""
@@ -125,8 +113,10 @@ class Schedules(Group):
         the misfire policy, as if it had been missed."""
         self._check(tenant)
         refuse_name(by)
-        seen = await self._connection.ask("POST", _place(name, "resume"), {"passed": passed}, reads=RESUMED, once=True)
-        return Resumed(seen.schedule(), seen.passed, seen.fires)
+        seen: Any = await self._connection.ask(
+            "POST", _place(name, "resume"), {"passed": passed}, reads=RESUMED_SCHEDULE, once=True
+        )
+        return Resumed(SCHEDULE_JSON.read(seen), seen.passed, seen.fires)
 
     # -- the next one
 
@@ -166,16 +156,15 @@ class Schedules(Group):
                 raise Invalid([written])
             body["payload"] = msgspec.Raw(written.encode())
         seconds = _seconds(wait)
-        seen = await self._connection.ask(
+        return await self._connection.ask(
             "POST",
             _place(name, "trigger"),
             body,
-            reads=EVENT,
+            reads=EVENT_JSON,
             once=True,
             headers={"Prefer": f"wait={seconds}"} if seconds else None,
             patience=seconds,
         )
-        return seen.event()
 
     async def backfill(
         self,
@@ -194,7 +183,7 @@ class Schedules(Group):
         self._check(tenant)
         refuse_name(by)
         body = said(**{"from": instant("start", start), "to": instant("end", end), "limit": limit, "label": label})
-        seen = await self._connection.ask(
+        return await self._connection.ask(
             "POST",
             _place(name, "backfill"),
             body,
@@ -202,7 +191,6 @@ class Schedules(Group):
             once=True,
             renamed={"from": "start", "to": "end"},
         )
-        return Backfilled(seen.label, seen.events, seen.existing)
 
     # -- looking ahead, and ending
 
@@ -230,7 +218,7 @@ class Schedules(Group):
             else:
                 body = preview_body(what, timezone, policies, count=left, after=when)
                 seen = await self._connection.ask("POST", place("schedules", "preview"), body, reads=OCCURRENCES)
-            found += [one.preview() for one in seen.occurrences]
+            found += seen.occurrences
             if seen.complete or not seen.occurrences or enough():
                 return found
             after = found[-1].due
@@ -252,7 +240,7 @@ class Schedules(Group):
     async def _act(self, name: str, act: str, body: dict[str, Any], tenant: str | None, by: str) -> Schedule:
         self._check(tenant)
         refuse_name(by)
-        return (await self._connection.ask("POST", _place(name, act), body, reads=SCHEDULE, once=True)).schedule()
+        return await self._connection.ask("POST", _place(name, act), body, reads=SCHEDULE_JSON, once=True)
 
 
 def if_match(tag: str | None) -> dict[str, str] | None:

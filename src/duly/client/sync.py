@@ -3,7 +3,7 @@
 import builtins
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from duly.client.event_types import KnownType
+from duly.records.answers import KnownType
 from duly.sync import Sync
 
 if TYPE_CHECKING:

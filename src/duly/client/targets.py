@@ -11,7 +11,6 @@ import msgspec
 from duly.client.connection import place
 from duly.client.group import NOTHING, Group, said
 from duly.client.paging import all_pages, up_to
-from duly.client.reading import TARGET, SeenTargets
 from duly.client.refusals import here_only, refuse_name
 from duly.client.writing import rate_text
 from duly.decide.checks import MOST_LISTED
@@ -19,19 +18,15 @@ from duly.decide.targets.secrets import written
 from duly.decide.targets.targets import WEBHOOK, target_name_problems
 from duly.durations import format_duration
 from duly.errors import Misuse, NotFound
-from duly.records.target import Known, Target
+from duly.records.answers import ReleasedEvents
+from duly.records.target import TARGET_JSON, TARGET_PAGE, Known, Target
 from duly.verbs.targets import KEEP
 
-TARGETS = msgspec.json.Decoder(SeenTargets)
 BY_NAME = "over HTTP, only stored targets can be named: use the command line, `duly targets`, for the others"
 ELSEWHERE = "the command line has it: `duly targets`"
 
 
-class SeenReleased(msgspec.Struct):
-    events: int
-
-
-RELEASED = msgspec.json.Decoder(SeenReleased)
+RELEASED = msgspec.json.Decoder(ReleasedEvents)
 
 
 class Targets(Group):
@@ -61,7 +56,7 @@ class Targets(Group):
         body = said(url=url, channel=channel, method=method, format=format, timeout=span, secret=secret)
         if headers is not None:
             body["headers"] = dict(headers)
-        return (await self._connection.ask("PUT", place("targets", name), body, reads=TARGET)).target()
+        return await self._connection.ask("PUT", place("targets", name), body, reads=TARGET_JSON)
 
     async def rotate(
         self,
@@ -79,11 +74,11 @@ class Targets(Group):
         # Made here: should the answer be lost, the same is sent again, and no server has to remember it to repeat it.
         made = secret or written(luck.token_bytes(32))
         body = {"secret": made, "keep": format_duration(keep) if isinstance(keep, timedelta) else keep}
-        return (await self._connection.ask("POST", _place(name, "rotate"), body, reads=TARGET)).target()
+        return await self._connection.ask("POST", _place(name, "rotate"), body, reads=TARGET_JSON)
 
     async def get(self, name: str, *, tenant: str | None = None) -> Target:
         self._check(tenant)
-        return (await self._connection.ask("GET", _place(name), reads=TARGET)).target()
+        return await self._connection.ask("GET", _place(name), reads=TARGET_JSON)
 
     async def list(
         self, *, tenant: str | None = None, after: tuple[str, str] = ("", ""), limit: int = MOST_LISTED
@@ -91,22 +86,21 @@ class Targets(Group):
         """In the order of names. For the next page, *after* is the tenant and name of the last one."""
         self._check(tenant)
         path, last = place("targets"), after[1] or None
-        found = await up_to(limit, self._connection, path, TARGETS, lambda page: page.targets, after=last)
-        return [one.target() for one in found]
+        return await up_to(limit, self._connection, path, TARGET_PAGE, after=last)
 
     async def all(self, *, tenant: str | None = None) -> AsyncIterator[Target]:
         """Every one of them, in the order of names."""
         self._check(tenant)
-        async for page in all_pages(self._connection, place("targets"), TARGETS):
-            for one in page.targets:
-                yield one.target()
+        async for page in all_pages(self._connection, place("targets"), TARGET_PAGE):
+            for target in page.items:
+                yield target
 
     async def delete(self, name: str, *, force: bool = False, tenant: str | None = None, by: str = "api") -> Target:
         """Refused while events wait for it, unless by *force*: then they become dead letters when they are due."""
         self._check(tenant)
         refuse_name(by)
         place = f"{_place(name)}?force=true" if force else _place(name)
-        return (await self._connection.ask("DELETE", place, reads=TARGET, once=True)).target()
+        return await self._connection.ask("DELETE", place, reads=TARGET_JSON, once=True)
 
     async def disable(
         self, destination: str, *, tenant: str | None = None, reason: str | None = None, by: str = "api"
@@ -146,12 +140,14 @@ class Targets(Group):
         if destination is None:
             raise Misuse(BY_NAME)
         body = said(concurrency=concurrency, rate=rate_text(rate))
-        return (await self._connection.ask("PUT", _named(destination, "limits"), body, reads=TARGET, once=True)).known()
+        return _known(
+            await self._connection.ask("PUT", _named(destination, "limits"), body, reads=TARGET_JSON, once=True)
+        )
 
     async def known(self, destination: str, *, tenant: str | None = None) -> Known:
         """Its limits, and whether it is parked."""
         self._check(tenant)
-        return (await self._connection.ask("GET", _named(destination), reads=TARGET)).known()
+        return _known(await self._connection.ask("GET", _named(destination), reads=TARGET_JSON))
 
     # -- not over HTTP
 
@@ -169,6 +165,10 @@ class Targets(Group):
 
     def signing_secret(self, url: str, *, tenant: str | None = None) -> NoReturn:
         raise here_only("targets.signing_secret", "it comes from DULY_SECRET_KEY, which stays with the server")
+
+
+def _known(target: Target) -> Known:
+    return target.known or Known(target.tenant, target.name)
 
 
 def _place(name: str, *act: str) -> str:

@@ -10,19 +10,17 @@ from duly.client.connection import place
 from duly.client.group import Group
 from duly.client.import_users import import_users
 from duly.client.paging import all_pages, up_to, whole_history
-from duly.client.reading import EVENTS, USER, SeenUsers
 from duly.client.refusals import here_only, refuse_name, refuse_transaction
 from duly.client.schedules import if_match
 from duly.decide.checks import check_id, name_problems, write_json
 from duly.errors import Invalid, NotFound, Problem
-from duly.records.event import Event
+from duly.records.event import EVENT_PAGE, Event
 from duly.records.history import Entry
 from duly.records.results import Imported
-from duly.records.user import User
+from duly.records.user import USER_JSON, USER_PAGE, User
 from duly.verbs.import_users import ImportObserver, Lines
 from duly.verbs.users import A_USERS, QUIET
 
-USERS = msgspec.json.Decoder(SeenUsers)
 FROM_HTTP = "import"
 
 
@@ -38,19 +36,19 @@ class Users(Group):
         self._check(tenant)
         refuse_transaction(transaction)
         refuse_name(by)
-        return (await self._connection.ask("POST", place("users"), _body(fields), reads=USER, once=True)).user()
+        return await self._connection.ask("POST", place("users"), _body(fields), reads=USER_JSON, once=True)
 
     async def get(self, id: str, *, tenant: str | None = None) -> User:
         self._check(tenant)
-        return (await self._connection.ask("GET", _place(id), reads=USER)).user()
+        return await self._connection.ask("GET", _place(id), reads=USER_JSON)
 
     async def by_key(self, key: str, *, tenant: str | None = None) -> User:
         """The user whom the caller's own system calls so."""
         self._check(tenant)
         if not name_problems("key", key):
-            page = await self._connection.ask("GET", place("users"), reads=USERS, query={"key": key})
-            if page.users:
-                return page.users[0].user()
+            page = await self._connection.ask("GET", place("users"), reads=USER_PAGE, query={"key": key})
+            if page.items:
+                return page.items[0]
         raise NotFound(f"there is no user with the key {key!r:.60}")
 
     async def list(
@@ -59,15 +57,14 @@ class Users(Group):
         """The newest first. For the next page, *after* is the last id of this one."""
         self._check(tenant)
         before = None if after is None else check_id(after, A_USERS, "after")
-        found = await up_to(limit, self._connection, place("users"), USERS, lambda page: page.users, after=before)
-        return [one.user() for one in found]
+        return await up_to(limit, self._connection, place("users"), USER_PAGE, after=before)
 
     async def all(self, *, tenant: str | None = None) -> AsyncIterator[User]:
         """Every one of them, the newest first."""
         self._check(tenant)
-        async for page in all_pages(self._connection, place("users"), USERS):
-            for one in page.users:
-                yield one.user()
+        async for page in all_pages(self._connection, place("users"), USER_PAGE):
+            for user in page.items:
+                yield user
 
     async def update(
         self,
@@ -84,10 +81,9 @@ class Users(Group):
         self._check(tenant)
         refuse_transaction(transaction)
         refuse_name(by)
-        seen = await self._connection.ask(
-            "PUT", _place(id), _body(changes), reads=USER, once=True, headers=if_match(expected)
+        return await self._connection.ask(
+            "PUT", _place(id), _body(changes), reads=USER_JSON, once=True, headers=if_match(expected)
         )
-        return seen.user()
 
     async def delete(
         self,
@@ -106,14 +102,12 @@ class Users(Group):
         refuse_name(by)
         if reason is not None:
             raise here_only("reason= of users.delete", "leave it out")
-        seen = await self._connection.ask("DELETE", _place(id), reads=USER, once=True, headers=if_match(expected))
-        return seen.user()
+        return await self._connection.ask("DELETE", _place(id), reads=USER_JSON, once=True, headers=if_match(expected))
 
     async def events(self, id: str, *, tenant: str | None = None, limit: int = 100) -> builtins.list[Event]:
         """The events of a user, the newest first. ``events.find(OfUser(id) & …)`` asks for more."""
         self._check(tenant)
-        found = await up_to(limit, self._connection, _place(id, "events"), EVENTS, lambda page: page.events)
-        return [one.event() for one in found]
+        return await up_to(limit, self._connection, _place(id, "events"), EVENT_PAGE)
 
     async def ahead(self, id: str, *, tenant: str | None = None) -> builtins.list[Event]:
         """What is planned for a user: the next event of each type, the soonest first."""
@@ -121,10 +115,10 @@ class Users(Group):
         await self.get(id)
         filters = {"user_id": check_id(id, A_USERS), "status": "PENDING"}
         heads = [
-            one.event()
-            async for page in all_pages(self._connection, place("events"), EVENTS, filters)
-            for one in page.events
-            if one.head
+            event
+            async for page in all_pages(self._connection, place("events"), EVENT_PAGE, filters)
+            for event in page.items
+            if event.head
         ]
         return sorted(heads, key=lambda head: head.due)
 

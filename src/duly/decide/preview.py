@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from duly.decide.checks import MOST_LISTED
 from duly.decide.due_head import continues_after, due_of, occurrence_of
 from duly.errors import Invalid, Problem
 from duly.instants import due_problems, write_instant
 from duly.records.event import Event
+from duly.records.marks import Instant
 from duly.records.schedule import Schedule
 from duly.rules.notation import parse_rule, work_problems, zone_of, zone_problems
 from duly.rules.policies import DEFAULT as NO_POLICIES
@@ -28,10 +31,10 @@ MOVED = {
 }
 
 
-class Preview(NamedTuple):
+class Preview(msgspec.Struct, frozen=True, rename={"due": "due_at", "local": "local_at"}):
     """One occurrence to come."""
 
-    due: datetime
+    due: Instant
     local: datetime  # what the clocks in its zone show, without a zone
     note: str | None
 

@@ -27,7 +27,7 @@ from duly.ports.claiming import (
     ScanResult,
     SettlePort,
 )
-from duly.ports.dead_letters import DeadLetter, DeadLetterKind, DeadLetterPort, DeadLetters, DeadLetterStore
+from duly.ports.dead_letters import DeadLetter, DeadLetterPort, DeadLetterStore
 from duly.ports.events import EXAMINED, EventPort, EventStore, EventTransaction, Page
 from duly.ports.invariants import MOST_VIOLATIONS, NEWEST_EXAMINED, Examined, InvariantPort, Violation
 from duly.ports.pages import PAGE_BYTES, CutShort, Item
@@ -80,10 +80,8 @@ __all__ = [
     "Creations",
     "CutShort",
     "DeadLetter",
-    "DeadLetterKind",
     "DeadLetterPort",
     "DeadLetterStore",
-    "DeadLetters",
     "DestinationLookup",
     "DestinationPort",
     "DestinationReader",

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from duly.ports.transactions import Clocked
+from duly.records.results import DeadLetters
 from duly.records.specs import Spec
 
 
@@ -15,23 +16,6 @@ class DeadLetter(NamedTuple):
     version: int
     via: str | None = None  # how it came
     target_json: str | None = None  # of those that came over HTTP
-
-
-class DeadLetterKind(NamedTuple):
-    """Dead letters of one tenant and type that go the same way, and how many they are."""
-
-    tenant: str
-    type: str
-    lane: str
-    destination: str | None  # the target's name, or the origin of its URL
-    events: int
-
-
-class DeadLetters(NamedTuple):
-    """How many there are in all, and the most frequent kinds."""
-
-    events: int
-    kinds: tuple[DeadLetterKind, ...]
 
 
 class DeadLetterPort(Protocol):

@@ -7,6 +7,9 @@ from enum import StrEnum
 
 import msgspec
 
+from duly.records.target import RATE
+from duly.records.wire import JsonForm
+
 BEGINS = "duly_"
 HINT = len(BEGINS) + 6
 """So many characters of a key are kept for people to know it by: 36 of its 256 bits."""
@@ -76,3 +79,7 @@ def hash_of(secret: str) -> str:
 
 def hint_of(secret: str) -> str:
     return secret[:HINT]
+
+
+KEY_JSON = JsonForm(ApiKey, parts={"rate": RATE})
+"""What is known of a key. Whether it is still good depends on when that is asked."""

@@ -2,12 +2,14 @@
 
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from duly.decide.retry import DEFAULT, Retry, read_retry
-from duly.records.marks import Internal, LookedUp
+from duly.records.marks import FromOne, FromZero, Id, Internal, LookedUp, told
+from duly.records.retry_json import RETRY
+from duly.records.wire import JsonForm, Part, computed
 from duly.rules.zones import to_wall
 
 
@@ -101,19 +103,19 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 # A msgspec struct, not a dataclass: a frozen dataclass of this size takes 4 µs to make, this 0.1,
 # and a worker makes one for every event that it claims.
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """One promised firing. The field order is the column order of the stores' queries."""
+    """One promised firing."""
 
-    id: str
+    id: Id
     tenant: str
     type: str
     lane: Internal[str]
     status: Status
     due: datetime  # promised; a retry never moves it
     ready: datetime | None  # earliest next attempt, or the end of the lease; None when held or ended
-    version: int  # counts claims; fences late writers
-    attempts: int  # settled attempts
-    interruptions: int  # claims that a crash ended
-    stands_for: int  # occurrences that this firing stands for, itself included
+    version: FromOne  # counts claims; fences late writers
+    attempts: FromZero  # settled attempts
+    interruptions: FromZero  # claims that a crash ended
+    stands_for: FromOne  # occurrences that this firing stands for, itself included
     payload_json: str
     target_json: str | None
     retry_json: str | None
@@ -121,8 +123,8 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     correlation_id: str | None
     series: str | None
     occurrence: str | None
-    head: bool
-    held: str | None  # why it waits, while ready is empty
+    head: Annotated[bool, told("Whether it is the next one of its series")]
+    held: Annotated[str | None, told("Why it waits")]  # while ready is empty
     last_error: str | None
     created: datetime
     claimed: datetime | None
@@ -135,7 +137,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     rule_json: Internal[str | None] = None  # by which a user's series continues; a schedule has its own
     destination: str | None = None  # whom its target names, where limits apply to that
     via: Internal[str | None] = None  # how it came: see decide/targets/origin.py
-    schedule: LookedUp[str | None] = None  # the name of its schedule, as the verbs tell it; a handler is not told
+    schedule: Annotated[LookedUp[str | None], told("The name of its schedule")] = None  # a handler is not told
 
     @property
     def stored_target(self) -> str | None:
@@ -180,6 +182,30 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     def lateness(self) -> timedelta | None:
         """How long after its due time the attempt that succeeded began; None before that."""
         return None if self.executed is None else self.executed - self.due
+
+
+def _lane_read(seen: Any) -> dict[str, str]:
+    """It is not told, for it follows from the target."""
+    return {"lane": lane_of(seen.type, msgspec.json.decode(seen.target))}
+
+
+def _lateness_seconds(event: Event) -> float | None:
+    return None if (lateness := event.lateness) is None else lateness.total_seconds()
+
+
+EVENT_JSON = JsonForm(
+    Event,
+    parts={"lane": Part({}, lambda _: {}, _lane_read), "retry_json": RETRY},
+    computed=(
+        computed(
+            Annotated[datetime | None, told("What the clocks of its zone show then")], "local_at", lambda one: one.local
+        ),
+        computed(Id | None, "user_id", lambda one: one.user_id),
+        computed(FromOne, "max_attempts", lambda one: one.retry.max_attempts),
+        computed(float | None, "lateness_seconds", _lateness_seconds),
+    ),
+)
+EVENT_PAGE = EVENT_JSON.page("Events", "events")
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):

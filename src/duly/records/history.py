@@ -1,8 +1,12 @@
 """The history entry: one attempt at an event, or one act of a person."""
 
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
+
+from duly.records.marks import FromZero, told
+from duly.records.wire import JsonForm
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -10,8 +14,12 @@ class Entry(msgspec.Struct, frozen=True):
 
     at: datetime
     act: str
-    worker: str | None = None
-    version: int | None = None
-    attempt: int | None = None
+    worker: Annotated[str | None, told("Or the person, or the key")] = None
+    version: FromZero | None = None
+    attempt: FromZero | None = None
     claimed: datetime | None = None
     detail: str | None = None
+
+
+ENTRY_JSON = JsonForm(Entry)
+HISTORY_PAGE = ENTRY_JSON.page("History", "history")

@@ -1,16 +1,21 @@
 """The schedule: a lasting intent, whose next event is its head."""
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from duly.decide.retry import Retry, read_retry
 from duly.decide.targets.targets import destination_of
+from duly.errors import Invalid
 from duly.records.etags import schedule_tag
 from duly.records.event import SCHEDULE, lane_of, series_of
-from duly.records.marks import Internal, LookedUp
-from duly.rules.policies import Policies, stored_policies
+from duly.records.marks import FromOne, Id, Instant, Internal, LookedUp, Warnings, told
+from duly.records.retry_json import RETRY
+from duly.records.wire import AN_OBJECT, JsonForm, Part, computed
+from duly.rules.notation import parse_rule, usual_dst
+from duly.rules.policies import DEFAULT as NO_POLICIES
+from duly.rules.policies import Policies, policy_schemas, stored_policies
 from duly.rules.timetable import Timetable, stored_timetable
 from duly.rules.zones import zone_warning
 
@@ -19,37 +24,37 @@ class PassedOver(msgspec.Struct, frozen=True):
     """What an act has passed over: occurrences that will not fire, each of which has a SKIPPED row that says why; where
     they are many, one row for all."""
 
-    count: int
-    first: tuple[datetime, ...]  # the first few
+    count: FromOne
+    first: tuple[Instant, ...]  # the first few
     fire_with: str  # the command that fires the first one, once its time has come
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     """A lasting intent: a rule, what to fire and where. Its next event is its head."""
 
-    id: str
-    tenant: str
     name: str
+    tenant: str
     type: str
-    rule_json: str
+    rule_json: Annotated[str, AN_OBJECT]
     timezone: str = "UTC"
-    policies_json: str | None = None
     payload_json: str = "null"
     target_json: str | None = None
+    policies_json: str | None = None
     retry_json: str | None = None
     enabled: bool = True
-    halted: str | None = None  # why no head follows: ended, paused, or the rule's error
-    origin: str | None = None  # the function that declares it; None when it was put by a call
-    earlier_json: Internal[str | None] = None  # what it went by before its last edits, while that matters
-    via: Internal[str | None] = None  # how it was last put: see decide/targets/origin.py
-    user_id: LookedUp[str | None] = None  # whose calendar events these are
-    created: datetime | None = None
-    updated: datetime | None = None
+    id: Id
     # As of the moment at which it was looked up, for people; the engine itself asks its head.
     next_at: LookedUp[datetime | None] = None
     last_at: LookedUp[datetime | None] = None
     held: LookedUp[str | None] = None  # why the next one waits
-    passed_over: LookedUp[PassedOver | None] = None  # by the act that has answered with this schedule
+    halted: Annotated[str | None, told("Why none follows: paused, ended, or an error")] = None
+    origin: Annotated[str | None, told("The function that declares it")] = None  # None when it was put by a call
+    earlier_json: Internal[str | None] = None  # what it went by before its last edits, while that matters
+    via: Internal[str | None] = None  # how it was last put: see decide/targets/origin.py
+    user_id: Internal[LookedUp[str | None]] = None  # whose calendar events these are
+    created: datetime | None = None
+    updated: datetime | None = None
+    passed_over: Annotated[LookedUp[PassedOver | None], told("What this request has passed over")] = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -98,3 +103,50 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     def tag(self) -> str:
         """What ``expected=`` takes: another one as soon as anybody has edited it."""
         return schedule_tag(self)
+
+
+def _policies_told(schedule: Schedule) -> dict[str, Any]:
+    """All of them, with what the rule does at changes of clocks. What cannot be understood is told as it is stored."""
+    try:
+        policies, rule = schedule.policies, schedule.timetable.rule
+    except Exception:  # whatever somebody wrote there by hand; `halted` tells of it
+        return _USUAL | _as_stored(schedule.policies_json)
+    written = policies.to_json()
+    return written | {"dst": usual_dst(rule) | written["dst"]}
+
+
+def _as_stored(policies: str | None) -> dict[str, Any]:
+    try:
+        return dict(msgspec.json.decode(policies or "{}"))
+    except (ValueError, TypeError):
+        return {}
+
+
+def _policies_read(seen: Any) -> dict[str, str | None]:
+    """As a store keeps them: only what is not as usual. It is not checked: this machine may lack the calendars that
+    the server has."""
+    told = {name: getattr(seen, name) for name in _USUAL} | {"dst": _own_dst(seen)}
+    unusual = {name: value for name, value in told.items() if value != _USUAL[name]}
+    return {"policies_json": msgspec.json.encode(unusual).decode() if unusual else None}
+
+
+def _own_dst(seen: Any) -> Any:
+    """Without what the rule does anyway, which is told as well: whether somebody has said it is lost."""
+    try:
+        usual = usual_dst(parse_rule(msgspec.json.decode(seen.rule), seen.timezone))
+    except (Invalid, ValueError):
+        return seen.dst
+    return {field: value for field, value in seen.dst.items() if value != usual.get(field)}
+
+
+_USUAL = NO_POLICIES.to_json()
+_POLICY_TYPES = {
+    name: Annotated[Any, msgspec.Meta(extra_json_schema=schema)] for name, schema in policy_schemas().items()
+}
+
+SCHEDULE_JSON = JsonForm(
+    Schedule,
+    parts={"policies_json": Part(_POLICY_TYPES, _policies_told, _policies_read), "retry_json": RETRY},
+    computed=(computed(Warnings, "warnings", lambda schedule: schedule.warnings),),
+)
+SCHEDULE_PAGE = SCHEDULE_JSON.page("Schedules", "schedules")

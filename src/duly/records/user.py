@@ -1,25 +1,26 @@
 """The user: whose names, dates and zone calendar events use."""
 
 from datetime import date, datetime, time
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from duly.records.etags import user_tag
-from duly.records.marks import Internal
+from duly.records.marks import Id, Internal, Warnings
+from duly.records.wire import AN_OBJECT, JsonForm, Part, as_raw, computed
 from duly.rules.zones import zone_warning
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whose names, dates and zone calendar events use."""
 
-    id: str
+    id: Id
     tenant: str
+    key: str | None = None  # what the caller's own system calls this user; unique within the tenant
     first_name: str
     last_name: str
     date_of_birth: date
     timezone: str
-    key: str | None = None  # what the caller's own system calls this user; unique within the tenant
     anniversary: date | None = None
     delivery_time: time | None = None  # on the user's own clocks; None: at the usual time
     leap: str | None = None  # when 29 February is kept in other years; None: as the event type says
@@ -49,3 +50,26 @@ class User(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def tag(self) -> str:
         """What ``expected=`` takes: another one as soon as anybody has edited the user."""
         return user_tag(self)
+
+
+NO_ATTRIBUTES = "{}"
+"""What is told of a user without any; nothing is stored then."""
+
+
+def _attributes(seen: Any) -> dict[str, str | None]:
+    text = bytes(seen.attributes).decode()
+    return {"attributes_json": None if text == NO_ATTRIBUTES else text}
+
+
+USER_JSON = JsonForm(
+    User,
+    parts={
+        "attributes_json": Part(
+            {"attributes": Annotated[msgspec.Raw, AN_OBJECT]},
+            lambda user: {"attributes": as_raw(user.attributes_json or NO_ATTRIBUTES)},
+            _attributes,
+        )
+    },
+    computed=(computed(Warnings, "warnings", lambda user: user.warnings),),
+)
+USER_PAGE = USER_JSON.page("Users", "users")

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -86,6 +87,25 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
 DEFAULT = Policies()
 FIELDS = tuple(Policies.__struct_fields__)
 _PLAIN = DEFAULT.to_json()
+
+_SCHEMAS: Mapping[type, dict[str, Any]] = {
+    int: {"type": "integer", "minimum": 1},
+    str: {"type": "string"},
+    timedelta: {"type": "string"},
+    datetime: {"type": "string", "format": "date-time"},
+    tuple: {"type": "array", "items": {"type": "string"}},
+}
+
+
+def policy_schemas() -> dict[str, dict[str, Any]]:
+    """The JSON Schema of each policy, as ``to_json`` writes it."""
+    return {name: _schema_of(hint) for name, hint in get_type_hints(Policies).items()}
+
+
+def _schema_of(hint: Any) -> dict[str, Any]:
+    kinds = get_args(hint) if NoneType in get_args(hint) else (hint,)
+    schema = _SCHEMAS.get(get_origin(kinds[0]) or kinds[0], {"type": "object"})
+    return schema if len(kinds) == 1 else {**schema, "type": [schema["type"], "null"]}
 
 
 def policies_text(policies: Policies) -> str | None:

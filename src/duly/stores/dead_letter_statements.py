@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from duly.decide.error_text import LONGEST
-from duly.ports import DeadLetter, DeadLetterKind, DeadLetters
+from duly.ports import DeadLetter
+from duly.records.results import DeadLetterKind, DeadLetters
 from duly.records.specs import Spec
 from duly.stores.query_base import FIRST_ID, Columns, QueryBase
 

@@ -17,10 +17,10 @@ from duly.engine.series.holds import let_go_after
 from duly.engine.series.passed_over import in_words, move_by_hand
 from duly.errors import Conflict, Invalid, Problem
 from duly.instants import due_problems, write_instant
-from duly.ports import DeadLetters, EventStore, EventTransaction, Page
+from duly.ports import EventStore, EventTransaction, Page
 from duly.records.event import Event
 from duly.records.history import Entry
-from duly.records.results import Discarded, Replayed
+from duly.records.results import DeadLetters, Discarded, Replayed
 from duly.records.specs import Everything, OfTenant, Spec
 from duly.verbs.dead_letters import MOST_KINDS, Extent, discard_all, replay_all
 from duly.verbs.found import require_found

@@ -11,11 +11,20 @@ from datetime import timedelta
 from typing import Any, Protocol, Self, TypeVar
 
 from duly.decide.preview import Preview
-from duly.ports import Added, DeadLetters, Page
+from duly.ports import Added, Page
 from duly.records.api_key import ApiKey, MadeKey
 from duly.records.event import Event
 from duly.records.history import Entry
-from duly.records.results import Backfilled, Discarded, Imported, Refreshed, ReplannedHead, Replayed, Resumed
+from duly.records.results import (
+    Backfilled,
+    DeadLetters,
+    Discarded,
+    Imported,
+    Refreshed,
+    ReplannedHead,
+    Replayed,
+    Resumed,
+)
 from duly.records.schedule import Schedule
 from duly.records.target import Known, Resealed, Target
 from duly.records.user import User

@@ -1,1 +1,1 @@
-"""Records as JSON, for the API and the command line alike: snake_case, UTC instants that end in Z."""
+"""Timers and schedules that are asked for as JSON, read with all that is wrong with them at once."""

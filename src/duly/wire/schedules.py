@@ -1,116 +1,20 @@
-"""Schedules as JSON, both ways: what is written can be edited and read back."""
+"""Schedules as JSON, read: what the API writes can be edited and read back."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-import msgspec
-
 from duly.decide.checks import name_problems, retry_problems, target_problems, write_json
-from duly.decide.preview import Preview
 from duly.decide.retry import Retry, parse_retry
 from duly.errors import Invalid, Problem
-from duly.instants import write_instant
-from duly.records.results import Backfilled, ReplannedHead, Resumed
-from duly.records.schedule import PassedOver, Schedule
+from duly.records.schedule import SCHEDULE_JSON
 from duly.rules.notation import parse_rule, usual_dst, zone_of, zone_problems
-from duly.rules.policies import DEFAULT as NO_POLICIES
 from duly.rules.policies import FIELDS as POLICIES
 from duly.rules.policies import read_policies
 from duly.rules.recurrence import DEFAULT_ZONE, Rule
 
 FIELDS = ("name", "tenant", "type", "rule", "timezone", "payload", "target", *POLICIES, "retry", "enabled")
-READ_ONLY = (
-    "id",
-    "next_at",
-    "last_at",
-    "held",
-    "halted",
-    "origin",
-    "created_at",
-    "updated_at",
-    "passed_over",
-    "warnings",
-)
+READ_ONLY = tuple(field for field in SCHEDULE_JSON.types if field not in FIELDS)
 """What a schedule tells and nobody can set: ignored where it is read back."""
-
-
-# -- written
-
-
-def schedule_to_json(schedule: Schedule) -> dict[str, Any]:
-    """A schedule with all that it left to the defaults. One that cannot be understood is shown as it is stored."""
-    return {
-        "name": schedule.name,
-        "tenant": schedule.tenant,
-        "type": schedule.type,
-        "rule": msgspec.Raw(schedule.rule_json.encode()),
-        "timezone": schedule.timezone,
-        "payload": msgspec.Raw(schedule.payload_json.encode()),
-        "target": schedule.target,
-        **_policies(schedule),
-        "retry": schedule.retry.to_json(),
-        "enabled": schedule.enabled,
-        "id": schedule.id,
-        "next_at": write_instant(schedule.next_at),
-        "last_at": write_instant(schedule.last_at),
-        "held": schedule.held,
-        "halted": schedule.halted,
-        "origin": schedule.origin,
-        "created_at": write_instant(schedule.created),
-        "updated_at": write_instant(schedule.updated),
-        "passed_over": passed_over_to_json(schedule.passed_over),
-        "warnings": schedule.warnings,
-    }
-
-
-def passed_over_to_json(over: PassedOver | None) -> dict[str, Any] | None:
-    """What an act has passed over; nothing, where a schedule is only looked at."""
-    if over is None:
-        return None
-    return {"count": over.count, "first": [write_instant(at) for at in over.first], "fire_with": over.fire_with}
-
-
-def _policies(schedule: Schedule) -> dict[str, Any]:
-    try:
-        policies, rule = schedule.policies, schedule.timetable.rule
-    except Exception:  # whatever somebody wrote there by hand; `halted` tells of it
-        return NO_POLICIES.to_json() | _as_stored(schedule.policies_json)
-    written = policies.to_json()
-    return written | {"dst": usual_dst(rule) | written["dst"]}
-
-
-def _as_stored(policies: str | None) -> dict[str, Any]:
-    try:
-        return dict(msgspec.json.decode(policies or "{}"))
-    except (ValueError, TypeError):
-        return {}
-
-
-def preview_to_json(one: Preview) -> dict[str, Any]:
-    return {"due_at": write_instant(one.due), "local_at": one.local.isoformat(), "note": one.note}
-
-
-def resumed_to_json(resumed: Resumed) -> dict[str, Any]:
-    return schedule_to_json(resumed.schedule) | {"passed": resumed.passed, "fires": resumed.fires}
-
-
-def backfilled_to_json(backfilled: Backfilled) -> dict[str, Any]:
-    return {"label": backfilled.label, "events": backfilled.ids, "existing": backfilled.existing}
-
-
-def replanned_to_json(moved: ReplannedHead) -> dict[str, Any]:
-    return {
-        "schedule": moved.schedule,
-        "tenant": moved.tenant,
-        "timezone": moved.timezone,
-        "event": moved.event,
-        "old_due_at": write_instant(moved.old),
-        "new_due_at": write_instant(moved.new),
-        "zone_data": moved.zone_data,
-    }
-
-
-# -- read
 
 
 def read_schedule(

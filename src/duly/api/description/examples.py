@@ -1,9 +1,31 @@
-"""Examples for the description of the API: true to its schemas, which a test checks."""
+"""Examples for the description of the API: of records, as they are written; of all else, true to its schema,
+which a test checks."""
 
-from typing import Any
+from datetime import UTC, date, datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from duly.records.event import EVENT_JSON, Event, Status
+from duly.records.history import ENTRY_JSON, Entry
+from duly.records.schedule import SCHEDULE_JSON, Schedule
+from duly.records.target import TARGET_JSON, Target
+from duly.records.user import USER_JSON, User
+from duly.records.wire import JsonForm
+
+R = TypeVar("R", bound=msgspec.Struct)
 
 _ID = "019a8f2e-6c00-7abc-8def-0123456789ab"
 _USER = "019a8f2e-6c00-7000-8000-00000000ada0"
+_EARLIER = datetime(2026, 10, 1, 12, tzinfo=UTC)
+_NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
+_DUE = datetime(2026, 12, 1, 9, tzinfo=UTC)
+
+
+def _told(form: JsonForm[R], record: R) -> dict[str, Any]:
+    """As it is read by a caller."""
+    return msgspec.json.decode(msgspec.json.encode(form.write(record)))  # type: ignore[no-any-return]
+
 
 TIMER: dict[str, Any] = {
     "due_at": "2026-12-01T09:00:00Z",
@@ -12,53 +34,42 @@ TIMER: dict[str, Any] = {
     "target": {"webhook": "https://hooks.example/duly"},
 }
 
-RETRY = {"max_attempts": 3, "base": "30s", "factor": 4.0, "max": "1h"}
+EVENT = _told(
+    EVENT_JSON,
+    Event(
+        id=_ID,
+        tenant="default",
+        type="invoice.overdue",
+        lane="webhook",
+        status=Status.PENDING,
+        due=_DUE,
+        ready=_DUE,
+        version=1,
+        attempts=0,
+        interruptions=0,
+        stands_for=1,
+        payload_json='{"invoice": 7}',
+        target_json='{"webhook": "https://hooks.example/duly"}',
+        retry_json=None,
+        key="invoice-7",
+        correlation_id=None,
+        series=None,
+        occurrence=None,
+        head=False,
+        held=None,
+        last_error=None,
+        created=_NOW,
+        claimed=None,
+        executed=None,
+        worker=None,
+        destination="https://hooks.example",
+    ),
+)
 
-EVENT: dict[str, Any] = {
-    "id": _ID,
-    "tenant": "default",
-    "key": "invoice-7",
-    "type": "invoice.overdue",
-    "status": "PENDING",
-    "due_at": "2026-12-01T09:00:00Z",
-    "local_at": None,
-    "timezone": None,
-    "zone_data": None,
-    "scheduled_at": None,
-    "ready_at": "2026-12-01T09:00:00Z",
-    "held": None,
-    "series": None,
-    "schedule": None,
-    "user_id": None,
-    "occurrence": None,
-    "head": False,
-    "stands_for": 1,
-    "payload": {"invoice": 7},
-    "target": {"webhook": "https://hooks.example/duly"},
-    "destination": "https://hooks.example",
-    "attempts": 0,
-    "max_attempts": 3,
-    "retry": RETRY,
-    "interruptions": 0,
-    "version": 1,
-    "correlation_id": None,
-    "last_error": None,
-    "worker": None,
-    "created_at": "2026-11-16T12:00:00Z",
-    "claimed_at": None,
-    "executed_at": None,
-    "lateness_seconds": None,
-}
-
-ENTRY: dict[str, Any] = {
-    "at": "2026-11-16T12:00:00Z",
-    "act": "rescheduled",
-    "worker": "key console",
-    "version": None,
-    "attempt": None,
-    "claimed_at": None,
-    "detail": "due 2026-12-01T08:00:00Z → 2026-12-01T09:00:00Z",
-}
+ENTRY = _told(
+    ENTRY_JSON,
+    Entry(_NOW, "rescheduled", "key console", detail="due 2026-12-01T08:00:00Z → 2026-12-01T09:00:00Z"),
+)
 
 TIMER_RESULTS: dict[str, Any] = {
     "created": 1,
@@ -89,37 +100,22 @@ NEW_SCHEDULE: dict[str, Any] = {
     "misfire": {"policy": "latest"},
 }
 
-SCHEDULE: dict[str, Any] = {
-    "name": "weekly-report",
-    "tenant": "default",
-    "type": "report.weekly",
-    "rule": {"cron": "0 9 * * MON"},
-    "timezone": "Europe/Brussels",
-    "payload": None,
-    "target": {"webhook": "https://hooks.example/duly"},
-    "misfire": {"policy": "latest", "tolerance": "30s", "limit": 100},
-    "overlap": "allow",
-    "max_concurrent": None,
-    "depends_on": None,
-    "start": None,
-    "end": None,
-    "dst": {"gap": "after", "overlap": "first"},
-    "jitter": "0s",
-    "exclude": [],
-    "mode": "live",
-    "retry": RETRY,
-    "enabled": True,
-    "id": "019a8f2e-6c00-7000-8000-000000005c4e",
-    "next_at": "2026-11-23T08:00:00Z",
-    "last_at": "2026-11-16T08:00:00Z",
-    "held": None,
-    "halted": None,
-    "origin": None,
-    "created_at": "2026-10-01T12:00:00Z",
-    "updated_at": "2026-10-01T12:00:00Z",
-    "passed_over": None,
-    "warnings": [],
-}
+SCHEDULE = _told(
+    SCHEDULE_JSON,
+    Schedule(
+        id="019a8f2e-6c00-7000-8000-000000005c4e",
+        tenant="default",
+        name="weekly-report",
+        type="report.weekly",
+        rule_json='{"cron": "0 9 * * MON"}',
+        timezone="Europe/Brussels",
+        target_json='{"webhook": "https://hooks.example/duly"}',
+        created=_EARLIER,
+        updated=_EARLIER,
+        next_at=datetime(2026, 11, 23, 8, tzinfo=UTC),
+        last_at=datetime(2026, 11, 16, 8, tzinfo=UTC),
+    ),
+)
 
 MOVED: dict[str, Any] = {
     **SCHEDULE,
@@ -155,19 +151,20 @@ NEW_USER: dict[str, Any] = {
     "key": "crm-7",
 }
 
-USER: dict[str, Any] = {
-    "id": _USER,
-    "tenant": "default",
-    **NEW_USER,
-    "anniversary": None,
-    "delivery_time": None,
-    "leap": None,
-    "target": None,
-    "attributes": {},
-    "created_at": "2026-11-16T12:00:00Z",
-    "updated_at": "2026-11-16T12:00:00Z",
-    "warnings": [],
-}
+USER = _told(
+    USER_JSON,
+    User(
+        id=_USER,
+        tenant="default",
+        first_name="Ada",
+        last_name="Lovelace",
+        date_of_birth=date(1990, 12, 10),
+        timezone="Europe/London",
+        key="crm-7",
+        created=_NOW,
+        updated=_NOW,
+    ),
+)
 
 USER_RESULTS: dict[str, Any] = {
     "added": 1,
@@ -180,24 +177,18 @@ USER_RESULTS: dict[str, Any] = {
     ],
 }
 
-TARGET: dict[str, Any] = {
-    "id": "019a8f2e-6c00-7000-8000-0000000054a9",
-    "name": "shop",
-    "tenant": "default",
-    "channel": "webhook",
-    "url": "https://hooks.example/duly",
-    "format": "standard",
-    "timeout": None,
-    "headers": [],
-    "enabled": True,
-    "concurrency": None,
-    "rate": None,
-    "parked": None,
-    "parked_since": None,
-    "probe_at": None,
-    "created_at": "2026-11-16T12:00:00Z",
-    "updated_at": "2026-11-16T12:00:00Z",
-}
+TARGET = _told(
+    TARGET_JSON,
+    Target(
+        id="019a8f2e-6c00-7000-8000-0000000054a9",
+        tenant="default",
+        name="shop",
+        channel="webhook",
+        spec_json='{"url": "https://hooks.example/duly"}',
+        created=_NOW,
+        updated=_NOW,
+    ),
+)
 
 REPLAYED: dict[str, Any] = {
     "replayed": 250,

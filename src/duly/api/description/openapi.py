@@ -143,7 +143,7 @@ def _problem(status: int) -> dict[str, Any]:
         headers["WWW-Authenticate"] = _answered("How to show who asks")
     if status in (429, 503):
         headers["Retry-After"] = _answered("Seconds")
-    content = {MEDIA_TYPE: {"schema": ref("Problem"), "example": example}}
+    content = {MEDIA_TYPE: {"schema": ref("ProblemDocument"), "example": example}}
     return {"description": title, "headers": headers, "content": content}
 
 

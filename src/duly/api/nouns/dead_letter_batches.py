@@ -16,7 +16,6 @@ from duly.records.cursors import read_cursor, write_cursor
 from duly.records.specs import OfTenant, Spec
 from duly.verbs.dead_letters import Extent, Place, discard_all, replay_all
 from duly.verbs.events import check_limit
-from duly.wire.events import discarded_to_json, replayed_to_json
 
 MOST_AT_ONCE = 10_000
 MOST_WANTED = 2**53
@@ -28,14 +27,14 @@ async def replay_some(ask: ApiRequest, spec: Spec, said: Mapping[str, Any]) -> d
     gap = None if said["rate"] is None else read_rate(said["rate"])
     own, extent = spec & OfTenant(ask.tenant), _extent(said)
     done, rest = await replay_all(ask.own.store, own, gap, extent, storable(ask.by), _nobody, ask.own.channels)
-    return replayed_to_json(done) | {"next_cursor": _written(said, rest)}
+    return {**msgspec.to_builtins(done), "next_cursor": _written(said, rest)}
 
 
 async def discard_some(ask: ApiRequest, spec: Spec, said: Mapping[str, Any]) -> dict[str, Any]:
     why = None if said["reason"] is None else storable(said["reason"])
     own, extent = spec & OfTenant(ask.tenant), _extent(said)
     done, rest = await discard_all(ask.own.store, own, extent, storable(ask.by), why, _nobody)
-    return discarded_to_json(done) | {"next_cursor": _written(said, rest)}
+    return {**msgspec.to_builtins(done), "next_cursor": _written(said, rest)}
 
 
 def _extent(said: Mapping[str, Any]) -> Extent:

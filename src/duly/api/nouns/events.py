@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+import msgspec
+
 from duly.api.description import examples
 from duly.api.description.operations import NOTHING, DescribedResponse, Operations, RequestBody
 from duly.api.description.schema_words import REASON, given_instant, ref, taken
@@ -19,9 +21,9 @@ from duly.decide.checks import MOST_LISTED, check_id
 from duly.decide.targets.rates import read_rate
 from duly.errors import Invalid, NotFound, Problem
 from duly.instants import read_instant
-from duly.records.event import Event
+from duly.records.event import EVENT_JSON, Event
+from duly.records.history import ENTRY_JSON
 from duly.records.specs import Everything, Spec
-from duly.wire.events import dead_letters_to_json, entry_to_json, event_to_json
 
 operations = Operations("events")
 
@@ -34,13 +36,18 @@ async def list_page(ask: ApiRequest, spec: Spec | None, page: RequestedPage) -> 
     found = await ask.own.events.page(spec, tenant=ask.tenant, limit=page.limit, after=after)
     schedules = await ask.own.events.schedules_of(found.events)
     return page_of(
-        ask, page, "events", found.events, lambda event: event_to_json(event, schedules.get(event.id)), found.next
+        ask,
+        page,
+        "events",
+        found.events,
+        lambda event: EVENT_JSON.write(event) | {"schedule": schedules.get(event.id)},
+        found.next,
     )
 
 
 async def _shown(ask: ApiRequest, event: Event) -> dict[str, Any]:
     schedules = await ask.own.events.schedules_of([event])
-    return event_to_json(event, schedules.get(event.id))
+    return EVENT_JSON.write(event) | {"schedule": schedules.get(event.id)}
 
 
 async def _answer(ask: ApiRequest, event: Event) -> ApiResponse:
@@ -90,7 +97,7 @@ async def get_event(ask: ApiRequest) -> ApiResponse:
     """
     event = await _found(ask)
     entries, after = await entries_of(ask, event.id, FIRST_ENTRIES)
-    history = [entry_to_json(entry) for entry in entries]
+    history = [ENTRY_JSON.write(entry) for entry in entries]
     cursor = None if after is None else FIRST_ENTRIES.cursor(after)
     return ApiResponse({**await _shown(ask, event), "history": history, "history_cursor": cursor})
 
@@ -228,4 +235,4 @@ async def discard_events(ask: ApiRequest) -> ApiResponse:
 async def count_dead_letters(ask: ApiRequest) -> ApiResponse:
     """Count dead letters by kind: what a replay with the same filter would replay."""
     spec = await read_filter(ask, ask.query) if ask.query else None
-    return ApiResponse(dead_letters_to_json(await ask.own.events.dead_letters(spec, tenant=ask.tenant)))
+    return ApiResponse(msgspec.to_builtins(await ask.own.events.dead_letters(spec, tenant=ask.tenant)))

@@ -35,18 +35,11 @@ from duly.instants import read_instant
 from duly.ports import PAGE_BYTES
 from duly.records.api_key import Scope
 from duly.records.etags import schedule_tag
-from duly.records.schedule import Schedule
+from duly.records.event import EVENT_JSON
+from duly.records.schedule import SCHEDULE_JSON, Schedule
 from duly.rules.recurrence import DEFAULT_ZONE
 from duly.verbs.schedules import MOST_BACKFILLED, UNCHANGED
-from duly.wire.events import event_to_json
-from duly.wire.schedules import (
-    READ_ONLY,
-    backfilled_to_json,
-    preview_to_json,
-    read_schedule,
-    resumed_to_json,
-    schedule_to_json,
-)
+from duly.wire.schedules import READ_ONLY, read_schedule
 
 operations = Operations("schedules")
 
@@ -58,7 +51,7 @@ MOST_TRIES = 30
 
 
 def _shown(schedule: Schedule, status: int = 200, **headers: str) -> ApiResponse:
-    return ApiResponse(schedule_to_json(schedule), status, {**etag(schedule_tag(schedule)), **headers})
+    return ApiResponse(SCHEDULE_JSON.write(schedule), status, {**etag(schedule_tag(schedule)), **headers})
 
 
 async def _there(ask: ApiRequest) -> Schedule | None:
@@ -109,7 +102,7 @@ async def list_schedules(ask: ApiRequest) -> ApiResponse:
     page = asked_page(ask)
     after = (ask.tenant, page.after or "")
     found = await ask.own.store.shown_schedules(ask.tenant, after=after, limit=page.limit + 1, within=PAGE_BYTES)
-    return page_of_these(ask, page, "schedules", found, schedule_to_json, lambda one: one.name)
+    return page_of_these(ask, page, "schedules", found, SCHEDULE_JSON.write, lambda one: one.name)
 
 
 @operations.add("GET", "/v1/schedules/{name}", {200: SCHEDULE})
@@ -149,7 +142,7 @@ async def change_schedule(ask: ApiRequest) -> ApiResponse:
 
 
 def _merged(there: Schedule, changes: dict[str, Any]) -> dict[str, Any]:
-    shown = msgspec.json.decode(msgspec.json.encode(schedule_to_json(there)))
+    shown = msgspec.json.decode(msgspec.json.encode(SCHEDULE_JSON.write(there)))
     stored = {field: value for field, value in shown.items() if field not in READ_ONLY}
     stored["dst"] = there.policies.to_json()["dst"]  # not what holds where nobody has said anything
     for field, value in changes.items():
@@ -164,7 +157,7 @@ def _merged(there: Schedule, changes: dict[str, Any]) -> dict[str, Any]:
 @operations.add(
     "DELETE",
     "/v1/schedules/{name}",
-    {200: DescribedResponse("It is gone", ref("Deleted"), {"name": "weekly-report", "cancelled": 1})},
+    {200: DescribedResponse("It is gone", ref("DeletedSchedule"), {"name": "weekly-report", "cancelled": 1})},
     conflicts=True,
     guarded=True,
 )
@@ -210,7 +203,7 @@ async def resume_schedule(ask: ApiRequest) -> ApiResponse:
         resumed = await ask.own.schedules.resume(
             ask.named("name"), tenant=ask.tenant, by=ask.by, passed=said["passed"] or "skip"
         )
-    return ApiResponse(resumed_to_json(resumed), headers=etag(schedule_tag(resumed.schedule)))
+    return ApiResponse(resumed.to_json(), headers=etag(schedule_tag(resumed.schedule)))
 
 
 @operations.add(
@@ -243,7 +236,9 @@ async def trigger_schedule(ask: ApiRequest) -> ApiResponse:
             correlation_id=said["correlation_id"],
         )
     prefix = ask.address.partition("/v1/")[0]
-    return ApiResponse(event_to_json(event, ask.named("name")), 201, {"Location": f"{prefix}/v1/events/{event.id}"})
+    return ApiResponse(
+        EVENT_JSON.write(event) | {"schedule": ask.named("name")}, 201, {"Location": f"{prefix}/v1/events/{event.id}"}
+    )
 
 
 DUE = taken({"due_at": given_instant}, "due_at")
@@ -308,7 +303,7 @@ async def backfill_schedule(ask: ApiRequest) -> ApiResponse:
         done = await ask.own.schedules.backfill(
             ask.named("name"), said["from"], said["to"], tenant=ask.tenant, by=ask.by, **more
         )
-    return ApiResponse(backfilled_to_json(done))
+    return ApiResponse(done)
 
 
 @operations.add(
@@ -339,7 +334,7 @@ async def preview_schedule(ask: ApiRequest) -> ApiResponse:
 
 
 def _ahead(found: Sequence[Preview], budget: PreviewBudget) -> ApiResponse:
-    return ApiResponse({"occurrences": [preview_to_json(one) for one in found], "complete": not budget.spent})
+    return ApiResponse({"occurrences": found, "complete": not budget.spent})
 
 
 @operations.add(
@@ -347,7 +342,7 @@ def _ahead(found: Sequence[Preview], budget: PreviewBudget) -> ApiResponse:
     "/v1/schedules/preview",
     {200: DescribedResponse("The next ones", ref("Occurrences"), examples.OCCURRENCES)},
     needs=Scope.READ,
-    takes=RequestBody(ref("Preview"), examples.PREVIEW),
+    takes=RequestBody(ref("PreviewedRule"), examples.PREVIEW),
 )
 async def preview_rule(ask: ApiRequest) -> ApiResponse:
     """Tell when a rule would fire, without storing anything.

@@ -31,7 +31,7 @@ KNOWN_FOR = 1.0
 @operations.add(
     "GET",
     "/v1/event-types",
-    {200: DescribedResponse("Those that are known here", ref("EventTypes"), examples.EVENT_TYPES)},
+    {200: DescribedResponse("Those that are known here", ref("KnownTypes"), examples.EVENT_TYPES)},
 )
 async def list_event_types(ask: ApiRequest) -> ApiResponse:
     """List the types of events that are registered: those of users' calendars, and those that have handlers here."""

@@ -15,9 +15,8 @@ from duly.api.protocol.pages import asked_page, page_of_these
 from duly.api.protocol.request import IDEMPOTENCY_KEY, ApiRequest, ApiResponse
 from duly.errors import Invalid, Problem
 from duly.ports import PAGE_BYTES
-from duly.records.target import Target
+from duly.records.target import TARGET_JSON, Target
 from duly.verbs.targets import LONGEST_KEPT
-from duly.wire.targets import target_to_json
 
 BOOLEANS = ("true", "false")
 
@@ -35,7 +34,7 @@ NOT_TWICE = Problem(
 
 
 def _with_secret(target: Target) -> dict[str, Any]:
-    return target_to_json(target) | {"secret": target.secret}
+    return TARGET_JSON.write(target) | {"secret": target.secret}
 
 
 @operations.add(
@@ -83,13 +82,13 @@ async def list_targets(ask: ApiRequest) -> ApiResponse:
     page = asked_page(ask)
     after = (ask.tenant, page.after or "")
     found = await ask.own.store.list_targets(ask.tenant, after=after, limit=page.limit + 1, within=PAGE_BYTES)
-    return page_of_these(ask, page, "targets", found, target_to_json, lambda one: one.name)
+    return page_of_these(ask, page, "targets", found, TARGET_JSON.write, lambda one: one.name)
 
 
 @operations.add("GET", "/v1/targets/{name}", {200: TARGET})
 async def get_target(ask: ApiRequest) -> ApiResponse:
     """Read a target."""
-    return ApiResponse(target_to_json(await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)))
+    return ApiResponse(TARGET_JSON.write(await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)))
 
 
 @operations.add(
@@ -107,7 +106,7 @@ async def delete_target(ask: ApiRequest) -> ApiResponse:
     if force not in BOOLEANS:
         raise Invalid([Problem("force", f"must be true or false, not {force[:50]!r}")])
     deleted = await ask.own.targets.delete(ask.named("name"), force=force == "true", tenant=ask.tenant, by=ask.by)
-    return ApiResponse(target_to_json(deleted))
+    return ApiResponse(TARGET_JSON.write(deleted))
 
 
 @operations.add(
@@ -155,7 +154,7 @@ async def disable_target(ask: ApiRequest) -> ApiResponse:
     "/v1/targets/{name}/enable",
     {
         200: DescribedResponse(
-            "How many events were released", ref("Released"), {"name": "shop", "events": 12, "more": False}
+            "How many events were released", ref("ReleasedEvents"), {"name": "shop", "events": 12, "more": False}
         )
     },
     takes=NOTHING,

@@ -16,8 +16,7 @@ from duly.api.protocol.problems import errors_of
 from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.engine.destinations.target_references import key_of, missing, targets_missing
 from duly.errors import Invalid, Problem
-from duly.records.event import NewEvent, Timer
-from duly.wire.events import event_to_json
+from duly.records.event import EVENT_JSON, NewEvent, Timer
 from duly.wire.timers import read_timer
 
 operations = Operations("timers")
@@ -45,7 +44,7 @@ async def put_timer(ask: ApiRequest) -> ApiResponse:
     """
     timer = read_timer(ask.body, ask.tenant, ask.own.channels, key=ask.named("key"))
     [added] = await ask.own.put(ask.own.plan((timer,)))
-    body = event_to_json(added.event)
+    body = EVENT_JSON.write(added.event)
     if added.change != "created":
         return ApiResponse(body)
     return ApiResponse(body, 201, {"Location": ask.address})
@@ -54,7 +53,7 @@ async def put_timer(ask: ApiRequest) -> ApiResponse:
 @operations.add("GET", "/v1/timers/{key}", {200: DescribedResponse("The timer", ref("Event"), examples.EVENT)})
 async def get_timer(ask: ApiRequest) -> ApiResponse:
     """Read a timer."""
-    return ApiResponse(event_to_json(await ask.own.events.by_key(ask.named("key"), tenant=ask.tenant)))
+    return ApiResponse(EVENT_JSON.write(await ask.own.events.by_key(ask.named("key"), tenant=ask.tenant)))
 
 
 @operations.add(
@@ -70,7 +69,7 @@ async def get_timer(ask: ApiRequest) -> ApiResponse:
 async def cancel_timer(ask: ApiRequest) -> ApiResponse:
     """Cancel a timer that has not been started. Its key is free again."""
     event = await ask.own.events.by_key(ask.named("key"), tenant=ask.tenant)
-    return ApiResponse(event_to_json(await ask.own.events.cancel(event.id, tenant=ask.tenant, by=ask.by)))
+    return ApiResponse(EVENT_JSON.write(await ask.own.events.cancel(event.id, tenant=ask.tenant, by=ask.by)))
 
 
 @operations.add(

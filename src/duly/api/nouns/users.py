@@ -22,10 +22,9 @@ from duly.ports import PAGE_BYTES
 from duly.records.etags import user_tag
 from duly.records.results import RefusedRow, StoredRow
 from duly.records.specs import OfUser
-from duly.records.user import User
+from duly.records.user import USER_JSON, User
 from duly.verbs.import_users import ImportObserver
 from duly.verbs.users import created_entry
-from duly.wire.users import user_to_json
 
 operations = Operations("users")
 
@@ -35,7 +34,7 @@ SHOWN = ("created_at", "updated_at", "warnings")
 
 
 def _answer(user: User, status: int = 200, **headers: str) -> ApiResponse:
-    return ApiResponse(user_to_json(user), status, {**etag(user_tag(user)), **headers})
+    return ApiResponse(USER_JSON.write(user), status, {**etag(user_tag(user)), **headers})
 
 
 @operations.add(
@@ -98,10 +97,10 @@ async def list_users(ask: ApiRequest) -> ApiResponse:
     if problems:
         raise Invalid(problems)
     if "key" in ask.query:
-        return page_of(ask, page, "users", await _by_key(ask), user_to_json, None)
+        return page_of(ask, page, "users", await _by_key(ask), USER_JSON.write, None)
     before = None if page.after is None else check_id(page.after, "a user's", "cursor")
     found = await ask.own.store.list_users(ask.tenant, before=before, limit=page.limit + 1, within=PAGE_BYTES)
-    return page_of_these(ask, page, "users", found, user_to_json, lambda user: user.id)
+    return page_of_these(ask, page, "users", found, USER_JSON.write, lambda user: user.id)
 
 
 async def _by_key(ask: ApiRequest) -> list[User]:
@@ -149,7 +148,9 @@ async def delete_user(ask: ApiRequest) -> ApiResponse:
     """Delete a user. Their future events are cancelled; one that is under way goes on to its end."""
     there = await ask.own.users.get(id_of(ask), tenant=ask.tenant)
     tag = expected(ask, user_tag(there))
-    return ApiResponse(user_to_json(await ask.own.users.delete(there.id, tenant=ask.tenant, by=ask.by, expected=tag)))
+    return ApiResponse(
+        USER_JSON.write(await ask.own.users.delete(there.id, tenant=ask.tenant, by=ask.by, expected=tag))
+    )
 
 
 @operations.add(

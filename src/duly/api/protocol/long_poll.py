@@ -12,8 +12,7 @@ import msgspec
 from duly.api.access.tenancy import tenancy
 from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.errors import DulyError
-from duly.records.event import TERMINAL, Event
-from duly.wire.events import event_to_json
+from duly.records.event import EVENT_JSON, TERMINAL, Event
 
 LONGEST_WAIT = 60.0
 FIRST_LOOK, LAST_LOOK = 0.05, 0.5
@@ -80,7 +79,9 @@ async def _wait(ask: ApiRequest, answer: ApiResponse, seconds: float, waiting: L
                 schedules = await own.events.schedules_of([event])
         except DulyError:
             return answer
-        answer = ApiResponse(event_to_json(event, schedules.get(event.id)), answer.status, answer.headers)
+        answer = ApiResponse(
+            EVENT_JSON.write(event) | {"schedule": schedules.get(event.id)}, answer.status, answer.headers
+        )
         left = deadline - time.monotonic()
         if _has_ended(event) or left <= 0:
             return ApiResponse(answer.body, answer.status, {**answer.headers, **applied})

@@ -8,8 +8,7 @@ from duly.api.protocol.query_string import RequestedPage, link_to_next
 from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.errors import Invalid, Problem
 from duly.ports import PAGE_BYTES, CutShort
-from duly.records.history import Entry
-from duly.wire.events import entry_to_json
+from duly.records.history import ENTRY_JSON, Entry
 
 Item = TypeVar("Item")
 
@@ -54,7 +53,7 @@ async def page_of_history(ask: ApiRequest, subject: str, before: Sequence[Entry]
     are not in the history itself."""
     page = asked_page(ask)
     entries, after = await entries_of(ask, subject, page, before)
-    return page_of(ask, page, "history", entries, entry_to_json, after)
+    return page_of(ask, page, "history", entries, ENTRY_JSON.write, after)
 
 
 async def entries_of(

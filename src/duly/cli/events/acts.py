@@ -13,8 +13,7 @@ from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.output import print_json, screen, tell_error
 from duly.duly import Duly
 from duly.errors import DulyError, Misuse
-from duly.records.event import Event
-from duly.wire.events import events_to_json
+from duly.records.event import EVENT_JSON, Event
 
 Act = Callable[[str], Awaitable[Event]]
 Tenant = Annotated[str | None, Parameter(help="Only this tenant's")]
@@ -76,7 +75,7 @@ async def _do_each(ids: tuple[str, ...], word: str, act_of: Callable[[Duly], Act
                 tell_error(error, json=invocation.json)
         schedules = await duly.events.schedules_of(done) if invocation.json else {}
     if invocation.json:
-        print_json({"events": events_to_json(done, schedules)})
+        print_json({"events": [EVENT_JSON.write(one) | {"schedule": schedules.get(one.id)} for one in done]})
     else:
         for event in done:
             screen().print(acted(event, word, now), soft_wrap=True)

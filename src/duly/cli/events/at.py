@@ -15,8 +15,7 @@ from duly.cli.processes.capabilities import handlers_of
 from duly.cli.targets.options import HERE, TargetOptions
 from duly.errors import Misuse
 from duly.ports import Added
-from duly.records.event import Event
-from duly.wire.events import event_to_json
+from duly.records.event import EVENT_JSON, Event
 
 
 def register(commands: App) -> None:
@@ -70,7 +69,7 @@ async def _at(written: str, what: TimerOptions, aimed: TargetOptions, invocation
     if handlers and added.event.target_json is None and what.type not in handlers:
         note(f"note: the app has no handler for {what.type!r}; the event waits for a worker that has one")
     if invocation.json:
-        print_json(event_to_json(added.event) | {"change": added.change})
+        print_json(EVENT_JSON.write(added.event) | {"change": added.change})
     else:
         _show(added, away(added.event.due - now))
 

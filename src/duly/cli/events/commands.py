@@ -12,7 +12,8 @@ from duly.cli.events.views import one_event, table
 from duly.cli.invocation import Hidden, Invocation
 from duly.cli.output import note, print_json, screen
 from duly.cli.pages import check_after, how_many
-from duly.wire.events import entry_to_json, event_to_json, events_to_json
+from duly.records.event import EVENT_JSON
+from duly.records.history import ENTRY_JSON
 
 events = App(name="events", help="Look at events, and cancel, move, replay or discard them.")
 
@@ -44,7 +45,12 @@ async def _list(which: ListFilters, limit: int, after: str | None, invocation: I
         now = await duly.store.now()
         schedules = await duly.events.schedules_of(found) if invocation.json else {}
     if invocation.json:
-        print_json({"events": events_to_json(found, schedules), "next": found[-1].id if more else None})
+        print_json(
+            {
+                "events": [EVENT_JSON.write(one) | {"schedule": schedules.get(one.id)} for one in found],
+                "next": found[-1].id if more else None,
+            }
+        )
         return
     if not found:
         note("no such events")
@@ -68,6 +74,10 @@ async def _show(id: str, tenant: str | None, invocation: Invocation) -> None:
         schedule = (await duly.events.schedules_of([event])).get(event.id)
         now = await duly.store.now()
     if invocation.json:
-        print_json(event_to_json(event, schedule) | {"history": [entry_to_json(entry) for entry in history]})
+        print_json(
+            EVENT_JSON.write(event)
+            | {"schedule": schedule}
+            | {"history": [ENTRY_JSON.write(entry) for entry in history]}
+        )
     else:
         screen().print(one_event(event, schedule, history, now))

@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from typing import NamedTuple, Self
 
+import msgspec
 from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -11,10 +12,8 @@ from rich.text import Text
 from duly.cli.events.views import in_columns
 from duly.cli.output import away, brief, counted, note, print_json, readable, screen, utc
 from duly.cli.progress import ProgressLine
-from duly.ports import DeadLetterKind, DeadLetters
 from duly.records.event import HANDLER
-from duly.records.results import Discarded, Replayed
-from duly.wire.events import discarded_to_json, replayed_to_json
+from duly.records.results import DeadLetterKind, DeadLetters, Discarded, Replayed
 
 SHOWN_KINDS = 10
 BAR = 30
@@ -100,8 +99,7 @@ class BulkReport:
     def summary(self) -> None:
         done = self.done
         if self._json:
-            told = replayed_to_json(done) if isinstance(done, Replayed) else discarded_to_json(done)
-            print_json(told | {"complete": self.now is not None, "dry_run": False})
+            print_json(msgspec.to_builtins(done) | {"complete": self.now is not None, "dry_run": False})
             return
         took = f"in {brief(timedelta(seconds=self._line.seconds))}"
         last = ""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, NamedTuple
 
+import msgspec
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 from rich.console import Console
@@ -22,10 +23,8 @@ from duly.decide.targets.rates import read_rate
 from duly.duly import Duly
 from duly.errors import DulyError, Misuse, StoreError
 from duly.instants import write_instant
-from duly.ports import DeadLetters
-from duly.records.results import Discarded, Replayed
+from duly.records.results import DeadLetters, Discarded, Replayed
 from duly.records.specs import Spec
-from duly.wire.events import dead_letters_to_json
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -168,9 +167,7 @@ def _rehearse(plan: BulkPlan, now: datetime, invocation: Invocation) -> None:
     if invocation.json:
         last = None if not plan.events else write_instant(now + plan.lasts)
         would = {"dry_run": True, f"would_{plan.verb}": plan.events}
-        print_json(
-            would | ({"last_ready_at": last} if plan.verb == "replay" else {}) | dead_letters_to_json(plan.there)
-        )
+        print_json(would | ({"last_ready_at": last} if plan.verb == "replay" else {}) | msgspec.to_builtins(plan.there))
         return
     if plan.events:
         console = screen()

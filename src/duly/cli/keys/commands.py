@@ -14,8 +14,7 @@ from duly.cli.names import find
 from duly.cli.output import note, print_json, screen
 from duly.cli.pages import check_after, how_many
 from duly.duly import Duly
-from duly.records.api_key import ApiKey
-from duly.wire.keys import key_to_json
+from duly.records.api_key import KEY_JSON, ApiKey
 
 keys = App(name="keys", help="Make, list and revoke the keys with which the HTTP API is called.")
 
@@ -69,7 +68,7 @@ async def _create(name: str, wanted: dict[str, Any], invocation: Invocation) -> 
     async with invocation.duly() as duly:
         made = await duly.keys.create(name, **wanted, by=person())
     if invocation.json:
-        print_json(key_to_json(made.key, made.key.created) | {"key": made.secret})
+        print_json(KEY_JSON.write(made.key) | {"state": made.key.state(made.key.created)} | {"key": made.secret})
         return
     console = screen()
     console.print(done_to(made.key, "created"), soft_wrap=True)
@@ -97,7 +96,12 @@ async def _list(tenant: str | None, limit: int, after: str | None, invocation: I
         more = len(found) == limit and await duly.keys.list(tenant=tenant, limit=1, after=found[-1].id)
         now = await duly.store.now()
     if invocation.json:
-        print_json({"keys": [key_to_json(key, now) for key in found], "next": found[-1].id if more else None})
+        print_json(
+            {
+                "keys": [KEY_JSON.write(key) | {"state": key.state(now)} for key in found],
+                "next": found[-1].id if more else None,
+            }
+        )
         return
     if not found:
         note("no keys" if after is None else "no more keys")
@@ -119,7 +123,7 @@ def revoke(
     async def act(duly: Duly, name: str) -> ActResult:
         found = await _find(duly, name, tenant)
         key = await duly.keys.revoke(found.id, tenant=tenant, by=person())
-        return ActResult(key_to_json(key, await duly.store.now()), done_to(key, "revoked"))
+        return ActResult(KEY_JSON.write(key) | {"state": key.state(await duly.store.now())}, done_to(key, "revoked"))
 
     return each(keys, act, "keys", "name the keys, by id or by name; `duly keys list` shows them", invocation)
 

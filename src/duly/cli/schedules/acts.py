@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated
 
+import msgspec
 from cyclopts import App, Parameter
 from rich.text import Text
 
@@ -15,10 +16,9 @@ from duly.cli.schedules.views import acted, resumed
 from duly.duly import Duly
 from duly.engine.series.holds import SKIP
 from duly.errors import Invalid, Misuse, Problem
-from duly.records.event import Status
+from duly.records.event import EVENT_JSON, Status
+from duly.records.schedule import SCHEDULE_JSON
 from duly.verbs.schedules import UNCHANGED
-from duly.wire.events import event_to_json
-from duly.wire.schedules import backfilled_to_json, resumed_to_json, schedule_to_json
 
 Tenant = Annotated[str, Parameter(help="Whose schedule it is; else default")]
 
@@ -36,7 +36,7 @@ def pause(*names: str, tenant: Tenant = "default", reason: Reason = None, invoca
         before = await duly.schedules.get(name, tenant=tenant)
         paused = await duly.schedules.pause(name, tenant=tenant, by=person(), reason=reason)
         what = "is paused: nothing of it starts until it is resumed" if before.enabled else "was paused already"
-        return ActResult(schedule_to_json(paused), acted(paused, what, await duly.store.now()))
+        return ActResult(SCHEDULE_JSON.write(paused), acted(paused, what, await duly.store.now()))
 
     return _each(names, act, "schedules", invocation)
 
@@ -58,7 +58,7 @@ def resume(
         result = await duly.schedules.resume(name, passed=passed.lower(), tenant=tenant, by=person())
         now = await duly.store.now()
         said = acted(result.schedule, "was not paused", now) if before.enabled else resumed(result, now)
-        return ActResult(resumed_to_json(result), said)
+        return ActResult(result.to_json(), said)
 
     return _each(names, act, "schedules", invocation)
 
@@ -84,7 +84,7 @@ def trigger(
         said = Text.assemble("triggered ", (readable(name), "bold"), ": event ", (event.id, "bold"), "  ",
                              (event.status.value, STYLES[event.status]),
                              f", {fate[event.status]}" if event.status in fate else "")  # fmt: skip
-        return ActResult(event_to_json(event, name), said)
+        return ActResult(EVENT_JSON.write(event) | {"schedule": name}, said)
 
     return _each(names, act, "events", invocation)
 
@@ -94,7 +94,7 @@ def skip(*names: str, tenant: Tenant = "default", reason: Reason = None, invocat
 
     async def act(duly: Duly, name: str) -> ActResult:
         skipped = await duly.schedules.skip(name, tenant=tenant, by=person(), reason=reason)
-        return ActResult(schedule_to_json(skipped), acted(skipped, "leaves one out", await duly.store.now()))
+        return ActResult(SCHEDULE_JSON.write(skipped), acted(skipped, "leaves one out", await duly.store.now()))
 
     return _each(names, act, "schedules", invocation)
 
@@ -114,7 +114,7 @@ def reschedule(
         zone = (await duly.schedules.get(name, tenant=tenant)).timezone
         due = await resolve_in(duly, " ".join(when), zone)
         moved = await duly.schedules.reschedule(name, due, tenant=tenant, by=person())
-        return ActResult(schedule_to_json(moved), acted(moved, "was moved, this once", await duly.store.now()))
+        return ActResult(SCHEDULE_JSON.write(moved), acted(moved, "was moved, this once", await duly.store.now()))
 
     return _each((name,), act, "schedules", invocation)
 
@@ -151,7 +151,7 @@ def backfill(
         existing = f"; {result.existing:,} existed already" if result.existing else ""
         said = Text.assemble("backfilled ", (readable(name), "bold"), ": ", f"{counted(len(result.ids), 'event')} made",
                              f"{existing}  label ", (readable(result.label), "bold"))  # fmt: skip
-        return ActResult(backfilled_to_json(result), said)
+        return ActResult(msgspec.to_builtins(result), said)
 
     return _each((name,), act, None, invocation)
 

@@ -18,12 +18,13 @@ from duly.decide.error_text import describe
 from duly.decide.preview import Preview
 from duly.duly import Duly
 from duly.errors import Misuse
-from duly.records.schedule import Schedule
+from duly.records.event import EVENT_JSON
+from duly.records.history import ENTRY_JSON
+from duly.records.schedule import SCHEDULE_JSON, Schedule
 from duly.records.specs import OfSeries
 from duly.rules.recurrence import DEFAULT_ZONE
 from duly.rules.templates import TEMPLATES
-from duly.wire.events import entry_to_json, event_to_json
-from duly.wire.schedules import preview_to_json, read_schedule, replanned_to_json, schedule_to_json
+from duly.wire.schedules import read_schedule
 
 schedules = App(name="schedules", help="Look at schedules, put them, and pause, trigger, move or delete them.")
 
@@ -75,7 +76,7 @@ async def _list(tenant: str | None, limit: int, after: str | None, invocation: I
 def _to_json(schedule: Schedule, undeclared: set[str] | None) -> dict[str, Any]:
     """Whether the code declares it is told only where there is code to ask."""
     told = {} if undeclared is None else {"undeclared": schedule.id in undeclared}
-    return schedule_to_json(schedule) | told
+    return SCHEDULE_JSON.write(schedule) | told
 
 
 async def _undeclared(invocation: Invocation) -> set[str] | None:
@@ -108,9 +109,9 @@ async def _show(name: str, tenant: str, invocation: Invocation) -> None:
     undeclared = await _undeclared(invocation)
     if invocation.json:
         around = {
-            "occurrences": [] if isinstance(ahead, str) else [preview_to_json(one) for one in ahead],
-            "events": [event_to_json(event, name) for event in events],
-            "history": [entry_to_json(entry) for entry in history],
+            "occurrences": [] if isinstance(ahead, str) else ahead,
+            "events": [EVENT_JSON.write(event) | {"schedule": name} for event in events],
+            "history": [ENTRY_JSON.write(entry) for entry in history],
         }
         print_json(_to_json(schedule, undeclared) | around)
         return
@@ -170,7 +171,7 @@ async def _preview(
         found = await duly.schedules.preview(asked, count=count, after=start, timezone=zone, tenant=tenant, **policies)
         now = await duly.store.now()
     if invocation.json:
-        print_json({"occurrences": [preview_to_json(one) for one in found]})
+        print_json({"occurrences": found})
     elif found:
         console = screen()
         console.print(preview_table(found, zone, now, console.width))
@@ -199,7 +200,7 @@ async def _replan(dry_run: bool, invocation: Invocation) -> None:
     async with invocation.duly_for_looking() as duly:
         moved = await duly.schedules.replan(dry_run=dry_run, by=person())
     if invocation.json:
-        print_json({"moved": [replanned_to_json(one) for one in moved], "dry_run": dry_run})
+        print_json({"moved": moved, "dry_run": dry_run})
     elif not moved:
         screen().print("nothing moves")
     else:

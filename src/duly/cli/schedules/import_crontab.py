@@ -21,10 +21,10 @@ from duly.cli.schedules.put import change, existing
 from duly.cli.schedules.views import ONE_LINE_EACH, rule_in_words, when_next
 from duly.duly import Duly
 from duly.errors import Conflict, Invalid, NotFound
-from duly.records.schedule import Schedule
+from duly.records.schedule import SCHEDULE_JSON, Schedule
 from duly.rules.notation import zone_problems
 from duly.rules.recurrence import DEFAULT_ZONE
-from duly.wire.schedules import read_schedule, schedule_to_json
+from duly.wire.schedules import read_schedule
 
 
 def register(app: App) -> None:
@@ -210,4 +210,4 @@ def _remarks(done: Sequence[ImportedCrontab], become: ImportOptions) -> Iterator
 
 
 def _to_json(one: ImportedCrontab) -> dict[str, Any]:
-    return {"line": one.job.line, "change": one.change, **schedule_to_json(one.schedule)}
+    return {"line": one.job.line, "change": one.change, **SCHEDULE_JSON.write(one.schedule)}

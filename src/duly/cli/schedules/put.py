@@ -17,8 +17,8 @@ from duly.cli.schedules.views import put_line
 from duly.cli.targets.options import HERE, TargetOptions
 from duly.duly import Duly
 from duly.errors import DulyError, Invalid, Misuse, NotFound, Problem
-from duly.records.schedule import Schedule
-from duly.wire.schedules import read_schedule, schedule_to_json
+from duly.records.schedule import SCHEDULE_JSON, Schedule
+from duly.wire.schedules import read_schedule
 
 
 def register(app: App) -> None:
@@ -188,4 +188,4 @@ def _of(written: Any, error: DulyError) -> DulyError:
 
 
 def _to_json(done: PutResult) -> dict[str, Any]:
-    return schedule_to_json(done.schedule) | {"change": done.change}
+    return SCHEDULE_JSON.write(done.schedule) | {"change": done.change}

@@ -16,9 +16,8 @@ from duly.engine.series.heads import ENDED, ERROR
 from duly.records.event import Event
 from duly.records.history import Entry
 from duly.records.results import ReplannedHead, Resumed
-from duly.records.schedule import Schedule
+from duly.records.schedule import SCHEDULE_JSON, Schedule
 from duly.rules.policies import DEFAULT, SHADOW
-from duly.wire.schedules import schedule_to_json
 
 ONE_LINE_EACH = 130
 """From this width on, a schedule's columns fit on one line."""
@@ -220,7 +219,7 @@ def _whole_rule(schedule: Schedule) -> str:
 
 def _policies(schedule: Schedule) -> Iterator[tuple[str, str]]:
     """What is not as usual, and what happens when clocks are changed."""
-    written, usual = schedule_to_json(schedule), DEFAULT.to_json()
+    written, usual = SCHEDULE_JSON.write(schedule), DEFAULT.to_json()
     for name, plain in usual.items():
         value = written[name]
         if name == "dst":

@@ -13,8 +13,8 @@ from duly.cli.output import counted, note, print_json, readable, screen
 from duly.cli.targets.views import all_limits, done_to, named
 from duly.duly import Duly
 from duly.errors import Misuse
+from duly.records.target import KNOWN_JSON, TARGET_JSON
 from duly.target_secrets import ANEW
-from duly.wire.targets import destination_to_json, target_to_json
 
 Tenant = Annotated[str, Parameter(help="Whose it is; else default")]
 
@@ -72,7 +72,7 @@ def _each(targets: tuple[str, ...], act: Act, invocation: Invocation) -> int:
 async def _done(duly: Duly, destination: str, tenant: str, what: str, **told: int) -> ActResult:
     known = await duly.targets.known(destination, tenant=tenant)
     said = Text.assemble((readable(named(known)), "bold"), f" {readable(what)}")
-    return ActResult(destination_to_json(known) | told, said)
+    return ActResult(KNOWN_JSON.write(known) | told, said)
 
 
 def limit(
@@ -107,7 +107,7 @@ async def _limit(
     async with invocation.duly_for_looking() as duly:
         known = await duly.targets.limit(target, concurrency=concurrency, rate=rate, tenant=tenant, by=person())
     if invocation.json:
-        print_json(destination_to_json(known))
+        print_json(KNOWN_JSON.write(known))
         return
     whose = f"{named(known)} of {tenant}" if target is None else named(known)
     given = all_limits(known)
@@ -148,6 +148,6 @@ def delete(
 
     async def act(duly: Duly, name: str) -> ActResult:
         target = await duly.targets.delete(name, force=force, tenant=tenant, by=person())
-        return ActResult(target_to_json(target), done_to(target, "deleted"))
+        return ActResult(TARGET_JSON.write(target), done_to(target, "deleted"))
 
     return each(names, act, "targets", "name the targets; `duly targets list` shows them", invocation)

@@ -14,9 +14,8 @@ from duly.cli.targets import acts, put
 from duly.cli.targets.pages import BEGINNING, all_parked
 from duly.cli.targets.views import Row, Waiting, one_destination, one_target, row_of, table
 from duly.duly import Duly
-from duly.records.target import Known
-from duly.wire.events import entry_to_json
-from duly.wire.targets import destination_to_json, target_to_json
+from duly.records.history import ENTRY_JSON
+from duly.records.target import KNOWN_JSON, TARGET_JSON, Known
 
 targets = App(name="targets", help="Put targets under names, limit them, and look after those that are parked.")
 
@@ -48,7 +47,7 @@ async def _list(tenant: str | None, limit: int, after: str | None, invocation: I
             await _draw(duly, [row_of(target) for target in found], "targets", after)
     following = written_cursor(*ends, tenant) if more else None
     if invocation.json:
-        print_json({"targets": [target_to_json(target) for target in found], "next": following})
+        print_json({"targets": [TARGET_JSON.write(target) for target in found], "next": following})
     elif following is not None:
         note(f"there are more: add --after {shlex.quote(following)}")
 
@@ -87,8 +86,8 @@ async def _show(name: str, tenant: str, invocation: Invocation) -> None:
         history = await duly.targets.history(name, tenant=tenant)
         now = await duly.store.now()
     if invocation.json:
-        around = {"waiting": waiting, "history": [entry_to_json(entry) for entry in history]}
-        print_json(target_to_json(target) | around)
+        around = {"waiting": waiting, "history": [ENTRY_JSON.write(entry) for entry in history]}
+        print_json(TARGET_JSON.write(target) | around)
     else:
         screen().print(one_target(target, waiting, history, now))
 
@@ -98,7 +97,7 @@ async def _show_destination(url: str, tenant: str, invocation: Invocation) -> No
         known, waiting = await duly.targets.known(url, tenant=tenant), await duly.targets.waiting(url, tenant=tenant)
         now = await duly.store.now()
     if invocation.json:
-        print_json(destination_to_json(known) | {"waiting": waiting})
+        print_json(KNOWN_JSON.write(known) | {"waiting": waiting})
     else:
         screen().print(one_destination(known, waiting, now))
 
@@ -144,6 +143,6 @@ async def _parked(tenant: str | None, invocation: Invocation) -> None:
 async def _to_json(duly: Duly, destinations: Sequence[Known]) -> list[dict[str, Any]]:
     waiting = await _waiting(duly, destinations)
     return [
-        destination_to_json(known) | {"waiting": waiting.get((known.tenant, known.destination), 0)}
+        KNOWN_JSON.write(known) | {"waiting": waiting.get((known.tenant, known.destination), 0)}
         for known in destinations
     ]

@@ -14,8 +14,7 @@ from duly.cli.targets.views import done_to
 from duly.decide.targets.targets import WEBHOOK, origin_of
 from duly.duly import Duly
 from duly.errors import Invalid, Misuse, NotFound, Problem
-from duly.records.target import Target
-from duly.wire.targets import target_to_json
+from duly.records.target import TARGET_JSON, Target
 
 Tenant = Annotated[str, Parameter(help="Whose target it is; else default")]
 SecretFile = Annotated[
@@ -162,7 +161,7 @@ def _read_secret(file: str | None) -> str | None:
 
 def _tell(target: Target, change: str, secret: str | None, invocation: Invocation) -> None:
     if invocation.json:
-        print_json(target_to_json(target) | {"change": change} | ({} if secret is None else {"secret": secret}))
+        print_json(TARGET_JSON.write(target) | {"change": change} | ({} if secret is None else {"secret": secret}))
         return
     console = screen()
     console.print(done_to(target, change), soft_wrap=True)

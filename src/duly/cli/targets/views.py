@@ -13,8 +13,7 @@ from duly.cli.output import away, brief, counted, readable, utc
 from duly.decide.targets.rates import show_rate
 from duly.decide.targets.targets import shown
 from duly.records.history import Entry
-from duly.records.target import DESTINATION_OF_ALL, Known, Target
-from duly.wire.targets import target_to_json
+from duly.records.target import DESTINATION_OF_ALL, TARGET_JSON, Known, Target
 
 ONE_LINE_EACH = 130
 """From this width on, a target's columns fit on one line."""
@@ -147,7 +146,7 @@ def _heading(known: Known) -> Text:
 
 
 def _own_facts(target: Target) -> Iterator[tuple[str, str]]:
-    told = target_to_json(target)
+    told = TARGET_JSON.write(target)
     for name in ("channel", "tenant", "url", "method", "format", "timeout"):
         if told.get(name) is not None:
             yield name, told[name]

@@ -18,12 +18,10 @@ from duly.cli.users.views import done_to, planned
 from duly.decide.users import OPTIONAL, changes_of
 from duly.duly import Duly
 from duly.errors import Invalid, Misuse, Problem
-from duly.records.event import Status
+from duly.records.event import EVENT_JSON, Status
 from duly.records.specs import InStatus, OfUser
-from duly.records.user import User
+from duly.records.user import USER_JSON, User
 from duly.verbs.events import MOST
-from duly.wire.events import event_to_json
-from duly.wire.users import user_to_json
 
 Name = Annotated[str, Parameter(help="Its id or its key", metavar="ID")]
 Tenant = Annotated[str | None, Parameter(help="Only this tenant's; a key is looked for in default unless told")]
@@ -138,8 +136,8 @@ async def _tell(duly: Duly, user: User, change: str, what: str, invocation: Invo
     ahead = await duly.users.ahead(user.id)
     strangers = sorted({head.type for head in ahead} - set(duly.event_types.names()))
     if invocation.json:
-        told = {"change": change, "ahead": [event_to_json(event) for event in ahead], "unregistered": strangers}
-        print_json(user_to_json(user) | told)
+        told = {"change": change, "ahead": [EVENT_JSON.write(event) for event in ahead], "unregistered": strangers}
+        print_json(USER_JSON.write(user) | told)
         return
     console = screen()
     console.print(done_to(user, change, what), soft_wrap=True)

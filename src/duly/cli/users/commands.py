@@ -1,7 +1,7 @@
 """``duly users``: look at users and at what is ahead of them, and let their events follow the event types."""
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
@@ -13,9 +13,9 @@ from duly.cli.users.acts import Tenant
 from duly.cli.users.names import find_user
 from duly.cli.users.views import UserContext, one_user, table
 from duly.duly import Duly
-from duly.records.event import Event
-from duly.wire.events import entry_to_json, event_to_json
-from duly.wire.users import next_to_json, refreshed_to_json, user_to_json
+from duly.records.event import EVENT_JSON, Event
+from duly.records.history import ENTRY_JSON
+from duly.records.user import USER_JSON
 
 users = App(name="users", help="Add, import, change and delete users, and look at what is ahead of them.")
 
@@ -48,7 +48,7 @@ async def _list(tenant: str | None, limit: int, after: str | None, invocation: I
         heads = await _next_events(duly, [user.id for user in found])
         now = await duly.store.now()
     if invocation.json:
-        listed = [user_to_json(user) | {"next_event": next_to_json(heads.get(user.id))} for user in found]
+        listed = [USER_JSON.write(user) | {"next_event": _in_short(heads.get(user.id))} for user in found]
         print_json({"users": listed, "next": found[-1].id if more else None})
         return
     if not found:
@@ -58,6 +58,13 @@ async def _list(tenant: str | None, limit: int, after: str | None, invocation: I
     console.print(table(found, heads, now, console.width))
     if more:
         note(f"there are more: add --after {found[-1].id}")
+
+
+def _in_short(head: Event | None) -> dict[str, Any] | None:
+    if head is None:
+        return None
+    told = EVENT_JSON.write(head)
+    return {name: told[name] for name in ("id", "type", "due_at", "local_at")}
 
 
 async def _next_events(duly: Duly, ids: list[str]) -> dict[str, Event]:
@@ -87,11 +94,11 @@ async def _show(name: str, tenant: str | None, invocation: Invocation) -> None:
         now = await duly.store.now()
     if invocation.json:
         around = {
-            "ahead": [event_to_json(event) for event in ahead],
-            "events": [event_to_json(event) for event in events],
-            "history": [entry_to_json(entry) for entry in history],
+            "ahead": [EVENT_JSON.write(event) for event in ahead],
+            "events": [EVENT_JSON.write(event) for event in events],
+            "history": [ENTRY_JSON.write(entry) for entry in history],
         }
-        print_json(user_to_json(user) | around)
+        print_json(USER_JSON.write(user) | around)
         return
     console = screen()
     console.print(one_user(user, UserContext(ahead, events, history), now, console.width))
@@ -117,7 +124,8 @@ async def _refresh(tenant: str | None, invocation: Invocation) -> int:
     async with duly:
         done = await duly.users.refresh(tenant=tenant, by=person())
     if invocation.json:
-        print_json(refreshed_to_json(done))
+        refused = {id: [problem._asdict() for problem in error.problems] for id, error in done.refused.items()}
+        print_json({"users": done.users, "events": done.events, "refused": refused})
         return 1 if done.refused else 0
     screen().print(f"{counted(done.users, 'user')} looked at, {counted(done.events, 'event')} changed")
     for id, error in done.refused.items():

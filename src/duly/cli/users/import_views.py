@@ -4,7 +4,7 @@ import sys
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
-from typing import IO, Self, cast
+from typing import IO, Any, Self, cast
 
 import msgspec
 from rich.text import Text
@@ -13,7 +13,6 @@ from duly.cli.output import brief, print_json, readable, screen
 from duly.cli.progress import ProgressLine
 from duly.errors import NotFound
 from duly.records.results import Imported, RefusedRow
-from duly.wire.users import imported_to_json, refused_to_json, rehearsed_to_json
 
 
 class ImportReport:
@@ -42,9 +41,9 @@ class ImportReport:
 
     def refused(self, bad: RefusedRow) -> None:
         if self._file is not None:
-            self._file.write(msgspec.json.encode(refused_to_json(bad)) + b"\n")
+            self._file.write(msgspec.json.encode(_as_json(bad)) + b"\n")
         elif self._json:
-            print(msgspec.json.encode(refused_to_json(bad)).decode(), file=sys.stderr)
+            print(msgspec.json.encode(_as_json(bad)).decode(), file=sys.stderr)
         else:
             self._line.console.print(Text(_line(bad)))
 
@@ -64,7 +63,8 @@ class ImportReport:
         self._stack.close()
         done = self.done
         if self._json:
-            counts = rehearsed_to_json(done) if dry_run else imported_to_json(done)
+            counts = {"good": done.rows - done.refused} if dry_run else _counts(done)
+            counts |= {"refused": done.refused, "last_line": done.last}
             pace = {"seconds": round(seconds, 3), "users_per_second": round(self._rate(), 1)}
             print_json(counts | pace | {"complete": complete, "dry_run": dry_run})
             return
@@ -86,3 +86,11 @@ class ImportReport:
 def _line(bad: RefusedRow) -> str:
     said = "; ".join(str(problem) if problem.path else problem.message for problem in bad.problems)
     return readable(f"line {bad.number}: {said}")
+
+
+def _counts(done: Imported) -> dict[str, Any]:
+    return {"added": done.added, "changed": done.changed, "unchanged": done.unchanged}
+
+
+def _as_json(bad: RefusedRow) -> dict[str, Any]:
+    return {"line": bad.number, "problems": [problem._asdict() for problem in bad.problems]}

@@ -1,0 +1,119 @@
+"""What the HTTP API answers beside single records: counts, what became of each of many, and problem documents. The
+server writes these, the description of the API tells their schemas, and a client reads them."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from duly.decide.preview import Preview
+from duly.records.event import EVENT_JSON
+from duly.records.history import ENTRY_JSON
+from duly.records.marks import FromZero, Id
+from duly.records.results import Discarded, Replayed
+from duly.records.schedule import SCHEDULE_JSON
+from duly.records.target import TARGET_JSON
+from duly.records.wire import CURSOR, struct_with
+
+
+class FieldError(msgspec.Struct, frozen=True):
+    """What is wrong with one field of a request."""
+
+    path: str
+    message: str
+
+
+class ProblemDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """An error, as RFC 9457 writes it."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[FieldError]
+    request_id: str
+
+
+class TimerResult(msgspec.Struct, frozen=True):
+    """What became of one timer of many."""
+
+    status: Literal["created", "changed", "unchanged", "refused"]
+    id: Id | None
+    key: Any
+    errors: list[FieldError]
+
+
+class TimerResults(msgspec.Struct, frozen=True):
+    """What became of many timers, in their order."""
+
+    created: FromZero
+    changed: FromZero
+    unchanged: FromZero
+    refused: FromZero
+    results: list[TimerResult]
+
+
+class UserResult(msgspec.Struct, frozen=True):
+    """What became of one user of many."""
+
+    status: Literal["added", "changed", "unchanged", "refused"]
+    id: Id | None
+    key: Any
+    errors: list[FieldError]
+
+
+class UserResults(msgspec.Struct, frozen=True):
+    """What became of many users, in their order."""
+
+    added: FromZero
+    changed: FromZero
+    unchanged: FromZero
+    refused: FromZero
+    results: list[UserResult]
+
+
+class KnownType(msgspec.Struct, frozen=True):
+    """A kind of events: one of users' calendars, or one that has a handler."""
+
+    name: str
+    source: Literal["calendar", "handler"]
+    depends_on: tuple[str, ...]  # the fields of a user that decide about it
+
+
+class KnownTypes(msgspec.Struct, frozen=True):
+    """The kinds of events that a server knows, in the order of names."""
+
+    event_types: list[KnownType]
+
+
+class DeletedSchedule(msgspec.Struct, frozen=True):
+    """A schedule that was deleted, and how many of its events were cancelled with it."""
+
+    name: str
+    cancelled: FromZero
+
+
+class ReleasedEvents(msgspec.Struct, frozen=True):
+    """How many events may go to a target again that is no longer parked."""
+
+    name: str
+    events: FromZero
+    more: bool  # others follow by and by
+
+
+class Occurrences(msgspec.Struct, frozen=True):
+    """The next occurrences of a rule or a schedule."""
+
+    occurrences: list[Preview]
+    complete: bool  # whether they are as many as were asked for, or all
+
+
+EVENT_WITH_HISTORY = struct_with(
+    "EventWithHistory",
+    EVENT_JSON.struct,
+    history=list[ENTRY_JSON.struct],  # type: ignore[name-defined]
+    history_cursor=CURSOR,
+)
+RESUMED = struct_with("Resumed", SCHEDULE_JSON.struct, passed=FromZero, fires=bool)
+REPLAYED = struct_with("Replayed", Replayed, next_cursor=CURSOR)
+DISCARDED = struct_with("Discarded", Discarded, next_cursor=CURSOR)
+TARGET_WITH_SECRET = struct_with("TargetWithSecret", TARGET_JSON.struct, secret=str | None)

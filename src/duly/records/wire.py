@@ -1,0 +1,203 @@
+"""Records as JSON: out, in, and their JSON Schema, all from the one list of fields that a record is.
+
+A field is written under its own name, with these rules: an instant ends in ``_at`` (``due`` is ``due_at``), a text of
+JSON loses its ``_json`` and is written as the value that it is, and an internal field is left out. Where that is not
+enough, a record's form has a part for the field, and where something is told that no field has, a computed part.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from inspect import cleandoc
+from types import NoneType, UnionType
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from duly.records.marks import Instant, Mark
+
+R = TypeVar("R", bound=msgspec.Struct)
+
+NULL = b"null"
+ANYTHING = msgspec.Meta(description="Any JSON, at most 1 MB and 100 levels deep")
+AN_OBJECT = msgspec.Meta(extra_json_schema={"type": "object"})
+MAYBE_AN_OBJECT = msgspec.Meta(extra_json_schema={"type": ["object", "null"]})
+CURSOR = Annotated[str | None, msgspec.Meta(description="For what comes next; null at the end")]
+
+Told = Mapping[str, Any]
+
+
+class OneField(NamedTuple):
+    """A field of the record that is one field of the JSON; None is always null."""
+
+    field: str
+    name: str
+    type: Any
+    write: Callable[[Any], Any] | None = None
+    read: Callable[[Any], Any] | None = None
+
+    @property
+    def types(self) -> Mapping[str, Any]:
+        return {self.name: self.type}
+
+
+class Part(NamedTuple):
+    """Some fields of the JSON: their types by their names, how they are written, and which fields of the record are
+    read from them. Nothing is read from what is computed."""
+
+    types: Mapping[str, Any]
+    write: Callable[[Any], Told]
+    read: Callable[[Any], Told] | None = None
+
+
+class JsonForm(Generic[R]):
+    """How a record is written as JSON and read back. *parts* take the place of the fields whose names they have;
+    *computed* are told as well."""
+
+    def __init__(
+        self,
+        record: type[R],
+        *,
+        name: str = "",
+        parts: Mapping[str, OneField | Part] | None = None,
+        computed: Sequence[Part] = (),
+    ) -> None:
+        self.record = record
+        self.name = name or record.__name__
+        instead = parts or {}
+        hints = get_type_hints(record, include_extras=True)
+        own = [
+            instead[field] if field in instead else plain_field(field, hints[field])
+            for field in record.__struct_fields__
+            if field in instead or Mark.INTERNAL not in getattr(hints[field], "__metadata__", ())
+        ]
+        self._parts: list[OneField | Part] = [*own, *computed]
+        self.types: dict[str, Any] = {}
+        for part in self._parts:
+            self.types |= part.types
+        self.struct = _struct(self.name, self.types)
+        self._decoder = msgspec.json.Decoder(self.struct)
+
+    def write(self, record: R) -> dict[str, Any]:
+        """Values that msgspec writes as JSON."""
+        told: dict[str, Any] = {}
+        for part in self._parts:
+            if part.__class__ is OneField:
+                field, name, _, write, _ = part
+                value = getattr(record, field)
+                told[name] = value if write is None or value is None else write(value)
+            else:
+                told.update(part.write(record))  # type: ignore[misc]
+        return told
+
+    def decode(self, written: bytes | str) -> R:
+        """The record in a JSON text; ValueError where it is none."""
+        return self.read(self._decoder.decode(written))
+
+    def read(self, seen: Any) -> R:
+        """The record that a decoded struct of this form tells of."""
+        fields: dict[str, Any] = {}
+        for part in self._parts:
+            if part.__class__ is OneField:
+                field, name, _, _, read = part
+                value = getattr(seen, name)
+                fields[field] = value if read is None else read(value)
+            elif part.read is not None:
+                fields.update(part.read(seen))
+        return self.record(**fields)
+
+    def page(self, name: str, items: str, **more: Any) -> "PageForm[R]":
+        """How a page of a list of these is read."""
+        return PageForm(self, _struct(name, {items: list[self.struct], "next_cursor": CURSOR, **more}), items)  # type: ignore[name-defined]
+
+
+class RecordPage(NamedTuple, Generic[R]):
+    """A page of a list, as a server has told it."""
+
+    items: list[R]
+    next_cursor: str | None
+    told: Any  # all of it, for what else it says
+
+
+class PageForm(Generic[R]):
+    """How a page of a list is read: an object with the items under their name, and ``next_cursor``."""
+
+    def __init__(self, form: JsonForm[R], struct: type[msgspec.Struct], items: str) -> None:
+        self.struct = struct
+        self._form, self._items = form, items
+        self._decoder = msgspec.json.Decoder(struct)
+
+    def decode(self, written: bytes | str) -> RecordPage[R]:
+        told: Any = self._decoder.decode(written)
+        return RecordPage([self._form.read(one) for one in getattr(told, self._items)], told.next_cursor, told)
+
+
+def struct_with(name: str, first: type[msgspec.Struct], **more: Any) -> type[msgspec.Struct]:
+    """The struct of an answer that has all of another one, and more. All of it is always there."""
+    return _struct(name, {field.encode_name: field.type for field in msgspec.structs.fields(first)} | more)
+
+
+def plain_field(field: str, hint: Any) -> OneField:
+    """One field of a record, by the rules."""
+    bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    metas = [one for one in getattr(hint, "__metadata__", ()) if isinstance(one, msgspec.Meta)]
+    empty = NoneType in get_args(bare)
+    if field.endswith("_json"):
+        metas = metas or ([MAYBE_AN_OBJECT] if empty else [ANYTHING])
+        read = _maybe_text if empty else _text
+        return OneField(field, field.removesuffix("_json"), _described(msgspec.Raw, metas), as_raw, read)
+    if bare in (datetime, datetime | None):
+        name = field if field == "at" or field.endswith("_at") else f"{field}_at"
+        return OneField(field, name, Instant | None if empty else Instant, _utc)
+    return OneField(field, field, _described(bare, metas))
+
+
+def computed(type: Any, name: str, compute: Callable[[Any], Any]) -> Part:
+    """Something that no field of the record has."""
+    return Part({name: type}, lambda record: {name: compute(record)})
+
+
+def schemas(structs: Sequence[Any], ref_template: str) -> dict[str, Any]:
+    """The JSON Schemas of these and of all that they refer to, by name."""
+    found = msgspec.json.schema_components(structs, ref_template=ref_template)[1]
+    for schema in found.values():
+        if "description" in schema:
+            schema["description"] = cleandoc(schema["description"])
+    return found
+
+
+def as_raw(text: str) -> msgspec.Raw:
+    """A text of JSON, to be written as the value that it is."""
+    return msgspec.Raw(text.encode())
+
+
+def _text(raw: msgspec.Raw) -> str:
+    return bytes(raw).decode()
+
+
+def _maybe_text(raw: msgspec.Raw) -> str | None:
+    text = bytes(raw)
+    return None if text == NULL else text.decode()
+
+
+def _utc(instant: datetime) -> datetime:
+    """Drivers of a caller's own choice may give instants in the zone of their session."""
+    return instant if instant.tzinfo is UTC else instant.astimezone(UTC)
+
+
+def _described(type: Any, metas: Sequence[msgspec.Meta]) -> Any:
+    for meta in metas:
+        type = Annotated[type, meta]
+    return type
+
+
+def _struct(name: str, types: Mapping[str, Any]) -> type[msgspec.Struct]:
+    """All fields are always there, unless they may be unset."""
+    fields: list[Any] = []
+    for field, hint in types.items():
+        fields.append((field, hint, msgspec.UNSET) if _may_be_unset(hint) else (field, hint))
+    return msgspec.defstruct(name, fields, kw_only=True, frozen=True)
+
+
+def _may_be_unset(hint: Any) -> bool:
+    bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    return get_origin(bare) in (Union, UnionType) and msgspec.UnsetType in get_args(bare)
