@@ -84,6 +84,9 @@ from duly.records.event import (
 from duly.records.event import (
     Unreachable as Unreachable,
 )
+from duly.records.filters import (
+    EventFilter as EventFilter,
+)
 from duly.records.schedule import (
     PassedOver as PassedOver,
 )

@@ -52,7 +52,8 @@ def test_dead_letters_are_listed_by_what_their_errors_say_and_when_they_failed(o
     assert listed("--dead") == [gone, full]
     assert listed("--error", "http 503") == [full]
     assert listed("--error", "5%3") == []
-    assert listed("--dead", "--status", "pending") == []
+    assert listed("--dead", "--status", "pending", "--status", "failed") == [gone, full]
+    assert on("events", "list", "--dead", "--status", "pending").code == 2
     assert listed("--failed-from", "-1h", "--failed-to", "+1h") == [gone, full]
     assert listed("--failed-to", "-1h") == []
     assert listed("--failed-from", on.show(gone)["claimed_at"]) == [gone]

@@ -367,7 +367,8 @@ def test_events_are_found_by_their_user_and_by_their_schedule(on: Shell) -> None
     assert found("--schedule", "weekly") == [("report", None)]
     assert found("--user", "ada", "--schedule", "weekly") == []
     assert on("events", "list", "--user", "nobody").code == 1
-    assert on("events", "list", "--schedule", "nothing").code == 1
+    missing = on("events", "list", "--schedule", "nothing")
+    assert (missing.code, missing.err) == (2, "duly: schedule: there is no schedule 'nothing'\n")
 
 
 @pytest.mark.parametrize("columns", [80, 160])

@@ -33,9 +33,9 @@ from duly import (
     webhook,
 )
 from duly.client import Client
-from duly.client.filters import filters_of
 from duly.client.writing import rate_text
 from duly.decide.targets.rates import read_rate
+from duly.records.filters import EventFilter, filter_of
 from duly.records.results import Discarded, Replayed
 from duly.records.specs import Everything, Spec
 from duly.testing import ManualClock
@@ -78,6 +78,7 @@ async def test_specs_find_the_same_as_in_python(app: Duly, client: Client, clock
         DueBetween(end=START + HOUR) & DueBetween(START),
         FailedBetween(START - DAY, START + DAY),
         ExecutedLate(timedelta(minutes=90)),
+        Stuck(timedelta(minutes=30)),
         OfType("done") & InStatus("COMPLETED") & DueBetween(START) & OfType("done"),
     ]
     for spec in specs:
@@ -87,6 +88,24 @@ async def test_specs_find_the_same_as_in_python(app: Duly, client: Client, clock
         assert [event async for event in client.events.all(spec)] == here
     found = await client.events.find()
     assert await client.events.schedules_of(found) == await app.events.schedules_of(found)
+    assert set((await client.events.schedules_of(found)).values()) == {"hourly"}
+
+
+async def test_a_filter_finds_the_same_as_in_python(app: Duly, client: Client) -> None:
+    schedule = await client.every("hourly", every("1h"), "digest")
+    await client.at(START, "digest", key="k")
+    for which in (EventFilter(schedule="hourly"), EventFilter(schedule=schedule.id), EventFilter(key="k")):
+        [here] = await client.events.find(which)
+        assert [here] == told(await app.events.find(which, tenant="default")), which
+        assert here.schedule == (None if which.key else "hourly")
+
+
+async def test_events_of_a_deleted_schedule_are_found_by_its_id(app: Duly, client: Client) -> None:
+    schedule = await client.every("hourly", every("1h"), "digest")
+    await client.schedules.delete("hourly")
+    [left] = await client.events.find(OfSeries(schedule.series))
+    assert (left.status, left.schedule) == (Status.CANCELLED, None)
+    assert await client.events.find(OfSeries(f"schedule:{NOBODY}")) == []
 
 
 async def test_pages_follow_one_another(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +135,7 @@ async def test_a_page_may_be_as_large_as_any(client: Client) -> None:
     [
         (Ready(), "store's clock"),
         (Overdue(), "store's clock"),
-        (Stuck(), "store's clock"),
+        (Stuck() & ExecutedLate(), "one stuck only"),
         (~OfType("x"), "no filter for Not"),
         (OfType("x") | OfType("y"), "no filter for OfType"),
         (OfType("x") & OfType("y"), "one type only"),
@@ -126,11 +145,11 @@ async def test_a_page_may_be_as_large_as_any(client: Client) -> None:
 )
 def test_specs_that_filters_cannot_say_say_what_to_do(spec: Spec, says: str) -> None:
     with pytest.raises(Misuse, match=says):
-        filters_of(spec, None)
+        filter_of(spec, None)
 
 
 def test_the_own_tenant_needs_no_filter() -> None:
-    assert filters_of(OfTenant("acme") & OfType("x"), "acme") == {"type": "x"}
+    assert filter_of(OfTenant("acme") & OfType("x"), "acme") == EventFilter(type="x")
 
 
 async def test_people_act_as_elsewhere(app: Duly, client: Client) -> None:
@@ -197,7 +216,7 @@ async def test_errors_are_the_same_and_name_the_request(app: Duly, client: Clien
     with pytest.raises(Invalid, match="rate") as invalid:
         await client.events.replay_all(rate="often")
     assert invalid.value.request_id
-    with pytest.raises(Misuse, match="the schedule of this series is gone"):
-        await client.events.find(OfSeries(f"schedule:{NOBODY}"))
+    with pytest.raises(Invalid, match="there is no schedule 'nightly'"):
+        await client.events.find(EventFilter(schedule="nightly"))
     with pytest.raises(Misuse, match="Make a key for each"):
         await client.events.cancel(event.id, by="ada")

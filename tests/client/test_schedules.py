@@ -111,7 +111,7 @@ async def test_each_verb_does_what_it_does_elsewhere(app: Duly, client: Client, 
     assert (await verbs.trigger("hourly", payload=None)).payload is None
     filled = await verbs.backfill("hourly", START, START + 3 * HOUR, label="again")
     assert (filled.label, len(filled.ids), filled.existing) == ("again", 3, 0)
-    assert await verbs.backfill("hourly", START, START + 3 * HOUR, label="again") == ("again", [], 3)
+    assert await verbs.backfill("hourly", START, START + 3 * HOUR, label="again") == Backfilled("again", [], 3)
     assert await verbs.preview("hourly", count=3) == await app.schedules.preview("hourly", count=3)
     assert await verbs.preview("hourly", count=3, after=START) == await app.schedules.preview(
         "hourly", count=3, after=START

@@ -21,7 +21,7 @@ async def secure(certificate: Path, heard: list[bytes]) -> AsyncIterator[str]:
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         heard.append(await reader.readuntil(b"\r\n\r\n"))
-        writer.write(answering("200 OK", '{"events": [], "next_cursor": null}'))
+        writer.write(answering("200 OK", '{"events": [], "next_cursor": null, "next_after": null}'))
         await writer.drain()
         writer.close()
 

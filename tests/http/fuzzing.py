@@ -141,6 +141,7 @@ def _aim(case: Any, known: Known) -> None:
 def _aimed_query(query: dict[str, Any], path: str) -> dict[str, Any]:
     aimed = {**query, "schedule": KEPT} if "schedule" in query else dict(query)
     if "cursor" in query:
+        aimed.pop("after", None)  # which goes without a cursor, as no schema can say
         filters = {name: str(value) for name, value in aimed.items() if name not in PAGING}
         aimed["cursor"] = write_cursor(filters, "0" if path.endswith("/history") else NO_ID)
     return aimed

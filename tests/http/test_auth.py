@@ -546,7 +546,7 @@ async def test_a_request_that_was_given_up_is_no_fault_of_the_server(
         reached.set()
         await never.wait()
 
-    monkeypatch.setattr("duly.api.nouns.events.read_filter", stuck)
+    monkeypatch.setattr("duly.api.nouns.events.list_page", stuck)
     with caplog.at_level(logging.DEBUG, "duly.http"):
         asking = asyncio.create_task(http("GET", "/v1/events?type=x"))
         await reached.wait()

@@ -10,6 +10,7 @@ import pytest
 
 from duly import Failed, Rejected
 from duly.ids import new_id
+from duly.records.cursors import write_cursor
 from duly.testing import ManualClock, Recorder
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller, paths
@@ -102,10 +103,16 @@ async def test_events_are_found_by_each_filter_and_by_all_of_them(
     assert await keys(http, failed_to="2026-01-01T00:30:00Z") == {"dead 503 Service Unavailable"}
     assert await keys(http, late_by="20m") == {"late"}
     assert await keys(http, late_by="0s") >= {"late"}
+    assert await keys(http, stuck="true") == dead
+    assert await keys(http, stuck="true", late_by="2h") == {"dead 503 Service Unavailable"}
+    assert await keys(http, stuck="false", key="waits") == {"waits"}
     assert await keys(http, status="FAILED", error="503", type="other") == set()
 
     [nightly] = await all_of(http, {"schedule": "nightly"})
     assert (nightly["schedule"], nightly["user_id"], nightly["due_at"]) == ("nightly", None, "2026-01-01T03:00:00Z")
+    id = (await http.get("/v1/schedules/nightly"))["id"]
+    assert await all_of(http, {"schedule": id}) == [nightly], "by its id, too"
+    assert await all_of(http, {"schedule": new_id()}) == []
     [birthday] = await all_of(http, {"user_id": user["id"]})
     assert (birthday["schedule"], birthday["user_id"], birthday["type"]) == (None, user["id"], "birthday")
     assert await all_of(http, {"user_id": user["id"], "schedule": "nightly"}) == []
@@ -117,7 +124,7 @@ async def test_all_that_is_wrong_with_a_filter_is_told_at_once(http: Caller) -> 
     bad = {
         "status": "pending", "type": "", "key": "\n", "user_id": "ada", "schedule": "nobody", "destination": "x://",
         "error": "", "due_from": "today", "due_to": "2026-01-01", "failed_from": "5", "failed_to": "",
-        "late_by": "long", "limit": 0, "cursor": "x",
+        "late_by": "long", "stuck": "maybe", "limit": 0, "cursor": "x",
     }  # fmt: skip
     assert set(paths(await http("GET", f"/v1/events?{urlencode(bad)}"))) == set(bad)
     assert paths(await http("GET", "/v1/events?stat=FAILED&status=FAILED&status=PENDING")) == [
@@ -177,6 +184,31 @@ async def test_a_forged_cursor_is_refused(http: Caller) -> None:
             answer = await http("GET", f"/v1/{list_}?cursor={quote(forgery)}")
             assert paths(answer) == ["cursor"], (list_, forgery)
     assert forged(of, last) == cursor
+
+
+async def test_a_page_begins_after_an_id_or_a_name(http: Caller) -> None:
+    ids = [(await timer(http, f"k{n}"))["id"] for n in range(3)][::-1]
+    first = await http.get("/v1/events?limit=2&status=PENDING")
+    assert first["next_after"] == ids[1]
+    rest = await http("GET", f"/v1/events?limit=2&after={first['next_after'].upper()}")
+    assert [event["id"] for event in rest.json()["events"]] == ids[2:]
+    assert rest.json()["next_after"] is None
+    for name in ("a", "b b", "c"):
+        await http.put(f"/v1/schedules/{quote(name)}", {"type": "report", "rule": {"cron": "0 3 * * *"}})
+    following = await http("GET", "/v1/schedules?limit=1&after=a")
+    assert [one["name"] for one in following.json()["schedules"]] == ["b b"]
+    assert "after=" not in following.links["next"]["url"], "the cursor says where to go on"
+    last = await http("GET", following.links["next"]["url"])
+    assert [one["name"] for one in last.json()["schedules"]] == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("list_", "bad"), [("events", "a"), ("users", "{}"), ("schedules", ""), ("schedules", "a\n"), ("targets", " ")]
+)
+async def test_after_is_what_names_one_of_them_and_goes_without_a_cursor(http: Caller, list_: str, bad: str) -> None:
+    assert paths(await http("GET", f"/v1/{list_}?{urlencode({'after': bad})}")) == ["after"]
+    cursor = write_cursor({}, new_id())
+    assert paths(await http("GET", f"/v1/{list_}?after={new_id()}&cursor={cursor}")) == ["after"]
 
 
 # -- read

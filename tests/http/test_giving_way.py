@@ -237,7 +237,8 @@ async def test_a_page_is_the_same_in_however_many_pieces_it_is_sent(
     page = answer.json()
     assert [event["key"] for event in page["events"]] == ["4", "3", "2"]
     assert int(answer.headers["content-length"]) == len(answer.content)
-    listed = listing.Listed("events", page["events"], lambda event: event, page["next_cursor"])
+    beside = {name: page[name] for name in page if name != "events"}
+    listed = listing.Listed("events", page["events"], lambda event: event, beside)
     pieces = await listed.written()
     await listing.InPieces(pieces, 200, {})({"type": "http"}, nobody_asks, send)
     assert len(sent) == len(pieces) == many, "each in a turn of its own"

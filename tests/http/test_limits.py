@@ -9,9 +9,9 @@ import pytest
 
 from duly.api.app import OPERATIONS
 from duly.api.description.operations import Operation
-from duly.api.nouns.filters import FIELDS
 from duly.api.protocol.bodies import DEEP
 from duly.decide.checks import MAX_DEPTH
+from duly.records.filters import FIELDS
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller, paths
 from tests.http.tenants import SECRET_KEY, Tenant, settle
@@ -157,6 +157,7 @@ def asked(operation: Operation) -> Any:
         example["filter"] = {
             "status": "FAILED", "type": "x", "key": "k", "user_id": "u", "schedule": "s", "destination": "d",
             "error": "e", "due_from": "2026-01-01T00:00:00Z", "failed_to": "2026-01-01T00:00:00Z", "late_by": "1h",
+            "stuck": True,
         }  # fmt: skip
     return example | extra.get(name, {})
 

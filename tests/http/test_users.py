@@ -122,7 +122,7 @@ async def test_all_that_is_wrong_with_a_new_user_is_told_at_once(http: Caller) -
     assert paths(await http("POST", "/v1/users", {"nickname": 1})) == ["nickname", *required]
     assert (await http.get("/v1/users"), await http.get("/v1/events")) == (
         {"users": [], "next_cursor": None},
-        {"events": [], "next_cursor": None},
+        {"events": [], "next_cursor": None, "next_after": None},
     )
 
 

@@ -6,19 +6,16 @@ from typing import Any
 
 import msgspec
 
-from duly.client.connection import ServerConnection, place
-from duly.client.filters import SCHEDULE_ID, body_of, filters_of
+from duly.client.connection import place
 from duly.client.group import Group, said
 from duly.client.paging import all_pages, one_page, whole_history
 from duly.client.refusals import refuse_name
-from duly.client.schedule_names import ScheduleNames
 from duly.client.writing import instant, rate_text
 from duly.decide.checks import check_id
-from duly.errors import Misuse
 from duly.ports import Page
 from duly.records.answers import DISCARDED, REPLAYED
-from duly.records.cursors import read_cursor
 from duly.records.event import EVENT_JSON, EVENT_PAGE, Event
+from duly.records.filters import EventFilter, filter_of
 from duly.records.history import Entry
 from duly.records.results import DeadLetters, Discarded, Replayed
 from duly.records.specs import Spec
@@ -30,11 +27,7 @@ DEAD_LETTERS = msgspec.json.Decoder(DeadLetters)
 
 
 class Events(Group):
-    """The verbs of ``duly.events``. A spec may ask for what the API's filters can say."""
-
-    def __init__(self, connection: ServerConnection) -> None:
-        super().__init__(connection)
-        self._names = ScheduleNames(connection)
+    """The verbs of ``duly.events``. A spec may ask for what an `EventFilter` can say."""
 
     async def get(self, id: str, *, tenant: str | None = None) -> Event:
         self._check(tenant)
@@ -47,7 +40,7 @@ class Events(Group):
 
     async def find(
         self,
-        spec: Spec | None = None,
+        spec: Spec | EventFilter | None = None,
         *,
         tenant: str | None = None,
         limit: int = 100,
@@ -64,7 +57,7 @@ class Events(Group):
 
     async def page(
         self,
-        spec: Spec | None = None,
+        spec: Spec | EventFilter | None = None,
         *,
         tenant: str | None = None,
         limit: int = 100,
@@ -73,25 +66,22 @@ class Events(Group):
         """The newest first, in a time that does not grow with the number of events. A page may be short, or empty, and
         not the last: the next one begins after its ``next``, which is None at the end."""
         before = None if after is None else check_id(after, AN_EVENTS, "after")
-        filters = await self._filters(spec, tenant)
+        filters = self._filter(spec, tenant).query()
         page = await one_page(self._connection, place("events"), EVENT_PAGE, limit=limit, after=before, filters=filters)
-        following = None if page.next_cursor is None else read_cursor(filters, page.next_cursor)
-        return Page(page.items, following)
+        return Page(page.items, page.told.next_after)
 
-    async def all(self, spec: Spec | None = None, *, tenant: str | None = None) -> AsyncIterator[Event]:
+    async def all(self, spec: Spec | EventFilter | None = None, *, tenant: str | None = None) -> AsyncIterator[Event]:
         """Every one of them, the newest first: ``async for event in duly.events.all(spec)``. What is created meanwhile
         is newer, and does not come."""
-        filters = await self._filters(spec, tenant)
+        filters = self._filter(spec, tenant).query()
         async for page in all_pages(self._connection, place("events"), EVENT_PAGE, filters):
             for event in page.items:
                 yield event
 
     async def schedules_of(self, events: Iterable[Event]) -> dict[str, str]:
-        """The names of the schedules that events are of, by the events' ids. An event that is missing is of none, or
-        of one that has been deleted."""
-        of = {event.id: id for event in events if (id := event.schedule_id) is not None}
-        names = await self._names.of(of.values())
-        return {event: names[id] for event, id in of.items() if id in names}
+        """The names of the schedules that events are of, as these verbs gave them, by the events' ids. An event that
+        is missing is of none, or of one that has been deleted."""
+        return {event.id: event.schedule for event in events if event.schedule is not None}
 
     async def history(self, id: str, *, tenant: str | None = None) -> list[Entry]:
         """Every attempt, interruption and human act, oldest first."""
@@ -116,14 +106,14 @@ class Events(Group):
 
     # -- many dead letters at once
 
-    async def dead_letters(self, spec: Spec | None = None, *, tenant: str | None = None) -> DeadLetters:
+    async def dead_letters(self, spec: Spec | EventFilter | None = None, *, tenant: str | None = None) -> DeadLetters:
         """How many satisfy the spec, and the most frequent kinds of them: what ``replay_all`` would replay."""
-        filters = await self._filters(spec, tenant)
+        filters = self._filter(spec, tenant).query()
         return await self._connection.ask("GET", place("dead-letters"), reads=DEAD_LETTERS, query=filters)
 
     async def replay_all(
         self,
-        spec: Spec | None = None,
+        spec: Spec | EventFilter | None = None,
         *,
         tenant: str | None = None,
         rate: float | str | None = None,
@@ -134,7 +124,7 @@ class Events(Group):
         """Replay the dead letters that satisfy the spec, the oldest first, at most *limit*. The server does some
         thousand in each transaction; after each, *progress* is told what is done so far."""
         refuse_name(by)
-        body = said(filter=body_of(await self._filters(spec, tenant)), rate=rate_text(rate), limit=limit)
+        body = said(filter=self._filter(spec, tenant).body(), rate=rate_text(rate), limit=limit)
         done = Replayed()
         async for seen in self._in_pieces("replay", body, REPLAYED_SO_FAR):
             done = Replayed(
@@ -148,7 +138,7 @@ class Events(Group):
 
     async def discard_all(
         self,
-        spec: Spec | None = None,
+        spec: Spec | EventFilter | None = None,
         *,
         tenant: str | None = None,
         limit: int | None = None,
@@ -159,7 +149,7 @@ class Events(Group):
         """Put away the dead letters that satisfy the spec, the oldest first, at most *limit*; some thousand at a time,
         as ``replay_all``."""
         refuse_name(by)
-        body = said(filter=body_of(await self._filters(spec, tenant)), reason=reason, limit=limit)
+        body = said(filter=self._filter(spec, tenant).body(), reason=reason, limit=limit)
         done = Discarded()
         async for seen in self._in_pieces("discard", body, DISCARDED_SO_FAR):
             done = Discarded(events=done.events + seen.discarded, left_alone=done.left_alone + seen.left_alone)
@@ -184,15 +174,11 @@ class Events(Group):
         refuse_name(by)
         return await self._connection.ask("POST", _place(id, act), body, reads=EVENT_JSON, once=True)
 
-    async def _filters(self, spec: Spec | None, tenant: str | None) -> dict[str, str]:
+    def _filter(self, spec: Spec | EventFilter | None, tenant: str | None) -> EventFilter:
         self._check(tenant)
-        filters = filters_of(spec, self._connection.tenant)
-        if (id := filters.pop(SCHEDULE_ID, None)) is not None:
-            names = await self._names.of([id])
-            if id not in names:
-                raise Misuse("the schedule of this series is gone, and the API asks for its name: ask for its type")
-            filters["schedule"] = names[id]
-        return filters
+        if isinstance(spec, EventFilter):
+            return spec
+        return EventFilter() if spec is None else filter_of(spec, self._connection.tenant)
 
 
 def _place(id: str, *act: str) -> str:

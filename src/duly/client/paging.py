@@ -7,7 +7,6 @@ import msgspec
 
 from duly.client.connection import ServerConnection
 from duly.decide.checks import MOST_LISTED, check_page
-from duly.records.cursors import write_cursor
 from duly.records.history import HISTORY_PAGE, Entry
 from duly.records.wire import PageForm, RecordPage
 
@@ -23,11 +22,11 @@ async def one_page(
     after: str | None = None,
     filters: Mapping[str, str] | None = None,
 ) -> RecordPage[R]:
-    """The one that follows what is called *after*, in this list."""
+    """The one that follows what has the id or name *after*, in this list."""
     check_page(limit)
     query = {**(filters or {}), "limit": str(limit)}
     if after is not None:
-        query["cursor"] = write_cursor(filters or {}, after)
+        query["after"] = after
     return await connection.ask("GET", path, reads=reads, query=query)
 
 

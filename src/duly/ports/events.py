@@ -10,6 +10,7 @@ from duly.ports.series import SeriesTransaction
 from duly.ports.transactions import Clocked
 from duly.records.event import Event
 from duly.records.history import Entry
+from duly.records.schedule import Schedule
 from duly.records.specs import Spec
 
 
@@ -55,6 +56,9 @@ class EventPort(Protocol):
 
     async def schedule_names(self, ids: Collection[str]) -> dict[str, str]:
         """What schedules are called, by their ids; one that is missing has been deleted."""
+
+    async def schedule_named(self, tenant: str, name: str) -> Schedule | None:
+        """A schedule by name, not locked."""
 
 
 class EventTransaction(EventPort, SeriesTransaction, Protocol):

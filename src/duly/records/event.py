@@ -205,7 +205,9 @@ EVENT_JSON = JsonForm(
         computed(float | None, "lateness_seconds", _lateness_seconds),
     ),
 )
-EVENT_PAGE = EVENT_JSON.page("Events", "events")
+EVENT_PAGE = EVENT_JSON.page(
+    "Events", "events", next_after=Annotated[Id | None, told("The id for `after`; null at the end")]
+)
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):

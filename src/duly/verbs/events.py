@@ -19,14 +19,16 @@ from duly.errors import Conflict, Invalid, Problem
 from duly.instants import due_problems, write_instant
 from duly.ports import EventStore, EventTransaction, Page
 from duly.records.event import Event
+from duly.records.filters import EventFilter, no_schedule
 from duly.records.history import Entry
 from duly.records.results import DeadLetters, Discarded, Replayed
 from duly.records.specs import Everything, OfTenant, Spec
-from duly.verbs.dead_letters import MOST_KINDS, Extent, discard_all, replay_all
+from duly.verbs.dead_letters import MOST_KINDS, Extent, Place, discard_all, replay_all
 from duly.verbs.found import require_found
 
 MOST = MOST_LISTED
 AN_EVENTS = "an event's"
+USUAL_TENANT = "default"
 
 
 class Events:
@@ -36,18 +38,17 @@ class Events:
         self._store, self._channels = store, channels
 
     async def get(self, id: str, *, tenant: str | None = None) -> Event:
-        return require_found("event", await self._store.get(check_id(id, AN_EVENTS)), id, tenant)
+        return await self._named(require_found("event", await self._store.get(check_id(id, AN_EVENTS)), id, tenant))
 
     async def by_key(self, key: str, *, tenant: str = "default") -> Event:
         """The timer with this key. A cancelled one has lost its key, and is found by its id alone."""
         possible = not any((*name_problems("key", key), *name_problems("tenant", tenant)))
-        return require_found(
-            "event", await self._store.by_key(tenant, key) if possible else None, f"with key {key!r:.60}", tenant
-        )
+        found = await self._store.by_key(tenant, key) if possible else None
+        return await self._named(require_found("event", found, f"with key {key!r:.60}", tenant))
 
     async def find(
         self,
-        spec: Spec | None = None,
+        spec: Spec | EventFilter | None = None,
         *,
         tenant: str | None = None,
         limit: int = 100,
@@ -56,11 +57,12 @@ class Events:
         """The newest first. For the next page, *after* is the last id of this one."""
         check_page(limit)
         before = None if after is None else check_id(after, AN_EVENTS, "after")
-        return await self._store.find(_of(tenant, spec), limit=limit, after=before)
+        found = await self._store.find(await self._spec(spec, tenant), limit=limit, after=before)
+        return await self._all_named(found)
 
     async def page(
         self,
-        spec: Spec | None = None,
+        spec: Spec | EventFilter | None = None,
         *,
         tenant: str | None = None,
         limit: int = 100,
@@ -70,14 +72,13 @@ class Events:
         not the last: the next one begins after its ``next``, which is None at the end."""
         check_page(limit)
         before = None if after is None else check_id(after, AN_EVENTS, "after")
-        return await self._store.page(_of(tenant, spec), limit=limit, after=before)
+        page = await self._store.page(await self._spec(spec, tenant), limit=limit, after=before)
+        return page._replace(events=await self._all_named(page.events))
 
     async def schedules_of(self, events: Iterable[Event]) -> dict[str, str]:
-        """The names of the schedules that events are of, by the events' ids. An event that is missing is of none, or
-        of one that has been deleted."""
-        of = {event.id: id for event in events if (id := event.schedule_id) is not None and is_id(id)}
-        names = await self._store.schedule_names(set(of.values())) if of else {}
-        return {event: names[id] for event, id in of.items() if id in names}
+        """The names of the schedules that events are of, as these verbs gave them, by the events' ids. An event that
+        is missing is of none, or of one that has been deleted."""
+        return {event.id: event.schedule for event in events if event.schedule is not None}
 
     async def history(self, id: str, *, tenant: str | None = None) -> list[Entry]:
         """Every attempt, interruption and human act, oldest first."""
@@ -93,7 +94,7 @@ class Events:
             if event.head:
                 await plan_next(tx, event)
             await let_go_after(tx, [event])
-            return changed
+        return await self._named(changed)
 
     async def reschedule(self, id: str, due: datetime, *, tenant: str | None = None, by: str = "api") -> Event:
         """Move one that has not started."""
@@ -113,7 +114,8 @@ class Events:
             await _change(tx, msgspec.structs.replace(event, due=due), "rescheduled", by, detail)
             if event.head:
                 await let_go_after(tx, [event])
-            return require_found("event", await tx.get(event.id), id, tenant)
+            moved = require_found("event", await tx.get(event.id), id, tenant)
+        return await self._named(moved)
 
     async def replay(self, id: str, *, tenant: str | None = None, by: str = "api") -> Event:
         """A dead letter's way back, under the same id, with all its attempts anew."""
@@ -123,23 +125,25 @@ class Events:
                 raise Invalid(problems)
             again = msgspec.structs.replace(event, status=status, attempts=0, interruptions=0)
             detail = f"after {event.attempts} attempts: {event.last_error or ''}"
-            return await _change(tx, again, "replayed", by, detail)
+            replayed = await _change(tx, again, "replayed", by, detail)
+        return await self._named(replayed)
 
     async def discard(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
         """A dead letter that nobody needs any more."""
         async with self._locked(id, tenant) as (tx, event):
             discarded = msgspec.structs.replace(event, status=step(event.status, "discard", f"event {id}"))
-            return await _change(tx, discarded, "discarded", by, reason)
+            changed = await _change(tx, discarded, "discarded", by, reason)
+        return await self._named(changed)
 
     # -- many dead letters at once
 
-    async def dead_letters(self, spec: Spec | None = None, *, tenant: str | None = None) -> DeadLetters:
+    async def dead_letters(self, spec: Spec | EventFilter | None = None, *, tenant: str | None = None) -> DeadLetters:
         """How many satisfy the spec, and the most frequent kinds of them: what ``replay_all`` would replay."""
-        return await self._store.count_dead(_of(tenant, spec), most=MOST_KINDS)
+        return await self._store.count_dead(await self._spec(spec, tenant), most=MOST_KINDS)
 
     async def replay_all(
         self,
-        spec: Spec | None = None,
+        spec: Spec | EventFilter | None = None,
         *,
         tenant: str | None = None,
         rate: float | str | None = None,
@@ -155,14 +159,28 @@ class Events:
         is done so far. What is done stays done when the call is cancelled or *progress* raises, and another call goes
         on with the rest.
         """
+        done, _ = await self.replay_batch(spec, Extent(limit), tenant=tenant, rate=rate, by=by, progress=progress)
+        return done
+
+    async def replay_batch(
+        self,
+        spec: Spec | EventFilter | None,
+        extent: Extent,
+        *,
+        tenant: str | None = None,
+        rate: float | str | None = None,
+        by: str = "api",
+        progress: Callable[[Replayed], object] | None = None,
+    ) -> tuple[Replayed, Place | None]:
+        """As ``replay_all``, as far as the extent goes, and where another call goes on; None at the end."""
         gap = None if rate is None else read_rate(rate)
-        check_limit(limit)
-        wanted = Extent(limit)
-        return (await replay_all(self._store, _of(tenant, spec), gap, wanted, storable(by), progress or _nobody))[0]
+        check_limit(extent.limit)
+        which = await self._spec(spec, tenant)
+        return await replay_all(self._store, which, gap, extent, storable(by), progress or _nobody, self._channels)
 
     async def discard_all(
         self,
-        spec: Spec | None = None,
+        spec: Spec | EventFilter | None = None,
         *,
         tenant: str | None = None,
         limit: int | None = None,
@@ -171,10 +189,62 @@ class Events:
         progress: Callable[[Discarded], object] | None = None,
     ) -> Discarded:
         """Put away the dead letters that satisfy the spec, the oldest first, at most *limit*."""
-        check_limit(limit)
-        why = None if reason is None else storable(reason)
-        wanted = Extent(limit)
-        return (await discard_all(self._store, _of(tenant, spec), wanted, storable(by), why, progress or _nobody))[0]
+        done, _ = await self.discard_batch(spec, Extent(limit), tenant=tenant, by=by, reason=reason, progress=progress)
+        return done
+
+    async def discard_batch(
+        self,
+        spec: Spec | EventFilter | None,
+        extent: Extent,
+        *,
+        tenant: str | None = None,
+        by: str = "api",
+        reason: str | None = None,
+        progress: Callable[[Discarded], object] | None = None,
+    ) -> tuple[Discarded, Place | None]:
+        """As ``discard_all``, as far as the extent goes, and where another call goes on; None at the end."""
+        check_limit(extent.limit)
+        which, why = await self._spec(spec, tenant), None if reason is None else storable(reason)
+        return await discard_all(self._store, which, extent, storable(by), why, progress or _nobody)
+
+    # -- within
+
+    async def _spec(self, spec: Spec | EventFilter | None, tenant: str | None) -> Spec:
+        """What to ask the store for."""
+        if isinstance(spec, EventFilter):
+            spec = (await self._with_schedule_id(spec, tenant or USUAL_TENANT)).spec()
+        spec = Everything() if spec is None else spec
+        return spec if tenant is None else spec & OfTenant(tenant)
+
+    async def _with_schedule_id(self, which: EventFilter, tenant: str) -> EventFilter:
+        """By the schedule's id instead of its name. What has the form of an id and is no name is an id, also that of
+        a schedule which was deleted: its events are still there."""
+        name = which.schedule
+        if name is None:
+            return which
+        possible = not any((*name_problems("name", name), *name_problems("tenant", tenant)))
+        found = await self._store.schedule_named(tenant, name) if possible else None
+        if found is not None:
+            return msgspec.structs.replace(which, schedule=found.id)
+        if not is_id(name):
+            raise Invalid([no_schedule(name)])
+        return which
+
+    async def _named(self, event: Event) -> Event:
+        return (await self._all_named([event]))[0]
+
+    async def _all_named(self, events: list[Event]) -> list[Event]:
+        """The same, each with the name of its schedule, as far as it has one."""
+        of = {id for event in events if (id := event.schedule_id) is not None and is_id(id)}
+        names = await self._store.schedule_names(of) if of else {}
+        if not names:
+            return events
+        return [
+            event
+            if (name := names.get(event.schedule_id or "")) is None
+            else msgspec.structs.replace(event, schedule=name)
+            for event in events
+        ]
 
     @asynccontextmanager
     async def _locked(self, id: str, tenant: str | None) -> AsyncIterator[tuple[EventTransaction, Event]]:
@@ -186,11 +256,6 @@ async def _change(tx: EventTransaction, event: Event, act: str, by: str, detail:
     """Write it with its history; as it is stored."""
     await tx.change(event, act, storable(by), None if detail is None else storable(detail))
     return require_found("event", await tx.get(event.id), event.id, None)
-
-
-def _of(tenant: str | None, spec: Spec | None) -> Spec:
-    spec = Everything() if spec is None else spec
-    return spec if tenant is None else spec & OfTenant(tenant)
 
 
 def check_limit(limit: Any) -> None:

@@ -201,7 +201,7 @@ class Schedules:
             await _note(tx, schedule, "triggered", by, f"event {id}")
             found = await tx.get(id)
         assert found is not None
-        return found
+        return msgspec.structs.replace(found, schedule=name)
 
     async def backfill(
         self,

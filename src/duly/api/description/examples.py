@@ -240,5 +240,5 @@ PROBLEMS: dict[int, str] = {
 }
 
 
-def page(name: str, item: dict[str, Any]) -> dict[str, Any]:
-    return {name: [item], "next_cursor": None}
+def page(name: str, item: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {name: [item], "next_cursor": None, **more}

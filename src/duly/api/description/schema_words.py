@@ -103,8 +103,8 @@ def answered(fields: Mapping[str, Schema], **more: Any) -> Schema:
     return {"type": "object", "properties": dict(fields), "required": list(fields), **more}
 
 
-def paged(items: str, schema: str) -> Schema:
-    return answered({items: listed(ref(schema)), "next_cursor": cursor})
+def paged(items: str, schema: str, **more: Schema) -> Schema:
+    return answered({items: listed(ref(schema)), "next_cursor": cursor, **more})
 
 
 def span(least: timedelta, most: timedelta, note: str = "") -> Schema:

@@ -4,12 +4,11 @@ What no schema can say is checked all the same."""
 from collections.abc import Mapping
 from datetime import timedelta
 
+from duly.api.description import filter_schemas
 from duly.api.description.rule_schemas import dst, policies, policy_changes, rule
 from duly.api.description.schema_words import (
     MOST_BULK,
     PERSON,
-    PRINTABLE,
-    TARGET_NAME,
     Schema,
     a_date,
     a_time,
@@ -26,10 +25,8 @@ from duly.api.description.schema_words import (
     reason,
     ref,
     span,
-    status,
     taken,
     text,
-    url,
     uuid,
     whole,
     zone,
@@ -117,34 +114,10 @@ _ONE_OF_THEM = [
     {"properties": {"after": _GIVEN, "due_at": {"type": "null"}}, "required": ["after"]},
 ]
 
-_one_status = "|".join(status["enum"])
-_statuses: Schema = {
-    "type": "string",
-    "pattern": f"^({_one_status})(,({_one_status}))*$",
-    "description": "One, or several with commas between",
-    "examples": ["PENDING", "FAILED,CANCELLED"],
-}
-_filter: Mapping[str, Schema] = {
-    "status": {"anyOf": [_statuses, listed(status, minItems=1)]},
-    "type": name("type"),
-    "key": name("key"),
-    "user_id": uuid,
-    "schedule": name("name", description="The name of one that exists"),
-    "destination": {
-        "anyOf": [{"type": "string", "pattern": TARGET_NAME, "description": "The name of a stored target"}, url]
-    },
-    "error": text(1, 500, pattern=PRINTABLE, description="A part of the last error"),
-    "due_from": given_instant,
-    "due_to": given_instant,
-    "failed_from": given_instant,
-    "failed_to": given_instant,
-    "late_by": delay,
-}
-
-FILTERS: Mapping[str, Schema] = {**_filter, "status": _statuses}
-"""The same in an address."""
-
 PAGING: Mapping[str, Schema] = {"limit": whole(1, MOST_LISTED, default=100), "cursor": given_cursor}
+_LAST = "of the last one of the page before, instead of a cursor"
+PAGING_BY_ID: Mapping[str, Schema] = {**PAGING, "after": {**uuid, "description": f"The id {_LAST}"}}
+PAGING_BY_NAME: Mapping[str, Schema] = {**PAGING, "after": name("name", description=f"The name {_LAST}")}
 
 _ignored: Mapping[str, Schema] = {
     field: {"description": "As it was read; ignored"} for field in SCHEDULE_JSON.types if field not in _schedule
@@ -159,7 +132,7 @@ def _or_refused(schema: str) -> Schema:
 REQUESTS: Mapping[str, Schema] = {
     "Timer": taken({**_timer, "key": maybe(name("key"))}, "type", oneOf=_ONE_OF_THEM),
     "Timers": taken({"timers": listed(_or_refused("Timer"), minItems=1, maxItems=MOST_BULK)}, "timers"),
-    "Filter": taken(_filter, description="Which dead letters; all that is given must hold"),
+    "Filter": taken(filter_schemas.BODY, description="Which dead letters; all that is given must hold"),
     "Replay": taken(
         {"filter": ref("Filter"), **each_maybe({"rate": rate, "limit": whole(1), "cursor": given_cursor})}, "filter"
     ),

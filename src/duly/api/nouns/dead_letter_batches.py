@@ -8,13 +8,11 @@ import msgspec
 
 from duly.api.protocol.request import ApiRequest
 from duly.decide.checks import is_id
-from duly.decide.error_text import storable
 from duly.decide.lifecycle import LONGEST_WAIT
-from duly.decide.targets.rates import read_rate
 from duly.errors import Invalid, Problem
 from duly.records.cursors import read_cursor, write_cursor
-from duly.records.specs import OfTenant, Spec
-from duly.verbs.dead_letters import Extent, Place, discard_all, replay_all
+from duly.records.filters import EventFilter
+from duly.verbs.dead_letters import Extent, Place
 from duly.verbs.events import check_limit
 
 MOST_AT_ONCE = 10_000
@@ -23,17 +21,17 @@ MOST_WANTED = 2**53
 _places = msgspec.json.Decoder(Place)
 
 
-async def replay_some(ask: ApiRequest, spec: Spec, said: Mapping[str, Any]) -> dict[str, Any]:
-    gap = None if said["rate"] is None else read_rate(said["rate"])
-    own, extent = spec & OfTenant(ask.tenant), _extent(said)
-    done, rest = await replay_all(ask.own.store, own, gap, extent, storable(ask.by), _nobody, ask.own.channels)
+async def replay_some(ask: ApiRequest, which: EventFilter, said: Mapping[str, Any]) -> dict[str, Any]:
+    done, rest = await ask.own.events.replay_batch(
+        which, _extent(said), tenant=ask.tenant, rate=said["rate"], by=ask.by
+    )
     return {**msgspec.to_builtins(done), "next_cursor": _written(said, rest)}
 
 
-async def discard_some(ask: ApiRequest, spec: Spec, said: Mapping[str, Any]) -> dict[str, Any]:
-    why = None if said["reason"] is None else storable(said["reason"])
-    own, extent = spec & OfTenant(ask.tenant), _extent(said)
-    done, rest = await discard_all(ask.own.store, own, extent, storable(ask.by), why, _nobody)
+async def discard_some(ask: ApiRequest, which: EventFilter, said: Mapping[str, Any]) -> dict[str, Any]:
+    done, rest = await ask.own.events.discard_batch(
+        which, _extent(said), tenant=ask.tenant, reason=said["reason"], by=ask.by
+    )
     return {**msgspec.to_builtins(done), "next_cursor": _written(said, rest)}
 
 
@@ -73,7 +71,3 @@ def _can_be(place: Place) -> bool:
         and (place.left is None or 0 < place.left <= MOST_WANTED)
         and (place.free is None or abs(place.free - place.since) <= 2 * LONGEST_WAIT)
     )
-
-
-def _nobody(_: object) -> None:
-    """Nobody wants to know."""

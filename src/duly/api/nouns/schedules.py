@@ -20,13 +20,13 @@ from duly.api.description.schema_words import (
     taken,
     whole,
 )
-from duly.api.description.schemas import PAGING
+from duly.api.description.schemas import PAGING, PAGING_BY_NAME
 from duly.api.protocol.all_problems import together
 from duly.api.protocol.etags import etag, expected
 from duly.api.protocol.fields import Kind, look_at_fields, read_fields
 from duly.api.protocol.long_poll import until_ended
 from duly.api.protocol.pages import asked_page, page_of_history, page_of_these
-from duly.api.protocol.query_string import read_whole
+from duly.api.protocol.query_string import name_place, read_whole
 from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.decide.checks import MOST_LISTED
 from duly.decide.preview import Preview
@@ -95,11 +95,11 @@ async def put_schedule(ask: ApiRequest) -> ApiResponse:
             "A page, in the order of names", ref("Schedules"), examples.page("schedules", examples.SCHEDULE)
         )
     },
-    query=PAGING,
+    query=PAGING_BY_NAME,
 )
 async def list_schedules(ask: ApiRequest) -> ApiResponse:
     """List schedules."""
-    page = asked_page(ask)
+    page = asked_page(ask, name_place)
     after = (ask.tenant, page.after or "")
     found = await ask.own.store.shown_schedules(ask.tenant, after=after, limit=page.limit + 1, within=PAGE_BYTES)
     return page_of_these(ask, page, "schedules", found, SCHEDULE_JSON.write, lambda one: one.name)

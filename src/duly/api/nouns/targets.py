@@ -7,11 +7,12 @@ from duly.api.access.tenancy import MOST_RELEASED
 from duly.api.description import examples
 from duly.api.description.operations import NOTHING, DescribedResponse, Operations, RequestBody
 from duly.api.description.schema_words import REASON, choice, each_maybe, ref, span, taken
-from duly.api.description.schemas import PAGING
+from duly.api.description.schemas import PAGING_BY_NAME
 from duly.api.description.target_schemas import secret
 from duly.api.protocol.all_problems import together
 from duly.api.protocol.fields import look_at_fields, read_fields
 from duly.api.protocol.pages import asked_page, page_of_these
+from duly.api.protocol.query_string import name_place
 from duly.api.protocol.request import IDEMPOTENCY_KEY, ApiRequest, ApiResponse
 from duly.errors import Invalid, Problem
 from duly.ports import PAGE_BYTES
@@ -75,11 +76,11 @@ async def put_target(ask: ApiRequest) -> ApiResponse:
             "A page, in the order of names", ref("Targets"), examples.page("targets", examples.TARGET)
         )
     },
-    query=PAGING,
+    query=PAGING_BY_NAME,
 )
 async def list_targets(ask: ApiRequest) -> ApiResponse:
     """List stored targets. Secrets and the values of headers are never shown."""
-    page = asked_page(ask)
+    page = asked_page(ask, name_place)
     after = (ask.tenant, page.after or "")
     found = await ask.own.store.list_targets(ask.tenant, after=after, limit=page.limit + 1, within=PAGE_BYTES)
     return page_of_these(ask, page, "targets", found, TARGET_JSON.write, lambda one: one.name)

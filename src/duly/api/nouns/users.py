@@ -7,15 +7,15 @@ from typing import Any
 from duly.api.description import examples
 from duly.api.description.operations import DescribedResponse, Operations, RequestBody
 from duly.api.description.schema_words import MOST_BULK, name, ref
-from duly.api.description.schemas import PAGING
+from duly.api.description.schemas import PAGING, PAGING_BY_ID
 from duly.api.nouns.events import id_of, list_page
 from duly.api.protocol.bodies import BULKY
 from duly.api.protocol.etags import etag, expected
 from duly.api.protocol.pages import asked_page, page_of, page_of_history, page_of_these
 from duly.api.protocol.problems import errors_of
-from duly.api.protocol.query_string import RequestedPage
+from duly.api.protocol.query_string import RequestedPage, id_place
 from duly.api.protocol.request import ApiRequest, ApiResponse
-from duly.decide.checks import check_id, name_problems
+from duly.decide.checks import name_problems
 from duly.decide.users import FIELDS, changed_user, new_user
 from duly.errors import Invalid, NotFound, Problem
 from duly.ports import PAGE_BYTES
@@ -88,18 +88,17 @@ async def _fields(
     "GET",
     "/v1/users",
     {200: DescribedResponse("A page, the newest first", ref("Users"), examples.page("users", examples.USER))},
-    query={"key": name("key", description="Only the one whom your system calls so"), **PAGING},
+    query={"key": name("key", description="Only the one whom your system calls so"), **PAGING_BY_ID},
 )
 async def list_users(ask: ApiRequest) -> ApiResponse:
     """List users."""
-    page = RequestedPage(ask.query)
+    page = RequestedPage(ask.query, id_place)
     problems = [*page.problems, *(name_problems("key", ask.query["key"]) if "key" in ask.query else ())]
     if problems:
         raise Invalid(problems)
     if "key" in ask.query:
         return page_of(ask, page, "users", await _by_key(ask), USER_JSON.write, None)
-    before = None if page.after is None else check_id(page.after, "a user's", "cursor")
-    found = await ask.own.store.list_users(ask.tenant, before=before, limit=page.limit + 1, within=PAGE_BYTES)
+    found = await ask.own.store.list_users(ask.tenant, before=page.after, limit=page.limit + 1, within=PAGE_BYTES)
     return page_of_these(ask, page, "users", found, USER_JSON.write, lambda user: user.id)
 
 
@@ -156,12 +155,16 @@ async def delete_user(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "GET",
     "/v1/users/{id}/events",
-    {200: DescribedResponse("A page, the newest first", ref("Events"), examples.page("events", examples.EVENT))},
-    query=PAGING,
+    {
+        200: DescribedResponse(
+            "A page, the newest first", ref("Events"), examples.page("events", examples.EVENT, next_after=None)
+        )
+    },
+    query=PAGING_BY_ID,
 )
 async def list_users_events(ask: ApiRequest) -> ApiResponse:
     """List the events of a user."""
-    page = asked_page(ask)
+    page = asked_page(ask, id_place)
     user = await ask.own.users.get(id_of(ask), tenant=ask.tenant)
     return await list_page(ask, OfUser(user.id), page)
 

@@ -26,7 +26,7 @@ class Listed(NamedTuple):
     name: str
     items: Sequence[Any]
     show: Callable[[Any], Any]
-    next_cursor: str | None
+    beside: Mapping[str, Any]  # such as the cursor of the next page
 
     async def written(self) -> list[bytes]:
         """The JSON of it, in pieces."""
@@ -41,7 +41,7 @@ class Listed(NamedTuple):
                 pieces.append(b"".join(parts))
                 parts, size = [], 0
             await slices.between()
-        parts += [b'],"next_cursor":', _encode(self.next_cursor), b"}"]
+        parts += [b"],", _encode(self.beside)[1:]]
         return [*pieces, b"".join(parts)]
 
 

@@ -76,12 +76,9 @@ async def _wait(ask: ApiRequest, answer: ApiResponse, seconds: float, waiting: L
         try:
             async with tenancy(ask.own.duly, ask.tenant, writes=False) as own:
                 event = await own.events.get(id, tenant=ask.tenant)
-                schedules = await own.events.schedules_of([event])
         except DulyError:
             return answer
-        answer = ApiResponse(
-            EVENT_JSON.write(event) | {"schedule": schedules.get(event.id)}, answer.status, answer.headers
-        )
+        answer = ApiResponse(EVENT_JSON.write(event), answer.status, answer.headers)
         left = deadline - time.monotonic()
         if _has_ended(event) or left <= 0:
             return ApiResponse(answer.body, answer.status, {**answer.headers, **applied})

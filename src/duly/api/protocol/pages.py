@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from duly.api.protocol.listing import Listed
-from duly.api.protocol.query_string import RequestedPage, link_to_next
+from duly.api.protocol.query_string import Place, RequestedPage, any_place, link_to_next
 from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.errors import Invalid, Problem
 from duly.ports import PAGE_BYTES, CutShort
@@ -13,8 +13,8 @@ from duly.records.history import ENTRY_JSON, Entry
 Item = TypeVar("Item")
 
 
-def asked_page(ask: ApiRequest) -> RequestedPage:
-    page = RequestedPage(ask.query)
+def asked_page(ask: ApiRequest, place: Place = any_place) -> RequestedPage:
+    page = RequestedPage(ask.query, place)
     if page.problems:
         raise Invalid(page.problems)
     return page
@@ -27,11 +27,12 @@ def page_of(
     items: Sequence[Item],
     show: Callable[[Item], Any],
     after: str | None,
+    **more: Any,
 ) -> ApiResponse:
-    """*after* is where the next page begins; None at the end."""
+    """*after* is where the next page begins; None at the end. *more* is answered beside the items."""
     cursor = None if after is None else page.cursor(after)
     headers = {} if cursor is None else {"Link": link_to_next(ask.address, ask.query, cursor)}
-    return ApiResponse(Listed(name, items, show, cursor), headers=headers)
+    return ApiResponse(Listed(name, items, show, {"next_cursor": cursor, **more}), headers=headers)
 
 
 def page_of_these(

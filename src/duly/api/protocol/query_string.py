@@ -1,16 +1,16 @@
 """Reads what an address asks for after its question mark; all that is wrong with it at once."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from duly.decide.checks import MOST_LISTED
+from duly.decide.checks import MOST_LISTED, is_id, name_problems
 from duly.errors import Problem
 from duly.records.cursors import read_cursor, write_cursor
 
 USUAL_LIMIT = 100
-PAGING = ("limit", "cursor")
+PAGING = ("limit", "cursor", "after")
 _WHOLE = re.compile(r"[0-9]{1,9}")
 
 
@@ -35,25 +35,49 @@ def read_whole(path: str, written: str, least: int, most: int) -> int | Problem:
     return Problem(path, f"must be a whole number from {least} to {most:,}, not {written!r:.50}")
 
 
-class RequestedPage:
-    """Which page of a list: so many, after where the one before it ended. A cursor fits only the list that gave it."""
+Place = Callable[[str, str], str | Problem]
+"""Reads where a page begins, given for the parameter of this name."""
 
-    def __init__(self, query: Mapping[str, str]) -> None:
-        problems = []
+
+def any_place(path: str, written: str) -> str | Problem:
+    return written
+
+
+def id_place(path: str, written: str) -> str | Problem:
+    if is_id(written.lower()):
+        return written.lower()
+    return Problem(path, f"{written!r:.60} is no id: expected a UUID")
+
+
+def name_place(path: str, written: str) -> str | Problem:
+    return next((problem._replace(path=path) for problem in name_problems("name", written)), written)
+
+
+class RequestedPage:
+    """Which page of a list: so many, after where the one before it ended. A cursor fits only the list that gave it;
+    `after`, in lists that take it instead, is the last one's id or name, as *place* reads it."""
+
+    def __init__(self, query: Mapping[str, str], place: Place = any_place) -> None:
+        problems = list[Problem]()
         self._filters = {name: value for name, value in query.items() if name not in PAGING}
-        self.limit, self.after = USUAL_LIMIT, None
+        self.limit = USUAL_LIMIT
+        self.after: str | None = None
         if "limit" in query:
             limit = read_whole("limit", query["limit"], 1, MOST_LISTED)
             if isinstance(limit, Problem):
                 problems.append(limit)
             else:
                 self.limit = limit
-        if "cursor" in query:
-            after = self._read(query["cursor"])
-            if isinstance(after, Problem):
-                problems.append(after)
-            else:
-                self.after = after
+        if "cursor" in query and "after" in query:
+            problems.append(Problem("after", "goes without a cursor: give one of the two"))
+        for path, read in (("cursor", self._read), ("after", str)):
+            if path in query:
+                after = read(query[path])
+                after = after if isinstance(after, Problem) else place(path, after)
+                if isinstance(after, Problem):
+                    problems.append(after)
+                else:
+                    self.after = after
         self.problems: Sequence[Problem] = problems
 
     def cursor(self, after: str) -> str:
@@ -67,4 +91,5 @@ class RequestedPage:
 
 
 def link_to_next(path: str, query: Mapping[str, str], cursor: str) -> str:
-    return f'<{path}?{urlencode({**query, "cursor": cursor})}>; rel="next"'
+    same = {name: value for name, value in query.items() if name != "after"}
+    return f'<{path}?{urlencode({**same, "cursor": cursor})}>; rel="next"'

@@ -73,9 +73,8 @@ async def _do_each(ids: tuple[str, ...], word: str, act_of: Callable[[Duly], Act
                 if len(ids) == 1:
                     raise
                 tell_error(error, json=invocation.json)
-        schedules = await duly.events.schedules_of(done) if invocation.json else {}
     if invocation.json:
-        print_json({"events": [EVENT_JSON.write(one) | {"schedule": schedules.get(one.id)} for one in done]})
+        print_json({"events": [EVENT_JSON.write(event) for event in done]})
     else:
         for event in done:
             screen().print(acted(event, word, now), soft_wrap=True)

@@ -7,7 +7,7 @@ from cyclopts import App, Parameter
 
 from duly.cli.events import acts, dead_letters
 from duly.cli.events.acts import Tenant
-from duly.cli.events.filters import ALL, ListFilters
+from duly.cli.events.filters import EVERY_EVENT, ListFilters
 from duly.cli.events.views import one_event, table
 from duly.cli.invocation import Hidden, Invocation
 from duly.cli.output import note, print_json, screen
@@ -27,7 +27,7 @@ def register(commands: App) -> None:
 @events.command(name="list")
 def list_(
     *,
-    which: ListFilters = ALL,
+    which: ListFilters = EVERY_EVENT,
     limit: Annotated[int, how_many(20)] = 20,
     after: Annotated[str | None, Parameter(help="The next page: the last id of this one", metavar="ID")] = None,
     invocation: Hidden,
@@ -39,15 +39,14 @@ def list_(
 
 async def _list(which: ListFilters, limit: int, after: str | None, invocation: Invocation) -> None:
     async with invocation.duly_for_looking() as duly:
-        spec = await which.spec(duly)
-        found = await duly.events.find(spec, tenant=which.tenant, limit=limit, after=after)
-        more = len(found) == limit and await duly.events.find(spec, tenant=which.tenant, limit=1, after=found[-1].id)
+        asked = await which.filter(duly)
+        found = await duly.events.find(asked, tenant=which.tenant, limit=limit, after=after)
+        more = len(found) == limit and await duly.events.find(asked, tenant=which.tenant, limit=1, after=found[-1].id)
         now = await duly.store.now()
-        schedules = await duly.events.schedules_of(found) if invocation.json else {}
     if invocation.json:
         print_json(
             {
-                "events": [EVENT_JSON.write(one) | {"schedule": schedules.get(one.id)} for one in found],
+                "events": [EVENT_JSON.write(event) for event in found],
                 "next": found[-1].id if more else None,
             }
         )
@@ -71,13 +70,8 @@ async def _show(id: str, tenant: str | None, invocation: Invocation) -> None:
     async with invocation.duly_for_looking() as duly:
         event = await duly.events.get(id, tenant=tenant)
         history = await duly.events.history(id, tenant=tenant)
-        schedule = (await duly.events.schedules_of([event])).get(event.id)
         now = await duly.store.now()
     if invocation.json:
-        print_json(
-            EVENT_JSON.write(event)
-            | {"schedule": schedule}
-            | {"history": [ENTRY_JSON.write(entry) for entry in history]}
-        )
+        print_json(EVENT_JSON.write(event) | {"history": [ENTRY_JSON.write(entry) for entry in history]})
     else:
-        screen().print(one_event(event, schedule, history, now))
+        screen().print(one_event(event, history, now))

@@ -15,7 +15,7 @@ from rich.console import Console
 from duly.cli.batch import Reason
 from duly.cli.events.acts import each
 from duly.cli.events.dead_letter_views import BulkPlan, BulkReport, Stopped, kinds
-from duly.cli.events.filters import ANY, EventFilters
+from duly.cli.events.filters import ANY_DEAD_LETTER, DeadLetterFilters
 from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.output import counted, note, print_json, screen, tell_error
 from duly.cli.progress import stopped_by_signals
@@ -23,12 +23,12 @@ from duly.decide.targets.rates import read_rate
 from duly.duly import Duly
 from duly.errors import DulyError, Misuse, StoreError
 from duly.instants import write_instant
+from duly.records.filters import EventFilter
 from duly.records.results import DeadLetters, Discarded, Replayed
-from duly.records.specs import Spec
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 
-Deed = Callable[[Duly, Spec, BulkReport], Awaitable[Replayed | Discarded]]
+Deed = Callable[[Duly, EventFilter, BulkReport], Awaitable[Replayed | Discarded]]
 
 
 def register(app: App) -> None:
@@ -61,7 +61,7 @@ def replay(
             help="With --all: how many at a time come back, such as 50/s, 600/m or 1000/h", allow_leading_hyphen=True
         ),
     ] = None,
-    which: EventFilters = ANY,
+    which: DeadLetterFilters = ANY_DEAD_LETTER,
     invocation: Hidden,
 ) -> int:
     """Run dead letters (FAILED) again, under the same id, with all their attempts anew.
@@ -76,21 +76,21 @@ def replay(
             ids, "replayed", lambda duly: lambda id: duly.events.replay(id, tenant=which.tenant, by=by), invocation
         )
 
-    async def deed(duly: Duly, spec: Spec, report: BulkReport) -> Replayed:
+    async def deed(duly: Duly, found: EventFilter, report: BulkReport) -> Replayed:
         return await duly.events.replay_all(
-            spec, tenant=which.tenant, rate=rate, limit=many.limit, by=by, progress=report.progress
+            found, tenant=which.tenant, rate=rate, limit=many.limit, by=by, progress=report.progress
         )
 
     gap = None if rate is None else read_rate(rate)
-    found = asyncio.run(_look(which, invocation))
-    return _all(found, BulkPlan("replay", "replayed", found.there, many.limit, gap), many, deed, invocation)
+    preview = asyncio.run(_look(which, invocation))
+    return _all(preview, BulkPlan("replay", "replayed", preview.there, many.limit, gap), many, deed, invocation)
 
 
 def discard(
     *ids: str,
     many: BulkOptions = ONE_BY_ONE,
     reason: Reason = None,
-    which: EventFilters = ANY,
+    which: DeadLetterFilters = ANY_DEAD_LETTER,
     invocation: Hidden,
 ) -> int:
     """Put dead letters (FAILED) away for good.
@@ -106,21 +106,21 @@ def discard(
             invocation,
         )
 
-    async def deed(duly: Duly, spec: Spec, report: BulkReport) -> Discarded:
+    async def deed(duly: Duly, found: EventFilter, report: BulkReport) -> Discarded:
         return await duly.events.discard_all(
-            spec, tenant=which.tenant, limit=many.limit, by=by, reason=reason, progress=report.progress
+            found, tenant=which.tenant, limit=many.limit, by=by, reason=reason, progress=report.progress
         )
 
-    found = asyncio.run(_look(which, invocation))
-    return _all(found, BulkPlan("discard", "discarded", found.there, many.limit, None), many, deed, invocation)
+    preview = asyncio.run(_look(which, invocation))
+    return _all(preview, BulkPlan("discard", "discarded", preview.there, many.limit, None), many, deed, invocation)
 
 
-def _one_by_one(ids: tuple[str, ...], many: BulkOptions, which: EventFilters, rate: str | None = None) -> bool:
+def _one_by_one(ids: tuple[str, ...], many: BulkOptions, which: DeadLetterFilters, rate: str | None = None) -> bool:
     if many.all and ids:
         raise Misuse("name dead letters by their ids, or say --all: not both")
     if not many.all and not ids:
         raise Misuse("name the dead letters by their ids, or say --all; `duly events list --dead` shows them")
-    if not many.all and (many, rate, replace(which, tenant=None)) != (ONE_BY_ONE, None, ANY):
+    if not many.all and (many, rate, replace(which, tenant=None)) != (ONE_BY_ONE, None, ANY_DEAD_LETTER):
         raise Misuse("filters, --rate, --limit, --dry-run and --yes go with --all, and not with ids")
     return not many.all
 
@@ -129,15 +129,15 @@ def _one_by_one(ids: tuple[str, ...], many: BulkOptions, which: EventFilters, ra
 
 
 class BulkPreview(NamedTuple):
-    spec: Spec
+    which: EventFilter
     there: DeadLetters
     now: datetime
 
 
-async def _look(which: EventFilters, invocation: Invocation) -> BulkPreview:
+async def _look(which: DeadLetterFilters, invocation: Invocation) -> BulkPreview:
     async with invocation.duly_for_looking() as duly:
-        spec = await which.spec(duly)
-        return BulkPreview(spec, await duly.events.dead_letters(spec, tenant=which.tenant), await duly.store.now())
+        asked = await which.filter(duly)
+        return BulkPreview(asked, await duly.events.dead_letters(asked, tenant=which.tenant), await duly.store.now())
 
 
 def _all(found: BulkPreview, plan: BulkPlan, many: BulkOptions, deed: Deed, invocation: Invocation) -> int:
@@ -151,7 +151,7 @@ def _all(found: BulkPreview, plan: BulkPlan, many: BulkOptions, deed: Deed, invo
         note(f"nothing was {plan.participle}")
         return FAILED
     with BulkReport(plan, json=invocation.json) as report:
-        failure = _run(deed, found.spec, report, invocation)
+        failure = _run(deed, found.which, report, invocation)
     report.summary()
     if failure is not None:
         tell_error(failure, json=invocation.json)
@@ -186,20 +186,20 @@ def _agreed(plan: BulkPlan, invocation: Invocation) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _run(deed: Deed, spec: Spec, report: BulkReport, invocation: Invocation) -> DulyError | None:
+def _run(deed: Deed, which: EventFilter, report: BulkReport, invocation: Invocation) -> DulyError | None:
     """Why it ended before the end, if it did."""
     try:
-        return asyncio.run(_do(deed, spec, report, invocation))
+        return asyncio.run(_do(deed, which, report, invocation))
     except KeyboardInterrupt:  # a second time: the first is a signal to stop
         report.interrupted = True
         return None
 
 
-async def _do(deed: Deed, spec: Spec, report: BulkReport, invocation: Invocation) -> DulyError | None:
+async def _do(deed: Deed, which: EventFilter, report: BulkReport, invocation: Invocation) -> DulyError | None:
     with stopped_by_signals(report.stop):
         async with invocation.duly_for_looking() as duly:
             try:
-                await deed(duly, spec, report)
+                await deed(duly, which, report)
                 report.now = await duly.store.now()
             except Stopped:
                 report.interrupted = True

@@ -1,125 +1,127 @@
-"""Which events, as people say it on the command line."""
+"""Which events, as options of the command line: made from the fields of `EventFilter`."""
 
+import inspect
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
+import msgspec
 from cyclopts import Parameter
 
 from duly.cli.instants import resolve
-from duly.cli.names import DEFAULT_TENANT
 from duly.cli.users.names import user_id
-from duly.decide.targets.targets import origin_of, url_problems
 from duly.duly import Duly
-from duly.durations import parse_duration
-from duly.errors import Invalid, Problem
+from duly.errors import Invalid, Misuse
+from duly.instants import write_instant
 from duly.records.event import Status
-from duly.records.specs import (
-    DueBetween,
-    ErrorLike,
-    Everything,
-    ExecutedLate,
-    FailedBetween,
-    InStatus,
-    OfDestination,
-    OfSeries,
-    OfType,
-    OfUser,
-    OneOf,
-    Spec,
-    Stuck,
-    WithKey,
+from duly.records.filters import (
+    DESTINATION,
+    ERROR,
+    FIELDS,
+    FLAG,
+    INSTANT,
+    SCHEDULE_NAME,
+    STATUSES,
+    USER_ID,
+    EventFilter,
+    read_filter,
 )
 
-Instant = Annotated[str | None, Parameter(metavar="WHEN", allow_leading_hyphen=True)]
+NAMES = {"user_id": "user"}
+"""Options that are called otherwise than their fields: people may name a user by its key, too."""
+
+METAVARS = {
+    USER_ID: "ID",
+    SCHEDULE_NAME: "NAME",
+    DESTINATION: "NAME|URL",
+    ERROR: "TEXT",
+    INSTANT: "WHEN",
+}
+HINTS = {
+    "status": "; may be repeated",
+    "user_id": ", by id or key",
+    "due_from": ": an instant, or such as -1h",
+    "late_by": ", such as 5m",
+}
+"""How to write it, where the description of a field does not tell."""
+
+NOT_OF_DEAD_LETTERS = ("status", "late_by", "stuck")
+
+_FIELD_NAME = re.compile(r"`(\w+)`")
+
+T = TypeVar("T")
+
+
+def options(*fields: str) -> Callable[[type[T]], type[T]]:
+    """Give the class below an option for each of these fields of a filter."""
+
+    def add(options: type[T]) -> type[T]:
+        options.__annotations__ = {
+            **{NAMES.get(field, field): _annotation(field) for field in fields},
+            **inspect.get_annotations(options),
+        }
+        for field in fields:
+            setattr(options, NAMES.get(field, field), False if FIELDS[field].kind is FLAG else None)
+        return Parameter(name="*")(dataclass(frozen=True, kw_only=True)(options))
+
+    return add
+
+
+def _annotation(name: str) -> Any:
+    kind, told = FIELDS[name].kind, FIELDS[name].told
+    told = _FIELD_NAME.sub(lambda field: f"--{field[1].replace('_', '-')}", told) + HINTS.get(name, "")
+    type: Any = {STATUSES: list[Status] | None, FLAG: bool}.get(kind, str | None)
+    return Annotated[type, Parameter(help=told, metavar=METAVARS.get(kind), allow_leading_hyphen=kind is INSTANT)]
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class EventFilters:
+class TenantFilter:
+    """Whose events."""
+
+    tenant: Annotated[str | None, Parameter(help="Only this tenant's")] = None
+
+    async def filter(self, duly: Duly) -> EventFilter:
+        """What the options ask for; Invalid with all that is wrong with them."""
+        given: dict[str, Any] = {}
+        for field in FIELDS:
+            value = getattr(self, NAMES.get(field, field), None)
+            if value not in (None, False, []):
+                given[field] = await self._written(duly, field, value)
+        which, problems = read_filter(given)
+        if problems:
+            raise Invalid([problem._replace(path=problem.path.replace("_", "-")) for problem in problems])
+        return which
+
+    async def _written(self, duly: Duly, field: str, value: Any) -> Any:
+        """As JSON writes it."""
+        if FIELDS[field].kind is USER_ID:
+            return await user_id(duly, value, self.tenant)
+        if FIELDS[field].kind is INSTANT:
+            return write_instant(await resolve(duly, value, field.replace("_", "-")))
+        return value
+
+
+@options(*(field for field in FIELDS if field not in NOT_OF_DEAD_LETTERS))
+class DeadLetterFilters(TenantFilter):
+    """Which dead letters; all that is given must hold."""
+
+
+@options(*FIELDS)
+class ListFilters(TenantFilter):
     """Which events; all that is given must hold."""
 
-    type: str | None = None
-    tenant: Annotated[str | None, Parameter(help="Only this tenant's")] = None
-    key: str | None = None
-    user: Annotated[str | None, Parameter(help="Of this user, by id or key", metavar="ID")] = None
-    schedule: Annotated[str | None, Parameter(help="Of this schedule", metavar="NAME")] = None
-    destination: Annotated[
-        str | None, Parameter(help="To this target, by its name, or to the origin of this URL", metavar="NAME|URL")
-    ] = None
-    error: Annotated[str | None, Parameter(help="With this text in the last error", metavar="TEXT")] = None
-    due_from: Annotated[Instant, Parameter(help="Due then or later: an instant, or such as -1h")] = None
-    due_to: Annotated[Instant, Parameter(help="Due before then")] = None
-    failed_from: Annotated[Instant, Parameter(help="Dead letters whose last attempt began then or later")] = None
-    failed_to: Annotated[Instant, Parameter(help="Dead letters whose last attempt began before then")] = None
-
-    async def spec(self, duly: Duly) -> Spec:
-        spec: Spec = Everything()
-        if self.type is not None:
-            spec &= OfType(self.type)
-        if self.key is not None:
-            spec &= WithKey(self.key)
-        if self.user is not None:
-            spec &= OfUser(await user_id(duly, self.user, self.tenant))
-        if self.schedule is not None:
-            spec &= OfSeries((await duly.schedules.get(self.schedule, tenant=self.tenant or DEFAULT_TENANT)).series)
-        if self.destination is not None:
-            spec &= OfDestination(_destination(self.destination))
-        if self.error is not None:
-            spec &= ErrorLike(self.error)
-        for between, field in ((DueBetween, "due"), (FailedBetween, "failed")):
-            start, end = getattr(self, f"{field}_from"), getattr(self, f"{field}_to")
-            if start is not None or end is not None:
-                spec &= between(
-                    None if start is None else await resolve(duly, start, f"{field}-from"),
-                    None if end is None else await resolve(duly, end, f"{field}-to"),
-                )
-        return spec
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class ListFilters(EventFilters):
-    """The same, and what is asked of events that are no dead letters."""
-
-    status: Annotated[list[Status] | None, Parameter(help="May be repeated")] = None
     dead: Annotated[bool, Parameter(help="Dead letters: the same as --status FAILED")] = False
-    late_by: Annotated[
-        str | None, Parameter(help="Late and completed: executed more than this after due, such as 5m")
-    ] = None
-    stuck: Annotated[
-        bool,
-        Parameter(help="Not completed an hour after due, or --late-by after it: waiting, under way, or a dead letter"),
-    ] = False
 
-    async def spec(self, duly: Duly) -> Spec:
-        spec = await super().spec(duly)
-        if self.status:
-            spec &= OneOf("status", tuple(self.status))
-        if self.dead:
-            spec &= InStatus(Status.FAILED)
-        late_by = None if self.late_by is None else _span(self.late_by)
-        if self.stuck:
-            spec &= Stuck() if late_by is None else Stuck(late_by)
-        elif late_by is not None:
-            spec &= ExecutedLate(late_by)
-        return spec
+    async def filter(self, duly: Duly) -> EventFilter:
+        which = await super().filter(duly)
+        if not self.dead:
+            return which
+        if which.status and Status.FAILED not in which.status:
+            raise Misuse("--dead is the same as --status FAILED: no event has another status as well")
+        return msgspec.structs.replace(which, status=(Status.FAILED,))
 
 
-ANY, ALL = EventFilters(), ListFilters()
-
-
-def _span(written: str) -> timedelta:
-    try:
-        return parse_duration(written)
-    except ValueError as error:
-        raise Invalid([Problem("late-by", str(error))]) from None
-
-
-def _destination(written: str) -> str:
-    """A name as it is; of a URL, whom its events are filed under."""
-    if "://" not in written:
-        return written
-    if problems := list(url_problems("destination", written)):
-        raise Invalid(problems)
-    return origin_of(written)
+ANY_DEAD_LETTER = DeadLetterFilters()
+EVERY_EVENT = ListFilters()

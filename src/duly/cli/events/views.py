@@ -180,20 +180,20 @@ def acted(event: Event, word: str, now: datetime) -> Text:
                          (event.status.value, STYLES[event.status]), when)  # fmt: skip
 
 
-def one_event(event: Event, schedule: str | None, history: Sequence[Entry], now: datetime) -> RenderableType:
+def one_event(event: Event, history: Sequence[Entry], now: datetime) -> RenderableType:
     heading = Text.assemble((event.id, "bold"), "  ", (event.status.value, STYLES[event.status]))
-    return Group(heading, "", fields(_facts(event, schedule, now)), "", _timeline(event, history, now))
+    return Group(heading, "", fields(_facts(event, now)), "", _timeline(event, history, now))
 
 
-def _facts(event: Event, schedule: str | None, now: datetime) -> Iterator[tuple[str, str | Text]]:
+def _facts(event: Event, now: datetime) -> Iterator[tuple[str, str | Text]]:
     yield "type", event.type
     yield "tenant", event.tenant
     if event.key is not None:
         yield "key", event.key
     if event.correlation_id is not None:
         yield "correlation id", event.correlation_id
-    if schedule is not None:
-        yield "schedule", schedule
+    if event.schedule is not None:
+        yield "schedule", event.schedule
     if event.user_id is not None:
         yield "user", event.user_id
     if event.series is not None:

@@ -1,0 +1,70 @@
+"""The shapes of filters, made from the fields of `EventFilter`: as parameters of an address, and in a body."""
+
+from collections.abc import Mapping
+
+from duly.api.description.schema_words import (
+    PRINTABLE,
+    TARGET_NAME,
+    Schema,
+    choice,
+    delay,
+    given_instant,
+    listed,
+    name,
+    status,
+    text,
+    url,
+    uuid,
+)
+from duly.records.filters import (
+    DESTINATION,
+    ERROR,
+    FIELDS,
+    FLAG,
+    INSTANT,
+    KEY,
+    LONGEST_ERROR,
+    SCHEDULE_NAME,
+    SPAN,
+    STATUSES,
+    TYPE,
+    USER_ID,
+    Kind,
+)
+
+_one_status = "|".join(status["enum"])
+_statuses: Schema = {
+    "type": "string",
+    "pattern": f"^({_one_status})(,({_one_status}))*$",
+    "description": "One, or several with commas between",
+    "examples": ["PENDING", "FAILED,CANCELLED"],
+}
+
+_IN_QUERY: Mapping[Kind, Schema] = {
+    STATUSES: _statuses,
+    TYPE: name("type"),
+    KEY: name("key"),
+    USER_ID: uuid,
+    SCHEDULE_NAME: name("name", description="The name of one that exists, or the id of one that is or was there"),
+    DESTINATION: {
+        "anyOf": [{"type": "string", "pattern": TARGET_NAME, "description": "The name of a stored target"}, url]
+    },
+    ERROR: text(1, LONGEST_ERROR, pattern=PRINTABLE),
+    INSTANT: given_instant,
+    SPAN: delay,
+    FLAG: choice("true", "false"),
+}
+_IN_BODY: Mapping[Kind, Schema] = {
+    **_IN_QUERY,
+    STATUSES: {"anyOf": [_statuses, listed(status, minItems=1)]},
+    FLAG: {"anyOf": [{"type": "boolean"}, choice("true", "false")]},
+}
+
+
+def _described(told: str, shape: Schema) -> Schema:
+    more = f". {shape['description']}" if "description" in shape else ""
+    return {**shape, "description": f"{told}{more}"}
+
+
+QUERY: Mapping[str, Schema] = {name: _described(field.told, _IN_QUERY[field.kind]) for name, field in FIELDS.items()}
+BODY: Mapping[str, Schema] = {name: _described(field.told, _IN_BODY[field.kind]) for name, field in FIELDS.items()}
