@@ -29,6 +29,7 @@ from duly import (
     webhook,
 )
 from duly.client import Client
+from duly.records.results import Backfilled
 from duly.testing import ManualClock
 from tests.client.serving import without_via
 from tests.make import DAY, HOUR, START
