@@ -102,7 +102,7 @@ def make_schedule(*, rule: Rule | None = None, type: str = "greet", payload: Any
 
 def make_head(schedule: Schedule | None = None, *, due: datetime = START, **fields: Any) -> NewEvent:
     """The next occurrence of a schedule, named by its instant."""
-    head = head_of(schedule or make_schedule(), Occurrence(write_instant(due), due), new_id)
+    head = head_of((schedule or make_schedule()).as_series, Occurrence(write_instant(due), due), new_id)
     return msgspec.structs.replace(head, **fields)
 
 

@@ -163,12 +163,11 @@ async def nothing(_event: Event) -> None: ...
 def test_the_heads_of_slow_rules_come_last_until_they_are_quick_again(monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = make_schedule(name="one"), make_schedule(name="other")
     heads_of = [make_event(series=schedule.series) for schedule in (one, other)]
-    both = {schedule.series: schedule for schedule in (one, other)}
     monkeypatch.setattr(heads, "SLOW", -1.0)
-    with (slowness := SlowRuleBudget()).of(one):
+    with (slowness := SlowRuleBudget()).of(one.as_series):
         pass
-    assert slowness.last(heads_of, both) == heads_of[::-1]
+    assert slowness.last(heads_of) == heads_of[::-1]
     monkeypatch.setattr(heads, "SLOW", 60.0)
-    with slowness.of(one):
+    with slowness.of(one.as_series):
         pass
-    assert slowness.last(heads_of, both) == heads_of
+    assert slowness.last(heads_of) == heads_of

@@ -14,7 +14,7 @@ from duly.decide.event_types import ALWAYS, EventType
 from duly.decide.targets.origin import door_of
 from duly.errors import Invalid, Problem
 from duly.records.event import Event, NewEvent, series_of
-from duly.records.schedule import Schedule
+from duly.records.series import Series
 from duly.records.user import User
 from duly.rules.recurrence import DEFAULT_ZONE, OPEN, Occurrence, RRule, Rule
 from duly.rules.timetable import stored_timetable
@@ -22,9 +22,9 @@ from duly.rules.timetable import stored_timetable
 _encode = msgspec.json.Encoder().encode
 
 
-def calendar(user: User, types: Iterable[EventType], at: time, channels: Collection[str]) -> dict[str, Schedule]:
+def calendar(user: User, types: Iterable[EventType], at: time, channels: Collection[str]) -> dict[str, Series]:
     """A user's series by the names of their types; Invalid with what a type cannot make sense of."""
-    found: dict[str, Schedule] = {}
+    found: dict[str, Series] = {}
     problems: list[Problem] = []
     for type in types:
         try:
@@ -53,7 +53,7 @@ def concerned(types: Iterable[EventType], changed: Collection[str]) -> list[Even
     return [type for type in types if not ALWAYS.isdisjoint(changed) or not set(type.depends_on).isdisjoint(changed)]
 
 
-def _series(user: User, type: EventType, at: time, channels: Collection[str]) -> Schedule | None:
+def _series(user: User, type: EventType, at: time, channels: Collection[str]) -> Series | None:
     rule: Any = type.rule(user, at)
     if rule is None:
         return None
@@ -71,18 +71,15 @@ def _series(user: User, type: EventType, at: time, channels: Collection[str]) ->
         problems += [problem._replace(path=f"{type.name}.target") for problem in wrong]
     if problems:
         raise Invalid(problems)
-    series = series_of(user.id, type.name)
-    return Schedule(
-        id=series,
+    return Series(
+        name=series_of(user.id, type.name),
         tenant=user.tenant,
-        name=series,
         type=type.name,
         rule_json=_written(rule, user.timezone if isinstance(rule, RRule) else DEFAULT_ZONE),
         timezone=user.timezone,
         payload_json=str(payload),
         target_json=None if where is None else str(where),
         via=user.via,  # also where a type has made something else of it
-        user_id=user.id,
     )
 
 
@@ -105,7 +102,7 @@ _known: dict[tuple[str, str], tuple[datetime, Occurrence]] = {}
 MOST_KNOWN = 100_000
 
 
-def first_after(series: Schedule, now: datetime) -> Occurrence | None:
+def first_after(series: Series, now: datetime) -> Occurrence | None:
     """The next occurrence of a series. Remembered while it holds: a million users have but 366 birthdays in a zone."""
     key = series.rule_json, series.timezone
     since, found = _known.get(key, (None, None))
@@ -119,7 +116,7 @@ def first_after(series: Schedule, now: datetime) -> Occurrence | None:
     return first
 
 
-def begun(series: Schedule, now: datetime, head: Event | None = None) -> Schedule:
+def begun(series: Series, now: datetime, head: Event | None = None) -> Series:
     """A series with what its rule left open (an interval's start) fixed: as its head has it, if both go by the same
     rule, for what began when that was stored does not begin anew; else at *now*."""
     if '"yearly"' in series.rule_json or '"start"' in series.rule_json:  # nearly all: not even to be read
@@ -132,12 +129,12 @@ def begun(series: Schedule, now: datetime, head: Event | None = None) -> Schedul
     return msgspec.structs.replace(series, rule_json=_text(rule.to_json()))
 
 
-def continues(head: Event, series: Schedule) -> bool:
+def continues(head: Event, series: Series) -> bool:
     """Whether a series goes by the rule that its head carries."""
     return head.timezone == series.timezone and head.rule_json == series.rule_json
 
 
-def aim(head: Event, series: Schedule, now: datetime) -> Occurrence | None:
+def aim(head: Event, series: Series, now: datetime) -> Occurrence | None:
     """Which occurrence a head that has not started should be, now that its series goes by another rule. One that is
     owed stays owed if the series still has it, and so does one that another zone or time of day puts into the past:
     its date has not been kept, so it fires now."""
@@ -147,7 +144,7 @@ def aim(head: Event, series: Schedule, now: datetime) -> Occurrence | None:
     return first_after(series, now)
 
 
-def lost(head: Event, series: Schedule, now: datetime) -> bool:
+def lost(head: Event, series: Series, now: datetime) -> bool:
     """Whether a head is owed for a date that its series does not have any more."""
     return min(head.due, occurrence_of(head).at) <= now and _still(head, series) is None
 
@@ -170,7 +167,7 @@ _FOLLOWED = (
 )
 
 
-def _still(head: Event, series: Schedule) -> Occurrence | None:
+def _still(head: Event, series: Series) -> Occurrence | None:
     itself = occurrence_of(head)
     try:
         there = series.timetable.rule.anew(itself)

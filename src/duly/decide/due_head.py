@@ -1,4 +1,4 @@
-"""What a schedule's head fires as, and what follows it. Pure: the engine gives it the facts, and does what it says."""
+"""What the head of a series fires as, and what follows it. Pure: the engine gives it the facts, and does as it says."""
 
 import hashlib
 from collections.abc import Callable
@@ -11,10 +11,10 @@ from duly.decide.occurrence_facts import OccurrenceFact, facts_among
 from duly.durations import format_duration
 from duly.instants import write_instant
 from duly.records.event import Event, NewEvent
-from duly.records.schedule import Schedule
+from duly.records.series import Series
 from duly.rules import zones
 from duly.rules.policies import SHADOW, SKIP
-from duly.rules.recurrence import DEFAULT_ZONE, Occurrence
+from duly.rules.recurrence import Occurrence
 from duly.rules.timetable import BEFORE, Timetable, is_local
 
 NewId = Callable[[], str]
@@ -52,23 +52,23 @@ Decision = Fire | Drop | Hold
 
 
 class HeadFacts(NamedTuple):
-    """What a decision depends on beside the schedule itself."""
+    """What a decision depends on beside the series itself."""
 
     now: datetime
-    under_way: int = 0  # events of the schedule that have begun and not ended
+    under_way: int = 0  # events of the series that have begun and not ended
     succeeded: datetime | None = None  # when the schedule that this one depends on last did
     taken: tuple[OccurrenceFact, ...] = ()  # what has become of occurrences already that would count as missed
 
 
-def decide(head: Event, schedule: Schedule, facts: HeadFacts) -> Decision:
+def decide(head: Event, series: Series, facts: HeadFacts) -> Decision:
     """What becomes of a head that is due."""
-    if not schedule.enabled:
+    if not series.enabled:
         return Hold(PAUSED)
-    policies = schedule.policies
+    policies = series.policies
     full = policies.room is not None and facts.under_way >= policies.room
     if full and policies.overlap != SKIP:
         return Hold(f"{FULL}{'its predecessor' if policies.room == 1 else 'one of ' + str(policies.room)} to end")
-    decision = _catch_up(head, schedule, facts)
+    decision = _catch_up(head, series, facts)
     if isinstance(decision, Drop):
         return decision
     if full:
@@ -94,19 +94,19 @@ def _dropped(decision: Fire, reason: str, act: str = "skipped") -> Drop:
 # -- misfires
 
 
-def _catch_up(head: Event, schedule: Schedule, facts: HeadFacts) -> Fire | Drop:
-    misfire = schedule.policies.misfire
-    return {"latest": _latest, "all": _all, "skip": _skip}[misfire.policy](head, schedule, facts)
+def _catch_up(head: Event, series: Series, facts: HeadFacts) -> Fire | Drop:
+    misfire = series.policies.misfire
+    return {"latest": _latest, "all": _all, "skip": _skip}[misfire.policy](head, series, facts)
 
 
 def _count(table: Timetable, first: datetime, until: datetime, facts: HeadFacts) -> int:
     return table.count(first, until) - facts_among(table, first - BEFORE, until, facts.taken)
 
 
-def _latest(head: Event, schedule: Schedule, facts: HeadFacts) -> Fire:
-    now, table, itself = facts.now, schedule.timetable, occurrence_of(head)
-    following = table.after(continues_after(head, schedule))
-    last = _last_missed(following, schedule, now)
+def _latest(head: Event, series: Series, facts: HeadFacts) -> Fire:
+    now, table, itself = facts.now, series.timetable, occurrence_of(head)
+    following = table.after(continues_after(head, series))
+    last = _last_missed(following, series, now)
     if following is None or last is None:
         return Fire(itself, 1, following)
     more = _count(table, following.at, last.at, facts)
@@ -114,10 +114,10 @@ def _latest(head: Event, schedule: Schedule, facts: HeadFacts) -> Fire:
     return Fire(last, 1 + more, table.after(last.at), dropped)
 
 
-def _all(head: Event, schedule: Schedule, facts: HeadFacts) -> Fire | Drop:
-    now, table, limit = facts.now, schedule.timetable, schedule.policies.misfire.limit
-    following = table.after(continues_after(head, schedule))
-    last = _last_missed(following, schedule, now)
+def _all(head: Event, series: Series, facts: HeadFacts) -> Fire | Drop:
+    now, table, limit = facts.now, series.timetable, series.policies.misfire.limit
+    following = table.after(continues_after(head, series))
+    last = _last_missed(following, series, now)
     if following is None or last is None:
         return Fire(occurrence_of(head), 1, following)
     many = 1 + table.count(following.at, last.at)
@@ -130,14 +130,14 @@ def _all(head: Event, schedule: Schedule, facts: HeadFacts) -> Fire | Drop:
     return Drop(f"{many:,} occurrences were missed, and only the latest {limit:,} are caught up", dropped, first)
 
 
-def _skip(head: Event, schedule: Schedule, facts: HeadFacts) -> Fire | Drop:
-    now, table, tolerance = facts.now, schedule.timetable, schedule.policies.misfire.tolerance
-    base = continues_after(head, schedule)
+def _skip(head: Event, series: Series, facts: HeadFacts) -> Fire | Drop:
+    now, table, tolerance = facts.now, series.timetable, series.policies.misfire.tolerance
+    base = continues_after(head, series)
     if now - head.due <= tolerance:
         return Fire(occurrence_of(head), 1, table.after(base))
     following = table.after(base)
     next = table.after(max(base, now - tolerance - table.longest_jitter - BEFORE))
-    while next is not None and now - due_of(schedule, next) > tolerance:
+    while next is not None and now - due_of(series, next) > tolerance:
         next = table.after(next.at)
     many = 1
     if following is not None and (next is None or following.at < next.at):
@@ -146,21 +146,21 @@ def _skip(head: Event, schedule: Schedule, facts: HeadFacts) -> Fire | Drop:
     return Drop(f"{many:,} occurrences were {late}" if many > 1 else f"it was {late}", many, next)
 
 
-def _last_missed(following: Occurrence | None, schedule: Schedule, now: datetime) -> Occurrence | None:
+def _last_missed(following: Occurrence | None, series: Series, now: datetime) -> Occurrence | None:
     """The last occurrence that is due as well as the head, from the one that follows it on; None when none is."""
-    if following is None or due_of(schedule, following) > now:
+    if following is None or due_of(series, following) > now:
         return None
-    table = schedule.timetable
+    table = series.timetable
     last = table.last(now)
-    if last is not None and due_of(schedule, last) > now:  # its jitter lies ahead
+    if last is not None and due_of(series, last) > now:  # its jitter lies ahead
         last = table.last(last.at - BEFORE)
     return last if last is not None and last.at > following.at else following
 
 
-def continues_after(head: Event, schedule: Schedule) -> datetime:
+def continues_after(head: Event, series: Series) -> datetime:
     """From where on the series continues: the occurrence itself, or the time to which somebody has moved it."""
     itself = occurrence_of(head)
-    return itself.at if head.due == due_of(schedule, itself) else max(itself.at, head.due)
+    return itself.at if head.due == due_of(series, itself) else max(itself.at, head.due)
 
 
 def _from_to(first: Occurrence, last: Occurrence) -> str:
@@ -174,72 +174,53 @@ def occurrence_of(head: Event) -> Occurrence:
     return Occurrence(head.occurrence or "", head.scheduled or head.due)
 
 
-def due_of(schedule: Schedule, occurrence: Occurrence) -> datetime:
+def due_of(series: Series, occurrence: Occurrence) -> datetime:
     """Its instant, and its jitter: the same for an occurrence whoever works it out, and whatever is edited after it."""
-    edited = schedule.earlier_json is not None
-    jitter = schedule.timetable.jitter(occurrence.at) if edited else schedule.policies.jitter
+    edited = series.earlier_json is not None
+    jitter = series.timetable.jitter(occurrence.at) if edited else series.policies.jitter
     if not jitter:
         return occurrence.at
-    digest = hashlib.blake2b(f"{schedule.id} {occurrence.name}".encode(), digest_size=8).digest()
+    digest = hashlib.blake2b(f"{series.schedule_id} {occurrence.name}".encode(), digest_size=8).digest()
     return occurrence.at + jitter * (int.from_bytes(digest, "big") / 2**64)
 
 
-def event_of(schedule: Schedule, id: str, occurrence: str, **fields: Any) -> NewEvent:
-    """An event that carries what the schedule says."""
+def event_of(series: Series, id: str, occurrence: str, **fields: Any) -> NewEvent:
+    """An event that carries what its series says."""
     return NewEvent(
         id=id,
-        tenant=schedule.tenant,
-        type=schedule.type,
-        lane=schedule.lane,
-        destination=schedule.destination,
-        payload_json=schedule.payload_json,
-        target_json=schedule.target_json,
-        retry_json=schedule.retry_json,
-        series=schedule.series,
+        tenant=series.tenant,
+        type=series.type,
+        lane=series.lane,
+        destination=series.destination,
+        payload_json=series.payload_json,
+        target_json=series.target_json,
+        retry_json=series.retry_json,
+        series=series.name,
         occurrence=occurrence,
-        timezone=schedule.timezone,
-        rule_json=None if schedule.user_id is None else schedule.rule_json,
-        via=schedule.via,
+        timezone=series.timezone,
+        rule_json=series.carried_rule,
+        via=series.via,
         **fields,
     )
 
 
-def carried(head: Event) -> Schedule | None:
-    """The series that a head carries itself, as a user's does: all that its successor needs is in its own row."""
-    if head.rule_json is None or head.series is None:
-        return None
-    return Schedule(
-        id=head.series,
-        tenant=head.tenant,
-        name=head.series,
-        type=head.type,
-        rule_json=head.rule_json,
-        timezone=head.timezone or DEFAULT_ZONE,
-        payload_json=head.payload_json,
-        target_json=head.target_json,
-        retry_json=head.retry_json,
-        via=head.via,
-        user_id=head.user_id,
-    )
-
-
-def head_of(schedule: Schedule, occurrence: Occurrence, new_id: NewId) -> NewEvent:
-    """The next occurrence of a schedule, as the event that will be its head."""
+def head_of(series: Series, occurrence: Occurrence, new_id: NewId) -> NewEvent:
+    """The next occurrence of a series, as the event that will be its head."""
     return event_of(
-        schedule,
+        series,
         new_id(),
         occurrence.name,
-        due=due_of(schedule, occurrence),
+        due=due_of(series, occurrence),
         head=True,
         scheduled=occurrence.at,
-        zone_data=zones.VERSION if is_local(schedule.rule_json) else None,
-        held=None if schedule.enabled else PAUSED,
+        zone_data=zones.VERSION if is_local(series.rule_json) else None,
+        held=None if series.enabled else PAUSED,
     )
 
 
-def kept(head: Event, schedule: Schedule) -> NewEvent:
+def kept(head: Event, series: Series) -> NewEvent:
     """A head that follows its series in all but when it is due, and what that was computed with."""
-    anew = head_of(schedule, occurrence_of(head), lambda: head.id)
+    anew = head_of(series, occurrence_of(head), lambda: head.id)
     return msgspec.structs.replace(anew, due=head.due, zone_data=anew.zone_data and head.zone_data)
 
 

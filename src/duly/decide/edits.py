@@ -14,6 +14,7 @@ from duly.errors import Conflict
 from duly.instants import write_instant
 from duly.records.event import Event, NewEvent
 from duly.records.schedule import PassedOver, Schedule
+from duly.records.series import Series
 from duly.rules.recurrence import DEFAULT_ZONE, Occurrence
 from duly.rules.timetable import BEFORE, LONG_AGO, Superseded, Timetable, read_earlier
 from duly.rules.zones import to_wall
@@ -68,16 +69,16 @@ def _has_any(one: Superseded) -> bool:
     return first is not None and first.at <= one.until
 
 
-def is_owed(head: Event, schedule: Schedule, now: datetime) -> bool:
+def is_owed(head: Event, series: Series, now: datetime) -> bool:
     """Whether the time of a head has come: it is due, or only its jitter lies ahead."""
     itself = occurrence_of(head)
-    return head.due <= now or (itself.at <= now and head.due == due_of(schedule, itself))
+    return head.due <= now or (itself.at <= now and head.due == due_of(series, itself))
 
 
-def still_owed(head: Event, schedule: Schedule, now: datetime) -> NewEvent:
+def still_owed(head: Event, series: Series, now: datetime) -> NewEvent:
     """A head that is owed by an earlier rule. It keeps its name, its time and its zone; all else follows. One that
     somebody has moved forward is the occurrence of a time to come: the new rule goes on from now, not from then."""
-    anew = kept(head, schedule)
+    anew = kept(head, series)
     scheduled = min(occurrence_of(head).at, now)
     return msgspec.structs.replace(anew, scheduled=scheduled, timezone=head.timezone, zone_data=None)
 
@@ -119,7 +120,7 @@ def _each(table: Timetable, after: datetime, until: datetime) -> Iterator[Occurr
         following = table.after(following.at)
 
 
-def put_into_the_past(head: Event, old: Schedule, new: Schedule, now: datetime) -> Occurrence | None:
+def put_into_the_past(head: Event, old: Series, new: Series, now: datetime) -> Occurrence | None:
     """Where the new rule has the run of the day for which a head was planned, if all that it has on that day is over.
     An edit never makes a run in the past, so that day goes without one."""
     itself, table, before = occurrence_of(head), new.timetable, old.timetable
@@ -135,9 +136,9 @@ def put_into_the_past(head: Event, old: Schedule, new: Schedule, now: datetime) 
     return None if ahead is not None and to_wall(ahead.at, zone).date() == day else there
 
 
-def passed_over(schedule: Schedule, first: Sequence[datetime], count: int) -> PassedOver:
+def passed_over(schedule: Schedule, first: Sequence[Occurrence], count: int) -> PassedOver:
     """As an answer tells of it."""
-    return PassedOver(count, tuple(first[:MOST_LISTED]), _firing(schedule, first[0]))
+    return PassedOver(count, tuple(one.at for one in first[:MOST_LISTED]), _firing(schedule, first[0].at))
 
 
 def _firing(schedule: Schedule, at: datetime) -> str:

@@ -12,7 +12,7 @@ from duly.errors import Invalid, Problem
 from duly.instants import due_problems, write_instant
 from duly.records.event import Event
 from duly.records.marks import Instant
-from duly.records.schedule import Schedule
+from duly.records.series import Series
 from duly.rules.notation import parse_rule, work_problems, zone_of, zone_problems
 from duly.rules.policies import DEFAULT as NO_POLICIES
 from duly.rules.policies import read_policies
@@ -94,16 +94,16 @@ def preview(
     table: Timetable,
     after: datetime,
     count: int,
-    schedule: Schedule | None = None,
+    series: Series | None = None,
     enough: Callable[[], bool] = never,
 ) -> list[Preview]:
-    """The next ones strictly after an instant; with their jitter, if it is a schedule's. After each, *enough* is asked
+    """The next ones strictly after an instant; with their jitter, if it is a series'. After each, *enough* is asked
     whether there shall be no more: those of some rules are long to find."""
     place = table.rule.timezone or DEFAULT_ZONE
     found: list[Preview] = []
     before, following = after, table.after(after)
     while following is not None and len(found) < count:
-        due = following.at if schedule is None else due_of(schedule, following)
+        due = following.at if series is None else due_of(series, following)
         notes = [*_of_the_clocks(table, before, following), *_of_rest(table, before, following)]
         found.append(Preview(due, to_wall(due, place), "; ".join(notes) or None))
         if len(found) == count or enough():
@@ -113,19 +113,19 @@ def preview(
 
 
 def preview_of(
-    schedule: Schedule, head: Event | None, after: datetime, count: int, enough: Callable[[], bool] = never
+    series: Series, head: Event | None, after: datetime, count: int, enough: Callable[[], bool] = never
 ) -> list[Preview]:
-    """What a schedule will do: its head, as it is, and what follows that."""
-    table = schedule.timetable
+    """What a series will do: its head, as it is, and what follows that."""
+    table = series.timetable
     if head is None:
-        return preview(table, after, count, schedule, enough)
+        return preview(table, after, count, series, enough)
     itself = occurrence_of(head)
-    moved = head.due != due_of(schedule, itself)
+    moved = head.due != due_of(series, itself)
     before = (table.last(itself.at - BEFORE) or itself).at
-    by_hand = [f"moved by hand from {write_instant(due_of(schedule, itself))}"]
+    by_hand = [f"moved by hand from {write_instant(due_of(series, itself))}"]
     notes = by_hand if moved else _of_the_clocks(table, before, itself)
-    first = Preview(head.due, to_wall(head.due, schedule.timezone), "; ".join(notes) or None)
-    return [first, *preview(table, continues_after(head, schedule), count - 1, schedule, enough)]
+    first = Preview(head.due, to_wall(head.due, series.timezone), "; ".join(notes) or None)
+    return [first, *preview(table, continues_after(head, series), count - 1, series, enough)]
 
 
 def _of_the_clocks(table: Timetable, before: datetime, occurrence: Occurrence) -> list[str]:

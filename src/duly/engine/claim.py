@@ -16,7 +16,7 @@ from duly.engine.series.holds import LONG_AGO, let_go_after, succeed
 from duly.engine.tally import DEAD, PassTally
 from duly.ports import NO_FRONTIER, NOT_YET, ClaimPath, ClaimTransaction, Heads, Horizon
 from duly.records.event import Event, Status
-from duly.signals import Claimed, DeadLettered, Halted, Interrupted, Signals, Skipped
+from duly.signals import Claimed, DeadLettered, Interrupted, Signals, Skipped
 
 SPARING, CHEAP = 20, 0.02
 """A look from the beginning that takes more than so many seconds is paid for by so many times that without one."""
@@ -24,7 +24,7 @@ SPARING, CHEAP = 20, 0.02
 MARGIN = timedelta(seconds=1)
 """So much before where the last look ended does the next one begin: an instant is written before it is committed."""
 
-NONE = HeadsClaimed([], [], 0, {}, {})
+NONE = HeadsClaimed([], [], 0, [])
 
 
 class Frontier:
@@ -214,8 +214,8 @@ def _together(found: Sequence[Heads], room: Mapping[str, int]) -> Heads:
 
 
 def tell_heads(succeeded: HeadsClaimed, worker: str, signals: Signals) -> None:
-    for schedule, reason in succeeded.halted.items():
-        signals.emit(Halted(schedule, reason, succeeded.names.get(schedule, "")))
+    for halted in succeeded.halted:
+        signals.emit(halted)
     for event, reason in succeeded.dropped:
         signals.emit(Skipped(event, reason))
     for event in succeeded.fired:

@@ -6,17 +6,17 @@ from typing import Annotated, Any
 import msgspec
 
 from duly.decide.retry import Retry, read_retry
-from duly.decide.targets.targets import destination_of
 from duly.errors import Invalid
 from duly.records.etags import schedule_tag
-from duly.records.event import SCHEDULE, lane_of, series_of
+from duly.records.event import SCHEDULE
 from duly.records.marks import FromOne, Id, Instant, Internal, LookedUp, Warnings, told
 from duly.records.retry_json import RETRY
+from duly.records.series import Series
 from duly.records.wire import AN_OBJECT, JsonForm, Part, computed
 from duly.rules.notation import parse_rule, usual_dst
 from duly.rules.policies import DEFAULT as NO_POLICIES
 from duly.rules.policies import Policies, policy_schemas, stored_policies
-from duly.rules.timetable import Timetable, stored_timetable
+from duly.rules.timetable import Timetable
 from duly.rules.zones import zone_warning
 
 
@@ -51,7 +51,6 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     origin: Annotated[str | None, told("The function that declares it")] = None  # None when it was put by a call
     earlier_json: Internal[str | None] = None  # what it went by before its last edits, while that matters
     via: Internal[str | None] = None  # how it was last put: see decide/targets/origin.py
-    user_id: Internal[LookedUp[str | None]] = None  # whose calendar events these are
     created: datetime | None = None
     updated: datetime | None = None
     passed_over: Annotated[LookedUp[PassedOver | None], told("What this request has passed over")] = None
@@ -63,7 +62,26 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def series(self) -> str:
-        return f"{SCHEDULE}{self.id}" if self.user_id is None else series_of(self.user_id, self.type)
+        """The name of its series."""
+        return f"{SCHEDULE}{self.id}"
+
+    @property
+    def as_series(self) -> Series:
+        """What its events are, and when."""
+        return Series(
+            name=self.series,
+            tenant=self.tenant,
+            type=self.type,
+            rule_json=self.rule_json,
+            timezone=self.timezone,
+            payload_json=self.payload_json,
+            target_json=self.target_json,
+            retry_json=self.retry_json,
+            via=self.via,
+            policies_json=self.policies_json,
+            earlier_json=self.earlier_json,
+            enabled=self.enabled,
+        )
 
     @property
     def rule(self) -> dict[str, Any]:
@@ -77,7 +95,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def timetable(self) -> Timetable:
         """Invalid or ValueError when what is stored cannot be understood here."""
-        return stored_timetable(self.rule_json, self.timezone, self.policies_json, self.earlier_json)
+        return self.as_series.timetable
 
     @property
     def payload(self) -> Any:
@@ -90,14 +108,6 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def retry(self) -> Retry:
         return read_retry(self.retry_json)
-
-    @property
-    def lane(self) -> str:
-        return lane_of(self.type, self.target)
-
-    @property
-    def destination(self) -> str | None:
-        return destination_of(self.target)
 
     @property
     def tag(self) -> str:

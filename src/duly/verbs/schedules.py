@@ -155,10 +155,11 @@ class Schedules:
         due = due.astimezone(UTC)
         async with self._locked(name, tenant) as (tx, schedule, head):
             head = _required(head, schedule)
-            due, over = await move_by_hand(tx, schedule, head, due, storable(by))
-            detail = f"due {write_instant(head.due)} → {write_instant(due)}{in_words(over)}"
+            due, behind = await move_by_hand(tx, schedule.as_series, head, due, storable(by))
+            detail = f"due {write_instant(head.due)} → {write_instant(due)}{in_words(behind)}"
             await tx.change(msgspec.structs.replace(head, due=due), "rescheduled", storable(by), detail)
             await _note(tx, schedule, "rescheduled", by, detail)
+            over = None if behind is None else passed_over(schedule, behind.first, behind.many)
         return _telling(await self.get(name, tenant=tenant), over)
 
     async def skip(self, name: str, *, tenant: str = "default", by: str = "api", reason: str | None = None) -> Schedule:
@@ -169,7 +170,7 @@ class Schedules:
             await tx.drop({head.id: (1, "skipped", storable(why))}, storable(by))
             await plan_next(tx, head)
             await _note(tx, schedule, "skipped", by, f"due {write_instant(head.due)}")
-            over = passed_over(schedule, [occurrence_of(head).at], 1)
+            over = passed_over(schedule, [occurrence_of(head)], 1)
         return _telling(await self.get(name, tenant=tenant), over)
 
     # -- beside the rule
@@ -308,7 +309,7 @@ class Schedules:
             schedule = await self._store.schedule_named(tenant, what) or shown  # with what it went by before
             head_id = await self._store.head_id(schedule.series) if after is None else None
             head = await self._store.get(head_id) if head_id is not None else None
-            return await evaluated(preview_of, schedule, head, start, count, enough)
+            return await evaluated(preview_of, schedule.as_series, head, start, count, enough)
         except ValueError as error:
             raise Invalid([Problem("rule", str(error))]) from error
 
@@ -345,7 +346,7 @@ class Schedules:
                         raise Overtaken
                     yield tx, found[0], own_head
                     # The head may not fire now; or it was locked here while whoever would have let it go passed by.
-                    if own_head is not None and is_limited(found[0]):
+                    if own_head is not None and is_limited(found[0].as_series):
                         await let_go(tx, found)
                     return
         raise Conflict(f"schedule {name!r} is being changed by others just now: try again")
@@ -372,7 +373,7 @@ def _how_many(table: Timetable, start: datetime, end: datetime) -> str:
 def _beside(schedule: Schedule, id: str, occurrence: str, **fields: Any) -> NewEvent:
     """An event of a schedule that is none of its occurrences in turn, and so never its head."""
     gated = schedule.policies.room is not None
-    return event_of(schedule, id, occurrence, gated=gated, held=ITS_TURN if gated else None, **fields)
+    return event_of(schedule.as_series, id, occurrence, gated=gated, held=ITS_TURN if gated else None, **fields)
 
 
 def _telling(schedule: Schedule, over: PassedOver | None) -> Schedule:

@@ -14,7 +14,6 @@ from duly.decide.due_head import (
     Fire,
     HeadFacts,
     Hold,
-    carried,
     continues_after,
     decide,
     due_of,
@@ -26,9 +25,10 @@ from duly.decide.occurrence_facts import OccurrenceFact, names_between
 from duly.engine.rule_threads import Slices, evaluated
 from duly.ids import new_id
 from duly.ports import Fired, Heads, SeriesTransaction
-from duly.records.event import Event, Status, user_of
-from duly.records.schedule import Schedule
+from duly.records.event import Event, Status, schedule_of, user_of
+from duly.records.series import Series, carried
 from duly.rules.recurrence import Occurrence
+from duly.signals import Halted
 
 ENDED, ERROR = "ended", "error: "
 MOST_TAKEN = 100
@@ -41,16 +41,16 @@ EVALUATING = 0.02
 """Seconds that a claim spends on slow rules. It holds locks meanwhile, of SQLite's whole file."""
 
 MOST_SLOW = 10_000
-"""Schedules that are remembered as slow."""
+"""Series that are remembered as slow."""
 
 SCHEDULE = "schedule"
 """Who did it, in the history, where it was the schedule itself."""
 
 
 class PlannedOccurrence(NamedTuple):
-    """An occurrence that a schedule wants planted."""
+    """An occurrence that a series wants planted."""
 
-    schedule: Schedule
+    series: Series
     occurrence: Occurrence
 
 
@@ -64,13 +64,12 @@ class Claimant(NamedTuple):
 
 class HeadsClaimed(NamedTuple):
     """The heads that fire, as they do; those that do not, with the reason; how many have to wait; and the series that
-    go no further."""
+    go no further, with the reason."""
 
     fired: list[Event]
     dropped: list[tuple[Event, str]]
     held: int
-    halted: dict[str, str]
-    names: dict[str, str]  # of those, by their ids
+    halted: list[Halted]
 
     @property
     def many(self) -> int:
@@ -80,26 +79,23 @@ class HeadsClaimed(NamedTuple):
 class SlowRuleBudget:
     """What a claim spends on rules that take long, so that they keep only others of their kind waiting."""
 
-    _known: ClassVar[set[str]] = set()  # schedules whose rules were slow when this process last evaluated them
+    _known: ClassVar[set[str]] = set()  # series whose rules were slow when this process last evaluated them
 
     def __init__(self) -> None:
         self.spent = 0.0
         self._began = 0.0
         self._whose = ""
 
-    def last(self, heads: Sequence[Event], schedules: Mapping[str, Schedule]) -> Sequence[Event]:
+    def last(self, heads: Sequence[Event]) -> Sequence[Event]:
         """The same heads, those of slow rules last."""
-        if not self._known:
-            return heads
-        slow = {series for series, schedule in schedules.items() if schedule.id in self._known}
-        return sorted(heads, key=lambda head: head.series in slow)
+        return sorted(heads, key=lambda head: head.series in self._known) if self._known else heads
 
-    def knows(self, schedule: Schedule) -> bool:
+    def knows(self, series: Series) -> bool:
         """Whether its rule was slow when it was last evaluated."""
-        return schedule.id in self._known
+        return series.name in self._known
 
-    def of(self, schedule: Schedule) -> Self:
-        self._whose = schedule.id
+    def of(self, series: Series) -> Self:
+        self._whose = series.name
         return self
 
     def __enter__(self) -> None:
@@ -120,9 +116,8 @@ async def succeed_heads(tx: SeriesTransaction, found: Heads, by: datetime, claim
     """Decide about heads that are due by then, carry it out, and plan what follows them. All that happens to a head is
     written once."""
     heads = found.heads
-    sources = found.schedules + [series for series in map(carried, heads) if series is not None]
-    schedules = {schedule.series: schedule for schedule in sources}
-    facts = await _facts(tx, sources, by)
+    known = {one.name: one for one in (*map(carried, heads), *(each.as_series for each in found.schedules)) if one}
+    facts = await _facts(tx, known, by)
     fires: dict[str, Fire] = {}
     drops: dict[str, Drop] = {}
     holds: dict[str, str] = {}
@@ -130,37 +125,37 @@ async def succeed_heads(tx: SeriesTransaction, found: Heads, by: datetime, claim
     wanted: list[PlannedOccurrence] = []
     slowness, slices = SlowRuleBudget(), Slices()
     decided: list[HeadDecision] = []
-    for head in slowness.last(heads, schedules):
+    for head in slowness.last(heads):
         if slowness.spent > EVALUATING:
             break  # the others stay due: the next claim takes them
         await slices.between()
-        schedule = schedules.get(head.series or "")
-        if schedule is None:  # deleted: it completes without a successor
+        series = known.get(head.series or "")
+        if series is None:  # deleted: it completes without a successor
             fires[head.id] = Fire(occurrence_of(head), head.stands_for, None)
             continue
         try:
-            with slowness.of(schedule):
-                known = head, schedule, facts[schedule.id]
-                decision = await evaluated(decide, *known) if slowness.knows(schedule) else decide(*known)
-            decided.append(HeadDecision(head, schedule, decision))
-        except Exception as error:  # one bad rule is one halted schedule; its neighbours fire
+            with slowness.of(series):
+                asked = head, series, facts[series.name]
+                decision = await evaluated(decide, *asked) if slowness.knows(series) else decide(*asked)
+            decided.append(HeadDecision(head, series, decision))
+        except Exception as error:  # one bad rule is one halted series; its neighbours fire
             fires[head.id] = Fire(occurrence_of(head), head.stands_for, None)
-            halted[schedule.id] = storable(f"{ERROR}{describe(error)}")
-    for head, schedule, decision in await _without_taken(tx, decided, facts):
+            halted[series.name] = storable(f"{ERROR}{describe(error)}")
+    for head, series, decision in await _without_taken(tx, decided, facts):
         if isinstance(decision, Hold):
             holds[head.id] = decision.reason
             if decision.reason == PAUSED:
-                halted[schedule.id] = PAUSED
+                halted[series.name] = PAUSED
             continue
         if isinstance(decision, Drop):
             drops[head.id] = decision
         else:
             fires[head.id] = decision
         if decision.next is None:
-            halted[schedule.id] = ENDED
+            halted[series.name] = ENDED
         else:
-            wanted.append(PlannedOccurrence(schedule, decision.next))
-    fired = await _fire(tx, found, fires, schedules, claimant)
+            wanted.append(PlannedOccurrence(series, decision.next))
+    fired = await _fire(tx, found, fires, known, claimant)
     if drops:
         await tx.drop({id: (drop.stands_for, drop.act, drop.reason) for id, drop in drops.items()}, SCHEDULE)
     if holds:
@@ -169,15 +164,16 @@ async def succeed_heads(tx: SeriesTransaction, found: Heads, by: datetime, claim
     if halted:
         await halt(tx, halted)
     dropped = [(head, drops[head.id].reason) for head in heads if head.id in drops]
-    names = {schedule.id: schedule.name for schedule in sources if schedule.id in halted}
-    return HeadsClaimed(fired, dropped, len(holds), halted, names)
+    names = {schedule.series: schedule.name for schedule in found.schedules}
+    told = [Halted(schedule_of(one) or one, reason, names.get(one, one)) for one, reason in halted.items()]
+    return HeadsClaimed(fired, dropped, len(holds), told)
 
 
 class HeadDecision(NamedTuple):
-    """A head of a schedule, and what becomes of it."""
+    """A head of a series, and what becomes of it."""
 
     head: Event
-    schedule: Schedule
+    series: Series
     decision: Decision
 
 
@@ -187,19 +183,19 @@ async def _without_taken(
     """Where several were missed, some of them may have a fact already, such as a cancellation. Then it is decided anew
     without them."""
     bounds: dict[str, tuple[str, str, str]] = {}
-    for head, schedule, decision in decided:
+    for head, series, decision in decided:
         if not isinstance(decision, Hold) and decision.stands_for > 1:
-            until = facts[schedule.id].now if decision.next is None else decision.next.at
-            names = names_between(schedule.timetable, continues_after(head, schedule), until)
-            bounds[schedule.series] = (schedule.series, *names)
+            until = facts[series.name].now if decision.next is None else decision.next.at
+            names = names_between(series.timetable, continues_after(head, series), until)
+            bounds[series.name] = (series.name, *names)
     taken: dict[str, list[OccurrenceFact]] = {}
-    for series, name, at in await tx.facts(list(bounds.values())) if bounds else ():
-        taken.setdefault(series, []).append(OccurrenceFact(name, at))
+    for whose, name, at in await tx.facts(list(bounds.values())) if bounds else ():
+        taken.setdefault(whose, []).append(OccurrenceFact(name, at))
     if not taken:
         return decided
     return [
-        one._replace(decision=decide(one.head, one.schedule, facts[one.schedule.id]._replace(taken=tuple(found))))
-        if (found := taken.get(one.schedule.series))
+        one._replace(decision=decide(one.head, one.series, facts[one.series.name]._replace(taken=tuple(found))))
+        if (found := taken.get(one.series.name))
         else one
         for one in decided
     ]
@@ -207,89 +203,98 @@ async def _without_taken(
 
 async def plan_next(tx: SeriesTransaction, head: Event) -> None:
     """What follows a head that somebody ends by hand; it is locked, and no head from now on."""
-    schedule = await continued_by(tx, head)
-    if schedule is None:
+    series = await continued_by(tx, head)
+    if series is None:
         return
     try:
-        then = await next_after(schedule, continues_after(head, schedule))
+        then = await next_after(series, continues_after(head, series))
     except Exception as error:
-        await halt(tx, {schedule.id: storable(f"{ERROR}{describe(error)}")})
+        await halt(tx, {series.name: storable(f"{ERROR}{describe(error)}")})
         return
-    halted = {schedule.id: ENDED} if then is None else await plant(tx, [PlannedOccurrence(schedule, then)])
-    if halted:
-        await halt(tx, halted)
+    if (reason := await plant_next(tx, series, then)) is not None:
+        await halt(tx, {series.name: reason})
 
 
-async def next_after(schedule: Schedule, instant: datetime) -> Occurrence | None:
+async def next_after(series: Series, instant: datetime) -> Occurrence | None:
     """The first occurrence after an instant, in a thread: a sparse rule takes up to 25 ms, and to read one takes 3."""
-    return await evaluated(lambda: schedule.timetable.after(instant))
+    return await evaluated(lambda: series.timetable.after(instant))
 
 
-async def continued_by(tx: SeriesTransaction, head: Event) -> Schedule | None:
+async def continued_by(tx: SeriesTransaction, head: Event) -> Series | None:
     """The series that a locked head is of, locked as well; None where its schedule is deleted."""
     if (series := carried(head)) is not None:
         return series
-    locked = await tx.schedules([schedule_id(head.series)])  # events come first, then schedules
-    return locked[0] if locked else None
+    if head.schedule_id is None:
+        return None
+    locked = await tx.schedules([head.schedule_id])  # events come first, then schedules
+    return locked[0].as_series if locked else None
 
 
 async def halt(tx: SeriesTransaction, reasons: Mapping[str, str]) -> None:
-    """Record why no head follows: with the schedule, or in the history of the user whose series it was."""
-    users = {series: user for series in reasons if (user := user_of(series)) is not None}
-    if schedules := {id: reason for id, reason in reasons.items() if id not in users}:
+    """Record for series by their names why no head follows: with the schedule, or in the history of the user."""
+    if schedules := {id: reason for name, reason in reasons.items() if (id := schedule_of(name)) is not None}:
         await tx.halt(schedules)
+    users = [(user, name, reason) for name, reason in reasons.items() if (user := user_of(name)) is not None]
     if users:
-        type_of = {series: series.split(":", 2)[2] for series in users}
-        await tx.note([(user, "halted", f"{type_of[one]}: {reasons[one]}") for one, user in users.items()], SCHEDULE)
+        await tx.note(
+            [(user, "halted", f"{name.split(':', 2)[2]}: {reason}") for user, name, reason in users], SCHEDULE
+        )
+
+
+async def plant_next(tx: SeriesTransaction, series: Series, occurrence: Occurrence | None) -> str | None:
+    """Insert the head of one series; why it has none, if so."""
+    if occurrence is None:
+        return ENDED
+    return (await plant(tx, [PlannedOccurrence(series, occurrence)])).get(series.name)
 
 
 async def plant(tx: SeriesTransaction, wanted: Sequence[PlannedOccurrence]) -> dict[str, str]:
-    """Insert heads; where an occurrence was fired before, the following one. What could not be planted, and why."""
+    """Insert heads; where an occurrence was fired before, the following one. The series that have none, and why."""
     halted: dict[str, str] = {}
     remaining = list(wanted)
     for _ in range(MOST_TAKEN):
         if not remaining:
             return halted
-        heads = [head_of(want.schedule, want.occurrence, new_id) for want in remaining]
+        heads = [head_of(want.series, want.occurrence, new_id) for want in remaining]
         planted = await tx.plant(heads)
         tx.tell_created(head for head in heads if head.id in planted)
         again: list[PlannedOccurrence] = []
         for want, head in zip(remaining, heads, strict=True):
             if head.id not in planted:
-                then = await next_after(want.schedule, want.occurrence.at)
+                then = await next_after(want.series, want.occurrence.at)
                 if then is None:
-                    halted[want.schedule.id] = ENDED
+                    halted[want.series.name] = ENDED
                 else:
                     again.append(want._replace(occurrence=then))
         remaining = again
     for want in remaining:
-        halted[want.schedule.id] = f"{ERROR}{MOST_TAKEN} occurrences from {want.occurrence.name} on were fired before"
+        halted[want.series.name] = f"{ERROR}{MOST_TAKEN} occurrences from {want.occurrence.name} on were fired before"
     return halted
 
 
-async def _facts(tx: SeriesTransaction, schedules: Sequence[Schedule], now: datetime) -> dict[str, HeadFacts]:
-    """Asked only for the schedules whose policies need it."""
+async def _facts(tx: SeriesTransaction, known: Mapping[str, Series], now: datetime) -> dict[str, HeadFacts]:
+    """Asked only for the series whose policies need it."""
     limited, depending = [], []
-    for schedule in schedules:
+    for name, series in known.items():
         try:
-            policies = schedule.policies
-        except Exception:  # `decide` meets it again, and halts this schedule alone
+            policies = series.policies
+        except Exception:  # `decide` meets it again, and halts this series alone
             continue
         if policies.room is not None:
-            limited.append(schedule.series)
+            limited.append(name)
         if policies.depends_on is not None:
-            depending.append((schedule.id, (schedule.tenant, policies.depends_on.schedule)))
+            depending.append((name, (series.tenant, policies.depends_on.schedule)))
     under_way = await tx.under_way(limited) if limited else {}
-    successes = await tx.successes([name for _, name in depending]) if depending else {}
-    succeeded = {id: successes.get(name) for id, name in depending}
-    return {one.id: HeadFacts(now, under_way.get(one.series, 0), succeeded.get(one.id)) for one in schedules}
+    successes = await tx.successes([schedule for _, schedule in depending]) if depending else {}
+    succeeded = {name: successes.get(schedule) for name, schedule in depending}
+    return {name: HeadFacts(now, under_way.get(name, 0), succeeded.get(name)) for name in known}
 
 
 async def _fire(
     tx: SeriesTransaction,
     found: Heads,
     fires: Mapping[str, Fire],
-    schedules: Mapping[str, Schedule],
+    known: Mapping[str, Series],
     claimant: Claimant,
 ) -> list[Event]:
     firing = [head for head in found.heads if head.id in fires]
@@ -302,13 +307,13 @@ async def _fire(
     fired, written, notes = [], [], []
     for head in firing:
         fire = fires[head.id]
-        schedule = schedules.get(head.series or "")
-        gated = schedule is not None and is_limited(schedule)
+        series = known.get(head.series or "")
+        gated = series is not None and is_limited(series)
         if head.id not in moved or moved[head.id] in taken:  # the latest was fired by hand: this one fires as itself
             occurrence, due = occurrence_of(head), head.due
         else:
             occurrence = fire.occurrence
-            due = occurrence.at if schedule is None else due_of(schedule, occurrence)
+            due = occurrence.at if series is None else due_of(series, occurrence)
         written.append(Fired(head.id, due, occurrence, fire.stands_for, gated))
         if fire.note is not None:
             notes.append((head.id, "caught up", fire.note))
@@ -335,13 +340,9 @@ async def _fire(
     return fired
 
 
-def is_limited(schedule: Schedule) -> bool:
+def is_limited(series: Series) -> bool:
     """Whether only so many of its events may be under way."""
     try:
-        return schedule.policies.room is not None
+        return series.policies.room is not None
     except Exception:  # what cannot be read limits nothing
         return False
-
-
-def schedule_id(series: str | None) -> str:
-    return (series or "").partition(":")[2]

@@ -16,19 +16,18 @@ from duly.engine.series.heads import (
     SCHEDULE,
     Claimant,
     HeadsClaimed,
-    PlannedOccurrence,
     is_limited,
     next_after,
-    plant,
-    schedule_id,
+    plant_next,
     succeed_heads,
 )
 from duly.engine.series.passed_over import pass_over
 from duly.ids import new_id
 from duly.instants import write_instant
 from duly.ports import Heads, HoldStore, SeriesTransaction
-from duly.records.event import Event, NewEvent
+from duly.records.event import Event, NewEvent, schedule_of
 from duly.records.schedule import PassedOver, Schedule
+from duly.records.series import Series
 from duly.rules.recurrence import Occurrence
 from duly.rules.timetable import BEFORE
 
@@ -46,7 +45,7 @@ async def succeed(tx: SeriesTransaction, found: Heads, by: datetime, claimant: C
     who waits behind it: that one goes in its place."""
     succeeded = await succeed_heads(tx, found, by, claimant)
     dropped = {event.series for event, _ in succeeded.dropped}
-    limited = [one for one in found.schedules if one.series in dropped and is_limited(one)]
+    limited = [one for one in found.schedules if one.series in dropped and is_limited(one.as_series)]
     if limited:
         await let_go(tx, limited)
     return succeeded
@@ -95,23 +94,23 @@ async def resume(tx: SeriesTransaction, schedule: Schedule, head: Event | None, 
     it is left out, unless it shall fire as if it was. A head that was due before the pause is owed all the same: it
     fires, by the misfire policy."""
     now, since = await tx.now(), await _paused_since(tx, schedule)
-    table = schedule.timetable
+    series, halted = schedule.as_series, None
     count, over = 0, None
     if head is None:
-        then = await next_after(schedule, now)
-        halted = {schedule.id: ENDED} if then is None else await plant(tx, [PlannedOccurrence(schedule, then)])
+        halted = await plant_next(tx, series, await next_after(series, now))
     elif head.due > now or head.due <= since or passed == FIRE:
         if head.due <= now:
             first = max(since + BEFORE, occurrence_of(head).at)
-            count, passed = await evaluated(table.count, first, now), FIRE
-        await reshape(tx, head, kept(head, schedule))
-        halted = {}
+            count, passed = await evaluated(series.timetable.count, first, now), FIRE
+        await reshape(tx, head, kept(head, series))
     else:
-        after = continues_after(head, schedule)
         halted, over = await skip_head(tx, schedule, head, WHILE_PAUSED, by)
-        over = together(over, await pass_over(tx, schedule, after, now, WHILE_PAUSED, by))
-        count = 0 if over is None else over.count
-    await tx.halt({schedule.id: halted.get(schedule.id)})
+        behind = await pass_over(tx, series, continues_after(head, series), now, WHILE_PAUSED, by)
+        count = 1
+        if behind is not None:
+            count += behind.many
+            over = together(over, passed_over(schedule, behind.first, behind.many))
+    await tx.halt({schedule.id: halted})
     await tx.rehold(schedule.series, PAUSED, ITS_TURN)
     await let_go(tx, [schedule])
     return PausedOver(count, passed == FIRE, over)
@@ -123,34 +122,31 @@ async def _paused_since(tx: SeriesTransaction, schedule: Schedule) -> datetime:
     return max(pauses, default=LONG_AGO)
 
 
-async def move_head(
-    tx: SeriesTransaction, schedule: Schedule, head: Event, following: Occurrence | None
-) -> dict[str, str]:
-    """Make a locked head another occurrence; where that was fired before, the one after it. Why there is none, by the
-    schedule's id."""
+async def move_head(tx: SeriesTransaction, series: Series, head: Event, following: Occurrence | None) -> str | None:
+    """Make a locked head another occurrence; where that was fired before, the one after it. Why there is none, if
+    so."""
     while (
-        following is not None
-        and following.name != head.occurrence
-        and await tx.taken([(schedule.series, following.name)])
+        following is not None and following.name != head.occurrence and await tx.taken([(series.name, following.name)])
     ):
-        following = await next_after(schedule, following.at)
+        following = await next_after(series, following.at)
     if following is None:
         # It gives its name back: who mends the rule shall have that occurrence.
-        await reshape(tx, head, msgspec.structs.replace(kept(head, schedule), occurrence=f"given up {head.id}"))
+        await reshape(tx, head, msgspec.structs.replace(kept(head, series), occurrence=f"given up {head.id}"))
         await tx.drop({head.id: (1, "skipped", "its rule ended")}, SCHEDULE)
-        return {schedule.id: ENDED}
-    await reshape(tx, head, head_of(schedule, following, new_id))
-    return {}
+        return ENDED
+    await reshape(tx, head, head_of(series, following, new_id))
+    return None
 
 
 async def skip_head(
     tx: SeriesTransaction, schedule: Schedule, head: Event, why: str, by: str
-) -> tuple[dict[str, str], PassedOver | None]:
-    """A locked head will not fire, and the first one after now is the next. Why there is none, by the schedule's id."""
+) -> tuple[str | None, PassedOver]:
+    """A locked head will not fire, and the first one after now is the next. Why there is none, if so; and what is
+    passed over."""
     await tx.drop({head.id: (1, "skipped", storable(why))}, by)
-    then = await next_after(schedule, await tx.now())
-    halted = {schedule.id: ENDED} if then is None else await plant(tx, [PlannedOccurrence(schedule, then)])
-    return halted, passed_over(schedule, [occurrence_of(head).at], 1)
+    series = schedule.as_series
+    halted = await plant_next(tx, series, await next_after(series, await tx.now()))
+    return halted, passed_over(schedule, [occurrence_of(head)], 1)
 
 
 async def reshape(tx: SeriesTransaction, head: Event, anew: NewEvent) -> None:
@@ -183,9 +179,11 @@ async def look_after_held(store: HoldStore) -> None:
 
 
 async def _look_after(store: HoldStore, series: str) -> None:
+    if (id := schedule_of(series)) is None:
+        return
     async with store.begin() as tx:
         head = await lock_head(tx, series)
-        for schedule in await tx.schedules([schedule_id(series)]):
+        for schedule in await tx.schedules([id]):
             if schedule.enabled and head is not None and head.held == PAUSED:
                 await resume(tx, schedule, head, SKIP, SCHEDULE)
             else:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from duly.decide.due_head import continues_after, event_of
-from duly.decide.edits import MOST_ROWS, OccurrenceSpan, passed_over, span
+from duly.decide.edits import MOST_ROWS, OccurrenceSpan, span
 from duly.decide.error_text import storable
 from duly.decide.occurrence_facts import OccurrenceFact, facts_among, names_between
 from duly.engine.rule_threads import evaluated
@@ -15,7 +15,7 @@ from duly.ids import new_id
 from duly.instants import write_instant
 from duly.ports import Freed, SeriesTransaction
 from duly.records.event import Event
-from duly.records.schedule import PassedOver, Schedule
+from duly.records.series import Series
 from duly.rules.timetable import Timetable
 
 PASSED = "passed over"
@@ -23,29 +23,29 @@ PASSED = "passed over"
 
 
 async def pass_over(
-    tx: SeriesTransaction, schedule: Schedule, after: datetime, until: datetime, why: str, by: str
-) -> PassedOver | None:
+    tx: SeriesTransaction, series: Series, after: datetime, until: datetime, why: str, by: str
+) -> OccurrenceSpan | None:
     """What a series names after one instant and until another will not fire: each is SKIPPED, or where they are many,
     one row stands for all. Its schedule or its head is locked. What has an event already is left alone."""
-    table = schedule.timetable
+    table = series.timetable
     first = await _spanned(table, after, until, ())
     if first is None:
         return None
-    facts = await facts_between(tx, schedule, after, until)
+    facts = await facts_between(tx, series, after, until)
     found = await _spanned(table, after, until, facts) if facts else first
     if found is None:
         return None
     many = len(found.first) > MOST_ROWS
     rows = [found.last] if many else found.first
     events = [
-        event_of(schedule, new_id(), one.name, due=found.first[0].at if many else one.at, scheduled=one.at, held=PASSED)
+        event_of(series, new_id(), one.name, due=found.first[0].at if many else one.at, scheduled=one.at, held=PASSED)
         for one in rows
     ]
     planted = await tx.plant(events)
     stands_for = found.many if many else 1
     reason = f"{why}; it stands for {found.many:,} occurrences" if many else why
     await tx.drop({event.id: (stands_for, "skipped", storable(reason)) for event in events if event.id in planted}, by)
-    return passed_over(schedule, [one.at for one in found.first], found.many)
+    return found
 
 
 async def _spanned(
@@ -58,28 +58,28 @@ async def _spanned(
 
 
 async def facts_between(
-    tx: SeriesTransaction, schedule: Schedule, after: datetime, until: datetime
+    tx: SeriesTransaction, series: Series, after: datetime, until: datetime
 ) -> list[OccurrenceFact]:
-    bounds = names_between(schedule.timetable, after, until)
-    return [OccurrenceFact(name, at) for _, name, at in await tx.facts([(schedule.series, *bounds)])]
+    bounds = names_between(series.timetable, after, until)
+    return [OccurrenceFact(name, at) for _, name, at in await tx.facts([(series.name, *bounds)])]
 
 
-async def name_again(tx: SeriesTransaction, schedules: Sequence[Schedule], after: datetime, why: str, by: str) -> None:
+async def name_again(tx: SeriesTransaction, found: Sequence[Series], after: datetime, why: str, by: str) -> None:
     """What was passed over and whose time is later than *after* is open again, for an act has changed what comes then.
     Its row stays, and gives its name back; where it stands for many, those whose time has come stay passed over."""
-    by_series = {schedule.series: schedule for schedule in schedules}
-    rows = await tx.passed_ahead([(series, after) for series in by_series]) if by_series else []
+    by_series = {series.name: series for series in found}
+    rows = await tx.passed_ahead([(name, after) for name in by_series]) if by_series else []
     await _free(tx, [(row, by_series[row.series or ""]) for row in rows], after, why, by)
 
 
 async def _free(
-    tx: SeriesTransaction, rows: Sequence[tuple[Event, Schedule]], after: datetime, why: str, by: str
+    tx: SeriesTransaction, rows: Sequence[tuple[Event, Series]], after: datetime, why: str, by: str
 ) -> datetime | None:
     """The last time that is still passed over by one of those that stand for many."""
     freed: list[Freed] = []
     last: datetime | None = None
-    for row, schedule in rows:
-        if (kept := await _still_passed(tx, row, schedule, after)) is not None:
+    for row, series in rows:
+        if (kept := await _still_passed(tx, row, series, after)) is not None:
             last = kept.scheduled if last is None else max(last, kept.scheduled)
         freed.append(kept or Freed(row.id, f"named again {row.id}", row.scheduled or row.due, row.stands_for, why))
     if freed:
@@ -87,15 +87,15 @@ async def _free(
     return last
 
 
-async def _still_passed(tx: SeriesTransaction, row: Event, schedule: Schedule, after: datetime) -> Freed | None:
+async def _still_passed(tx: SeriesTransaction, row: Event, series: Series, after: datetime) -> Freed | None:
     """What is left of a row that stands for many, if the time of some of them has come."""
     if row.stands_for == 1 or row.due > after:
         return None
-    table = schedule.timetable
+    table = series.timetable
     last = table.last(after)
     if last is None or last.at < row.due:
         return None
-    facts = [one for one in await facts_between(tx, schedule, row.due, after) if one.name != row.occurrence]
+    facts = [one for one in await facts_between(tx, series, row.due, after) if one.name != row.occurrence]
     many = table.count(row.due, after) - facts_among(table, row.due, after, facts)
     detail = f"of {row.stands_for:,} occurrences, {row.stands_for - many:,} are named again"
     return Freed(row.id, last.name, last.at, many, detail)
@@ -105,42 +105,44 @@ class MovedByHand(NamedTuple):
     """Where a head goes, and what it has passed over."""
 
     due: datetime
-    over: PassedOver | None = None
+    over: OccurrenceSpan | None = None
 
 
 async def move_by_hand(
-    tx: SeriesTransaction, schedule: Schedule | None, head: Event, due: datetime, by: str
+    tx: SeriesTransaction, series: Series | None, head: Event, due: datetime, by: str
 ) -> MovedByHand:
     """What it means for those behind a locked head that somebody moves it: those that it goes past are passed over, and
     those before which it comes back are open again. Not where the rule cannot be read."""
+    if series is None:
+        return MovedByHand(due)
     try:
-        before = None if schedule is None else continues_after(head, schedule)
-        after = None if schedule is None else continues_after(msgspec.structs.replace(head, due=due), schedule)
-        _ = None if schedule is None else schedule.timetable
+        before = continues_after(head, series)
+        after = continues_after(msgspec.structs.replace(head, due=due), series)
+        _ = series.timetable
     except Exception:  # its own schedule is halted by that, when its head is claimed
         return MovedByHand(due)
-    if schedule is None or before is None or after is None or after == before:
+    if after == before:
         return MovedByHand(due)
     if after > before:
         why = f"the one before it was moved to {write_instant(due)} by {by}"
-        return MovedByHand(due, await pass_over(tx, schedule, before, after, why, by))
-    return MovedByHand(await _move_back(tx, schedule, after, due, by))
+        return MovedByHand(due, await pass_over(tx, series, before, after, why, by))
+    return MovedByHand(await _move_back(tx, series, after, due, by))
 
 
-async def _move_back(tx: SeriesTransaction, schedule: Schedule, after: datetime, due: datetime, by: str) -> datetime:
+async def _move_back(tx: SeriesTransaction, series: Series, after: datetime, due: datetime, by: str) -> datetime:
     """Open again what is still to come. A row that stands for many has only the name of its last one: so that the
     others whose time has come do not fire after all, the head is due when the last of them was, which is over too."""
     now = await tx.now()
-    rows = await tx.passed_ahead([(schedule.series, after)])
+    rows = await tx.passed_ahead([(series.name, after)])
     ahead = [row for row in rows if row.scheduled is not None and row.scheduled > now]
-    last = await _free(tx, [(row, schedule) for row in ahead], max(after, now), "the one before it was moved back", by)
+    last = await _free(tx, [(row, series) for row in ahead], max(after, now), "the one before it was moved back", by)
     over = [row.scheduled for row in rows if row.stands_for > 1 and row.scheduled is not None and row.scheduled <= now]
     return max([due, *over, *([] if last is None else [last])])
 
 
-def in_words(over: PassedOver | None) -> str:
+def in_words(over: OccurrenceSpan | None) -> str:
     """As the history of a move tells of it."""
     if over is None:
         return ""
-    many = "1 occurrence" if over.count == 1 else f"{over.count:,} occurrences"
-    return f"; {many} passed over, from {write_instant(over.first[0])} on"
+    many = "1 occurrence" if over.many == 1 else f"{over.many:,} occurrences"
+    return f"; {many} passed over, from {write_instant(over.first[0].at)} on"

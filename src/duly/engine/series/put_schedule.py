@@ -17,7 +17,7 @@ from duly.decide.targets.targets import named
 from duly.durations import format_duration
 from duly.engine.destinations.target_references import missing, target_missing
 from duly.engine.rule_threads import evaluated
-from duly.engine.series.heads import ENDED, ERROR, PlannedOccurrence, plant
+from duly.engine.series.heads import ERROR, plant_next
 from duly.engine.series.holds import SKIP, Overtaken, let_go, lock_head, move_head, pause, reshape, resume, skip_head
 from duly.engine.series.passed_over import name_again
 from duly.errors import Conflict, Invalid, Problem, Stale
@@ -143,7 +143,7 @@ async def _replace(tx: ScheduleTransaction, asked: CheckedDraft, known: Schedule
     over: PassedOver | None = None
     if not same:
         readable = schedule if old_rule is None else stored
-        await name_again(tx, [readable], now, "its schedule was edited", by)
+        await name_again(tx, [readable.as_series], now, "its schedule was edited", by)
     if schedule.enabled is not stored.enabled:
         before = head
         schedule, over = await _switch(tx, schedule, head, by)
@@ -153,17 +153,17 @@ async def _replace(tx: ScheduleTransaction, asked: CheckedDraft, known: Schedule
         shown = await _plant_first(tx, schedule, first)
         await _let_go(tx, stored, schedule)
         return _telling(shown, over)
-    halted: dict[str, str] = {}
+    halted, series = None, schedule.as_series
     if same:
-        await reshape(tx, head, kept(head, schedule))
-    elif is_owed(head, schedule, now):
-        await reshape(tx, head, still_owed(head, schedule, now))
+        await reshape(tx, head, kept(head, series))
+    elif is_owed(head, series, now):
+        await reshape(tx, head, still_owed(head, series, now))
     elif (why := _passes_over(head, stored, schedule, now, begins=rule != asked.rule)) is not None:
         halted, passed = await skip_head(tx, schedule, head, why, by)
         over = together(over, passed)
     else:
-        halted = await move_head(tx, schedule, head, first)
-    await tx.halt({schedule.id: halted.get(schedule.id, None if schedule.enabled else PAUSED)})
+        halted = await move_head(tx, series, head, first)
+    await tx.halt({schedule.id: _halted(schedule, halted)})
     await _let_go(tx, stored, schedule)
     return _telling(await _shown(tx, schedule), over)
 
@@ -187,7 +187,7 @@ def _passes_over(head: Event, old: Schedule, new: Schedule, now: datetime, *, be
     times."""
     if occurrence_of(head).at <= now:
         return f"it had been put off to {write_instant(head.due)}, and its schedule was edited before that"
-    there = None if begins or _readable(old) is None else put_into_the_past(head, old, new, now)
+    there = None if begins or _readable(old) is None else put_into_the_past(head, old.as_series, new.as_series, now)
     return there and f"its schedule was edited, and has it at {write_instant(there.at)} now, which is over"
 
 
@@ -206,14 +206,14 @@ async def _switch(
 
 
 async def _plant_first(tx: ScheduleTransaction, schedule: Schedule, first: Occurrence | None) -> Schedule:
-    if first is None:
-        halted: str | None = ENDED
-    else:
-        halted = (await plant(tx, [PlannedOccurrence(schedule, first)])).get(
-            schedule.id, None if schedule.enabled else PAUSED
-        )
-    await tx.halt({schedule.id: halted})
+    halted = await plant_next(tx, schedule.as_series, first)
+    await tx.halt({schedule.id: _halted(schedule, halted)})
     return await _shown(tx, schedule)
+
+
+def _halted(schedule: Schedule, reason: str | None) -> str | None:
+    """Why it goes no further: it has no head, or it is paused."""
+    return PAUSED if reason is None and not schedule.enabled else reason
 
 
 async def _shown(tx: ScheduleTransaction, schedule: Schedule) -> Schedule:

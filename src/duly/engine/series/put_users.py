@@ -17,7 +17,7 @@ from duly.errors import Conflict, Invalid
 from duly.ids import new_id
 from duly.ports import UserTransaction
 from duly.records.event import NewEvent
-from duly.records.schedule import Schedule
+from duly.records.series import Series
 from duly.records.user import User
 
 
@@ -28,7 +28,7 @@ class Calendars(NamedTuple):
     at: time  # when users are written to who have no time of their own
     channels: Collection[str]
 
-    def of(self, user: User, types: Iterable[EventType]) -> dict[str, Schedule]:
+    def of(self, user: User, types: Iterable[EventType]) -> dict[str, Series]:
         """A user's series by their types; Invalid with what a type cannot make sense of."""
         return calendar(user, types, user.usual_time or self.at, self.channels)
 
@@ -134,7 +134,7 @@ async def refresh_users(
 
 def _wanted(user: User, types: Iterable[EventType], how: Calendars, *, moved: bool) -> WantedHeads:
     asked = list(types)
-    series: dict[str, Schedule | None] = dict.fromkeys((*how.types.removed, *(type.name for type in asked)))
+    series: dict[str, Series | None] = dict.fromkeys((*how.types.removed, *(type.name for type in asked)))
     return WantedHeads(user, series | how.of(user, asked), how.types.removed.union(how.types.names()), moved)
 
 

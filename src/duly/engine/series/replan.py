@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from duly.decide.due_head import carried, due_of, occurrence_of
+from duly.decide.due_head import due_of, occurrence_of
 from duly.decide.error_text import describe, storable
-from duly.engine.series.heads import ERROR, halt, schedule_id
+from duly.engine.series.heads import ERROR, halt
 from duly.instants import write_instant
 from duly.ports import Moved, ScheduleStore, ScheduleTransaction
 from duly.records.event import Event
 from duly.records.results import ReplannedHead
-from duly.records.schedule import Schedule
+from duly.records.series import Series, carried
 from duly.rules import zones
 from duly.rules.recurrence import Occurrence
 
@@ -34,27 +34,28 @@ async def replan(store: ScheduleStore, *, dry_run: bool = False, by: str = "repl
 
 
 async def _replan(tx: ScheduleTransaction, heads: Sequence[Event], by: str, dry_run: bool) -> list[ReplannedHead]:
-    ids = sorted({schedule_id(head.series) for head in heads if head.rule_json is None})
-    carrying = [series for series in map(carried, heads) if series is not None]
-    schedules = {one.series: one for one in [*(await tx.schedules(ids) if ids else ()), *carrying]}
+    ids = sorted({head.schedule_id for head in heads if head.schedule_id is not None})
+    schedules = await tx.schedules(ids) if ids else []
+    known = {one.name: one for one in (*map(carried, heads), *(each.as_series for each in schedules)) if one}
+    names = {schedule.series: schedule.name for schedule in schedules}
     now = await tx.now()
     moved: list[Moved] = []
     told: list[ReplannedHead] = []
     halted: dict[str, str] = {}
     for head in heads:
-        schedule = schedules.get(head.series or "")
-        if schedule is None:
+        series = known.get(head.series or "")
+        if series is None:
             continue
         try:
-            occurrence, due = await _anew(tx, schedule, head, now)
-        except Exception as error:  # one bad rule is one schedule with an error; its neighbours are replanned
-            halted[schedule.id] = storable(f"{ERROR}{describe(error)}")
+            occurrence, due = await _anew(tx, series, head, now)
+        except Exception as error:  # one bad rule is one series with an error; its neighbours are replanned
+            halted[series.name] = storable(f"{ERROR}{describe(error)}")
             continue
         detail = None
         if due != head.due:
             editions = f"zone data {head.zone_data} → {zones.VERSION}"
             detail = f"due {write_instant(head.due)} → {write_instant(due)} ({editions})"
-            told.append(_told(schedule, head, due))
+            told.append(_told(series, names.get(series.name, series.name), head, due))
         moved.append(Moved(head.id, due, occurrence, detail))
     if not dry_run:
         if moved:
@@ -64,25 +65,21 @@ async def _replan(tx: ScheduleTransaction, heads: Sequence[Event], by: str, dry_
     return told
 
 
-async def _anew(tx: ScheduleTransaction, schedule: Schedule, head: Event, now: datetime) -> tuple[Occurrence, datetime]:
+async def _anew(tx: ScheduleTransaction, series: Series, head: Event, now: datetime) -> tuple[Occurrence, datetime]:
     """Where a head is now. One that is due already stays where it was, and so does one that somebody has moved."""
     itself = occurrence_of(head)
     if head.due <= now:
         return itself, head.due
-    occurrence = schedule.timetable.rule.anew(itself)
+    occurrence = series.timetable.rule.anew(itself)
     while (
-        occurrence is not None
-        and occurrence.name != itself.name
-        and await tx.taken([(schedule.series, occurrence.name)])
+        occurrence is not None and occurrence.name != itself.name and await tx.taken([(series.name, occurrence.name)])
     ):
-        occurrence = schedule.timetable.after(occurrence.at)
+        occurrence = series.timetable.after(occurrence.at)
     if occurrence is None:
         return itself, head.due
-    by_hand = head.due != due_of(schedule, itself)
-    return occurrence, head.due if by_hand else due_of(schedule, occurrence)
+    by_hand = head.due != due_of(series, itself)
+    return occurrence, head.due if by_hand else due_of(series, occurrence)
 
 
-def _told(schedule: Schedule, head: Event, due: datetime) -> ReplannedHead:
-    return ReplannedHead(
-        schedule.tenant, schedule.name, schedule.timezone, head.id, head.due, due, head.zone_data or ""
-    )
+def _told(series: Series, name: str, head: Event, due: datetime) -> ReplannedHead:
+    return ReplannedHead(series.tenant, name, series.timezone, head.id, head.due, due, head.zone_data or "")

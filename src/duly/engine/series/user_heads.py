@@ -7,14 +7,14 @@ from typing import NamedTuple
 import msgspec
 
 from duly.decide.calendar import aim, begun, continues, differs, first_after, lost
-from duly.decide.due_head import Reshaped, carried, continues_after, head_of, kept, occurrence_of, reshaped
+from duly.decide.due_head import Reshaped, continues_after, head_of, kept, occurrence_of, reshaped
 from duly.engine.series.heads import ENDED, MOST_TAKEN, PlannedOccurrence, halt, plant
 from duly.engine.series.passed_over import name_again, pass_over
 from duly.errors import Conflict
 from duly.ids import new_id
 from duly.ports import UserTransaction
 from duly.records.event import Event, NewEvent
-from duly.records.schedule import Schedule
+from duly.records.series import Series, carried
 from duly.records.user import User
 from duly.rules.recurrence import Occurrence
 
@@ -29,7 +29,7 @@ class WantedHeads(NamedTuple):
     """What a user's calendar should hold, for the types that were asked: None where there should be nothing."""
 
     user: User
-    series: Mapping[str, Schedule | None]
+    series: Mapping[str, Series | None]
     known: frozenset[str]  # the types that are registered here, or were removed
     moved: bool  # to another zone, which matters to all
 
@@ -38,7 +38,7 @@ class MovedHead(NamedTuple):
     """A head that becomes another occurrence."""
 
     head: Event
-    series: Schedule
+    series: Series
     occurrence: Occurrence | None
 
 
@@ -100,7 +100,7 @@ def _by_user(heads: Sequence[Event]) -> dict[str, dict[str, Event]]:
     return found
 
 
-def _series(wanted: WantedHeads, heads: Iterable[Event]) -> dict[str, Schedule | None]:
+def _series(wanted: WantedHeads, heads: Iterable[Event]) -> dict[str, Series | None]:
     """What is wanted, and what becomes of series whose types are not known here: they are left alone, but for a new
     zone, which is no matter of types."""
     series = dict(wanted.series)
@@ -111,7 +111,7 @@ def _series(wanted: WantedHeads, heads: Iterable[Event]) -> dict[str, Schedule |
     return series
 
 
-def _first(asked: Schedule | None, now: datetime) -> list[PlannedOccurrence]:
+def _first(asked: Series | None, now: datetime) -> list[PlannedOccurrence]:
     if asked is None:
         return []
     series = begun(asked, now)
@@ -129,14 +129,14 @@ async def _past_taken(tx: UserTransaction, moves: Sequence[MovedHead]) -> list[M
         remaining = [move._replace(occurrence=_following(move)) for move in remaining if _identity(move) in taken]
         if not remaining:
             return settled
-    raise Conflict(f"{MOST_TAKEN} occurrences of {remaining[0].series.series} in a row were fired before")
+    raise Conflict(f"{MOST_TAKEN} occurrences of {remaining[0].series.name} in a row were fired before")
 
 
 def _identity(move: MovedHead) -> tuple[str, str] | None:
     """What must not be taken; None where the head stays the occurrence that it is."""
     if move.occurrence is None or move.occurrence.name == move.head.occurrence:
         return None
-    return move.series.series, move.occurrence.name
+    return move.series.name, move.occurrence.name
 
 
 def _following(move: MovedHead) -> Occurrence | None:
@@ -171,7 +171,7 @@ async def _write(
     if unwanted.ended:
         await tx.give_up([move.head.id for move in unwanted.ended], by, RULE_ENDED)
         await _give_up_behind(tx, [move.head for move in unwanted.ended], now, RULE_ENDED, by)
-        await halt(tx, {move.series.id: ENDED for move in unwanted.ended})
+        await halt(tx, {move.series.name: ENDED for move in unwanted.ended})
     halted = await plant(tx, plants)
     if halted:
         await halt(tx, halted)
