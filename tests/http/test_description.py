@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from duly import Duly
 from duly.api.app import OPERATIONS, create_api
+from duly.api.description.docs_page import docs_page
 from duly.api.description.examples import PROBLEMS
 from tests.http.describing import Described, Description
 
@@ -126,3 +128,57 @@ def test_a_format_of_our_own_is_told_in_words_and_on_the_page() -> None:
     for schema in found:
         assert schema["description"], schema
         assert DESCRIPTION.validator(schema).is_valid(schema.get("examples", ["cursor"])[0]), schema
+
+
+class Anchors(HTMLParser):
+    """What a page is made of, as far as its links go: ids, links with their text, and headings by their section."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.contents: dict[str, str] = {}
+        self.headings: dict[str, str] = {}
+        self.links: list[str] = []
+        self._within: list[tuple[str, str]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        said = dict(attributes)
+        if "id" in said:
+            self.ids.append(said["id"] or "")
+        if "href" in said:
+            self.links.append(said["href"] or "")
+        if tag not in ("meta", "link", "br"):
+            self._within.append((tag, said.get("href") or said.get("id") or ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._within.pop()[0] != tag:
+            pass
+
+    def handle_data(self, text: str) -> None:
+        within = dict(self._within)
+        if {"nav", "li", "a"} <= set(within):
+            self.contents[within["a"]] = self.contents.get(within["a"], "") + text
+        elif {"section", "h3"} <= set(within):
+            self.headings[within["section"]] = self.headings.get(within["section"], "") + text
+
+
+PAGE = docs_page(DESCRIPTION.document, "http://localhost")
+ANCHORS = Anchors(PAGE)
+
+
+@EVERY
+def test_the_contents_of_the_page_lead_to_every_operation(operation: Described) -> None:
+    id, where = operation.said["operationId"], f"{operation.method} {operation.path}"
+    assert ANCHORS.contents[f"#{id}"] == f"{where} {operation.said['summary']}"
+    assert ANCHORS.headings[id] == where
+
+
+def test_every_link_of_the_page_leads_somewhere_on_it_or_to_the_document() -> None:
+    assert len(ANCHORS.ids) == len(set(ANCHORS.ids))
+    assert len(ANCHORS.contents) == len(DESCRIPTION.operations)
+    assert set(ANCHORS.links) - {f"#{id}" for id in ANCHORS.ids} == {"http://localhost/openapi.json"}
+
+
+def test_the_page_loads_nothing_and_runs_nothing() -> None:
+    assert not re.search(r"<(script|img|link|iframe|object)\b|\bsrc=|@import|url\(|\son\w+=", PAGE)
