@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
+from duly.records.columns import columns_of
 from duly.records.event import Event, Status
 
-COLUMNS = (
-    "id tenant type lane status due ready version attempts unsettled stands_for payload target retry key "
-    "correlation_id series occurrence head held last_error created claimed executed worker "
-    "scheduled timezone zone_data gated destination"
-).split()
+COLUMNS = ["unsettled" if column.field == "interruptions" else column.name for column in columns_of(Event)]
 
 
 async def keep(store: Any, *events: Event) -> Sequence[Event]:
@@ -40,19 +39,6 @@ def spelled(store: Any, statement: str) -> str:
 
 
 def _row(store: Any, event: Event) -> list[Any]:
-    instants = {
-        name: None if value is None else store.instant(value)
-        for name in ("due", "ready", "created", "claimed", "executed", "scheduled")
-        for value in [getattr(event, name)]
-    }
-    written = {
-        "status": event.status.value,
-        "unsettled": event.interruptions + (event.status is Status.PROCESSING),
-        "payload": event.payload_json,
-        "target": event.target_json,
-        "retry": event.retry_json,
-        "head": event.head if store.dialect == "postgres" else int(event.head),
-        "gated": event.gated if store.dialect == "postgres" else int(event.gated),
-        **instants,
-    }
-    return [written[name] if name in written else getattr(event, name) for name in COLUMNS]
+    unsettled = event.interruptions + (event.status is Status.PROCESSING)
+    stored = msgspec.structs.replace(event, interruptions=unsettled)
+    return [store.written(column, [getattr(stored, column.field)])[0] for column in columns_of(Event)]

@@ -2,51 +2,44 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from duly.ports import StoredResponse
-from duly.records.api_key import ApiKey, Scope
-from duly.stores.query_base import EPOCH, LAST_ID, QueryBase
+from duly.records.api_key import ApiKey
+from duly.stores.columns.lists import ADD_KEY
+from duly.stores.columns.readers import EPOCH
+from duly.stores.query_base import LAST_ID, QueryBase
 
 MEMORY = timedelta(hours=24)
 """How long an answer is remembered."""
 
-KEY_WIDTH = 12
-
 
 class KeyQueries(QueryBase):
     async def add_key(self, key: ApiKey, hash: str) -> None:
-        await self.ask(
-            "add_key",
-            id=key.id,
-            tenant=key.tenant,
-            key_name=key.name,
-            scope=key.scope.value,
-            hash=hash,
-            hint=key.hint,
-            rate=key.rate,
-            all_tenants=key.all_tenants,
-            by=key.created_by,
-            expires=None if key.expires is None else self.instant(key.expires),
-        )
+        await self.ask("add_key", self.batch(ADD_KEY, [key], hash=[hash]))
 
     async def key(self, id: str) -> ApiKey | None:
         rows = await self.ask("key", id=id)
-        return self._read_key(rows[0]) if rows else None
+        return self.readers.api_key.read(rows[0]) if rows else None
 
     async def key_by_hash(self, hash: str) -> tuple[ApiKey, datetime] | None:
         rows = await self.ask("key_by_hash", hash=hash)
-        return (self._read_key(rows[0]), EPOCH + timedelta(microseconds=rows[0][KEY_WIDTH])) if rows else None
+        if not rows:
+            return None
+        [micros] = self.readers.api_key.rest(rows[0])
+        return self.readers.api_key.read(rows[0]), EPOCH + timedelta(microseconds=micros)
 
     async def known_hashes(self, hashes: Sequence[str]) -> set[str]:
         return {row[0] for row in await self.ask("known_hashes", hashes=self.listed(hashes))}
 
     async def list_keys(self, tenant: str | None, *, before: str | None, limit: int) -> list[ApiKey]:
         rows = await self.ask("list_keys", tenant=tenant, before=before or LAST_ID, limit=limit)
-        return [self._read_key(row) for row in rows]
+        return [self.readers.api_key.read(row) for row in rows]
 
     async def keys_named(self, tenant: str | None, name: str, *, limit: int) -> list[ApiKey]:
-        return [self._read_key(row) for row in await self.ask("keys_named", tenant=tenant, key_name=name, limit=limit)]
+        return [
+            self.readers.api_key.read(row)
+            for row in await self.ask("keys_named", tenant=tenant, key_name=name, limit=limit)
+        ]
 
     async def revoke_key(self, id: str) -> bool:
         return bool(await self.ask("revoke_key", id=id))
@@ -57,25 +50,6 @@ class KeyQueries(QueryBase):
     async def any_key(self) -> bool:
         [row] = await self.ask("any_key")
         return bool(row[0])
-
-    def _read_key(self, row: Any) -> ApiKey:
-        id, tenant, name, scope, hint, created, created_by, expires, revoked, last_used, rate, all_tenants = tuple(row)[
-            :KEY_WIDTH
-        ]
-        return ApiKey(
-            id=id,
-            tenant=tenant,
-            name=name,
-            scope=Scope(scope),
-            hint=hint,
-            created=self.read_instant(created),
-            created_by=created_by,
-            expires=self.maybe_instant(expires),
-            revoked=self.maybe_instant(revoked),
-            last_used=self.maybe_instant(last_used),
-            rate=rate,
-            all_tenants=bool(all_tenants),
-        )
 
 
 class RequestQueries(QueryBase):

@@ -1,10 +1,12 @@
-"""Reads a dialect's queries: named queries with ``:name`` parameters and ``{name}`` fragments."""
+"""Reads a dialect's queries: named queries with ``:name`` parameters, ``{name}`` fragments and lists of columns."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+
+from duly.stores.columns.lists import with_lists
 
 INVARIANTS = "invariants.sql"
 FILES = ("queries.sql", "users.sql", "targets.sql", "api.sql", INVARIANTS)
@@ -56,6 +58,7 @@ def load(dialect: str) -> Mapping[str, Query]:
         sql = _COMMENT.sub("", body).strip()
         for fragment, written in fragments.items():
             sql = sql.replace("{" + fragment + "}", written)
+        sql = with_lists(sql, dialect)
         if kind == "fragment":
             fragments[name] = sql
         else:

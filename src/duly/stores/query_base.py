@@ -2,12 +2,16 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from duly.ports import CutShort, Reserved
-from duly.records.event import Event, NewEvent
+from duly.records.columns import Column, Kind
+from duly.records.event import Event
 from duly.records.specs import Spec
+from duly.stores.columns.lists import Batch
+from duly.stores.columns.readers import RowReaders
 from duly.stores.queries import Query
 
 Columns = dict[str, list[Any]]
@@ -17,11 +21,11 @@ WITHIN = "within"
 """A parameter that no query has, but the driver: so many bytes of rows are read, and where there are more, CutShort."""
 
 FIRST_ID, LAST_ID = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class QueryBase(ABC):
     soon: timedelta = timedelta(seconds=5)
+    readers: RowReaders
 
     @abstractmethod
     async def ask(self, name: str, values: Columns | None = None, **parameters: Any) -> list[Any]:
@@ -49,9 +53,6 @@ class QueryBase(ABC):
     def read_instant(self, value: Any) -> datetime: ...
 
     @abstractmethod
-    def read_event(self, row: Any) -> Event: ...
-
-    @abstractmethod
     def room(self, room: Mapping[str, int], since: Mapping[str, datetime] | None = None) -> Columns:
         """A row for each lane."""
 
@@ -73,15 +74,28 @@ class QueryBase(ABC):
         return None if value is None else self.read_instant(value)
 
     def one(self, rows: Sequence[Any]) -> Event | None:
-        return self.read_event(rows[0]) if rows else None
+        return self.readers.event.read(rows[0]) if rows else None
 
-    def batch(self, events: Sequence[NewEvent], names: Sequence[str]) -> Columns:
-        values = {name: [getattr(event, name) for event in events] for name in names}
-        for name in ("due", "scheduled"):
-            if name in values:
-                values[name] = self.instants(values[name])
-        if "delay" in values:
-            values["delay"] = [None if delay is None else self.span(delay) for delay in values["delay"]]
+    def batch(self, batch: Batch, records: Sequence[Any], **told: list[Any]) -> Columns:
+        """Records as a query is given them, by columns. What is *told* stands for what they say themselves."""
+        return {
+            column.field: told[column.field]
+            if column.field in told
+            else self.written(column, list(map(attrgetter(column.field), records)))
+            for column in batch.given
+        }
+
+    def written(self, column: Column, values: list[Any]) -> list[Any]:
+        """Values of a column as they travel to the database."""
+        if column.choices is not None:
+            return [None if value is None else value.value for value in values]
+        match column.kind:
+            case Kind.INSTANT:
+                return self.instants(values)
+            case Kind.SPAN:
+                return [None if value is None else self.span(value) for value in values]
+            case Kind.DAY | Kind.TIME_OF_DAY:
+                return [None if value is None else value.isoformat() for value in values]
         return values
 
 

@@ -12,16 +12,8 @@ from duly.decide.targets.targets import waits_for
 from duly.ports import Fired, Freed, Heads, Moved, Reserved
 from duly.records.event import Event, NewEvent
 from duly.records.schedule import Schedule
+from duly.stores.columns.lists import PLANT, PUT_SCHEDULE, RESHAPE
 from duly.stores.query_base import FIRST_ID, WITHIN, Columns, QueryBase, each
-
-HEAD_COLUMNS = (
-    "id tenant type lane due payload_json target_json retry_json series occurrence head scheduled timezone zone_data "
-    "held gated correlation_id rule_json destination via"
-).split()
-RESHAPED_COLUMNS = (
-    "type lane due payload_json target_json retry_json occurrence scheduled timezone zone_data held rule_json "
-    "destination via"
-).split()
 
 BATCH = 5_000
 """Rows of one series that one statement changes: some 0.1 s on PostgreSQL, where a statement has a time limit."""
@@ -34,14 +26,14 @@ class ScheduleQueries(QueryBase):
     # -- schedules
 
     async def schedules(self, ids: Sequence[str]) -> list[Schedule]:
-        return [self.read_schedule(row) for row in await self.ask("schedules", ids=self.listed(ids))]
+        return [self.readers.schedule.read(row) for row in await self.ask("schedules", ids=self.listed(ids))]
 
     async def schedule_names(self, ids: Collection[str]) -> dict[str, str]:
         return dict(await self.ask("schedule_names", ids=self.listed(sorted(ids))))
 
     async def schedule_named(self, tenant: str, name: str) -> Schedule | None:
         rows = await self.ask("schedule_named", tenant=tenant, schedule=name)
-        return self.read_schedule(rows[0]) if rows else None
+        return self.readers.schedule.read(rows[0]) if rows else None
 
     async def shown_schedule(self, tenant: str, name: str) -> Schedule | None:
         rows = await self.ask("shown_schedule", tenant=tenant, schedule=name)
@@ -54,28 +46,10 @@ class ScheduleQueries(QueryBase):
         return each(self._shown, await self.ask("shown_schedules", tenant=tenant, **bounds))
 
     async def code_schedules(self) -> list[Schedule]:
-        return [self.read_schedule(row) for row in await self.ask("code_schedules")]
+        return [self.readers.schedule.read(row) for row in await self.ask("code_schedules")]
 
     async def put_schedule(self, schedule: Schedule) -> bool:
-        rows = await self.ask(
-            "put_schedule",
-            id=schedule.id,
-            tenant=schedule.tenant,
-            schedule=schedule.name,
-            type=schedule.type,
-            rule=schedule.rule_json,
-            timezone=schedule.timezone,
-            policies=schedule.policies_json,
-            payload=schedule.payload_json,
-            target=schedule.target_json,
-            retry=schedule.retry_json,
-            enabled=schedule.enabled,
-            halted=schedule.halted,
-            origin=schedule.origin,
-            earlier=schedule.earlier_json,
-            via=schedule.via,
-        )
-        return bool(rows)
+        return bool(await self.ask("put_schedule", self.batch(PUT_SCHEDULE, [schedule])))
 
     async def delete_schedule(self, id: str) -> None:
         await self.ask("delete_schedule", id=id)
@@ -93,7 +67,7 @@ class ScheduleQueries(QueryBase):
     # -- heads
 
     async def plant(self, events: Sequence[NewEvent]) -> set[str]:
-        values = self.batch(events, HEAD_COLUMNS)
+        values = self.batch(PLANT, events)
         return {row[0] for row in await self.ask("plant", values, soon=self.span(self.soon))}
 
     async def due_heads(self, room: Mapping[str, int], as_of: datetime | None = None) -> Heads:
@@ -149,7 +123,7 @@ class ScheduleQueries(QueryBase):
 
     async def passed_ahead(self, series: Sequence[tuple[str, datetime]]) -> list[Event]:
         values: Columns = {"series": [one[0] for one in series], "after": self.instants([one[1] for one in series])}
-        return [self.read_event(row) for row in await self.ask("passed_ahead", values)]
+        return [self.readers.event.read(row) for row in await self.ask("passed_ahead", values)]
 
     async def free_names(self, freed: Sequence[Freed], by: str) -> None:
         values: Columns = {
@@ -169,12 +143,13 @@ class ScheduleQueries(QueryBase):
         return rows[0][0] if rows else None
 
     async def reshape(self, heads: Sequence[Reshaped], by: str) -> None:
-        values: Columns = {
-            "id": [one.id for one in heads],
-            **self.batch([one.anew for one in heads], RESHAPED_COLUMNS),
-            "act": [one.act for one in heads],
-            "detail": [one.detail for one in heads],
-        }
+        values = self.batch(
+            RESHAPE,
+            [one.anew for one in heads],
+            id=[one.id for one in heads],
+            act=[one.act for one in heads],
+            detail=[one.detail for one in heads],
+        )
         await self.ask("reshape", values, by=by, soon=self.span(self.soon))
 
     # -- what is held, and let go
@@ -224,7 +199,7 @@ class ScheduleQueries(QueryBase):
 
     async def stale_heads(self, zone_data: str, *, after: tuple[str, str] = ("", FIRST_ID), limit: int) -> list[Event]:
         rows = await self.ask("stale_heads", zone_data=zone_data, after_data=after[0], after_id=after[1], limit=limit)
-        return [self.read_event(row) for row in rows]
+        return [self.readers.event.read(row) for row in rows]
 
     async def replan(self, moved: Sequence[Moved], zone_data: str, by: str) -> None:
         values: Columns = {
@@ -238,34 +213,10 @@ class ScheduleQueries(QueryBase):
 
     # -- reading
 
-    def read_schedule(self, row: Any) -> Schedule:
-        (id, tenant, name, type, rule, timezone, policies, payload, target, retry, enabled, halted, origin, created,
-         updated, earlier, via) = row[:17]  # fmt: skip
-        return Schedule(
-            id=id,
-            tenant=tenant,
-            name=name,
-            type=type,
-            rule_json=rule,
-            timezone=timezone,
-            policies_json=policies,
-            payload_json=payload,
-            target_json=target,
-            retry_json=retry,
-            enabled=bool(enabled),
-            halted=halted,
-            origin=origin,
-            earlier_json=earlier,
-            via=via,
-            created=self.maybe_instant(created),
-            updated=self.maybe_instant(updated),
-        )
-
     def _shown(self, row: Any) -> Schedule:
-        next_at, held, last_at = row[17:20]
-        plain = self.read_schedule(row)
+        next_at, held, last_at = self.readers.schedule.rest(row)
         return msgspec.structs.replace(  # for people, who are not told what it went by before
-            plain,
+            self.readers.schedule.read(row),
             earlier_json=None,
             next_at=self.maybe_instant(next_at),
             held=held,

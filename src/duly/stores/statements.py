@@ -24,25 +24,22 @@ from duly.ports import (
     ScanRequest,
     ScanResult,
 )
-from duly.records.event import Claim, Event, NewEvent, Settlement, Status
+from duly.records.event import Claim, Event, NewEvent, Settlement
 from duly.records.history import Entry
 from duly.records.specs import Compare, Spec
+from duly.stores.columns.lists import ADD, PUT
+from duly.stores.columns.readers import EPOCH
 from duly.stores.creations import Told, nobody
 from duly.stores.dead_letter_statements import DeadLetterQueries
 from duly.stores.index_choice import USUAL_TENANT, index_choice
 from duly.stores.invariant_statements import InvariantQueries
 from duly.stores.key_statements import KeyQueries, RequestQueries
 from duly.stores.queries import Query, load
-from duly.stores.query_base import EPOCH, LAST_ID, Columns, each
+from duly.stores.query_base import LAST_ID, Columns, each
 from duly.stores.schedule_statements import ScheduleQueries
 from duly.stores.specs import Dialect, compile_spec
 from duly.stores.target_statements import TargetQueries
 from duly.stores.user_statements import UserQueries
-
-EVENT_COLUMNS = (
-    "id tenant type lane due delay payload_json target_json retry_json key correlation_id destination via".split()
-)
-PUT_COLUMNS = [*EVENT_COLUMNS, "asked"]
 
 MOST_ENTRIES = 2**31 - 1
 """All of a history: no subject has as many."""
@@ -77,10 +74,6 @@ class StoreQueries(
     @abstractmethod
     def pairs(self, ids: Sequence[str], versions: Sequence[int]) -> dict[str, Any]:
         """Claims, in the form that takes the least to write."""
-
-    @abstractmethod
-    def read_claimed(self, row: Any, claimed: datetime, until: datetime, worker: str) -> Event:
-        """An event as the claim tells it: without what is the same for all that were claimed together."""
 
     @abstractmethod
     def settled(self, ids: Sequence[str], rows: Sequence[Any]) -> set[str]:
@@ -125,7 +118,7 @@ class StoreQueries(
         return [event.id for event in events]
 
     def add_statement(self, events: Sequence[NewEvent]) -> tuple[Query, dict[str, Any]]:
-        return self.statement("add", self._event_columns(events), soon=self.span(self.soon))
+        return self.statement("add", self.batch(ADD, events), soon=self.span(self.soon))
 
     async def put(self, events: Sequence[NewEvent]) -> list[Added]:
         rows = await self.run(*self.put_statement(events))
@@ -141,7 +134,7 @@ class StoreQueries(
         # Sorted, so that two batches never wait for each other's keys; the last of one key wins.
         last = {(event.tenant, event.key or event.id): event for event in events}
         ordered = [last[key] for key in sorted(last)]
-        return self.statement("put", self.batch(ordered, PUT_COLUMNS), soon=self.span(self.soon), by="caller")
+        return self.statement("put", self.batch(PUT, ordered), soon=self.span(self.soon), by="caller")
 
     def keys_statement(self, events: Sequence[NewEvent]) -> tuple[Query, dict[str, Any]]:
         keys: Columns = {"tenant": [event.tenant for event in events], "key": [event.key for event in events]}
@@ -156,11 +149,12 @@ class StoreQueries(
         return self.statement("withdrawn", wishes)
 
     def read_put(self, rows: Sequence[Any]) -> dict[tuple[str, str], Added]:
-        added = [Added(self.read_event(row), "created" if row[32] else "moved") for row in rows]
+        reader = self.readers.event
+        added = [Added(reader.read(row), "created" if reader.rest(row)[0] else "moved") for row in rows]
         return {(a.event.tenant, a.event.key or a.event.id): a for a in added}
 
     def read_keys(self, rows: Sequence[Any]) -> dict[tuple[str, str], Added]:
-        events = [self.read_event(row) for row in rows]
+        events = [self.readers.event.read(row) for row in rows]
         return {(event.tenant, event.key or event.id): Added(event, "unchanged") for event in events}
 
     def pick_added(self, event: NewEvent, found: Mapping[tuple[str, str], Added]) -> Added:
@@ -232,9 +226,10 @@ class StoreQueries(
     def read_claims(self, rows: Sequence[Any], worker: str, lease: timedelta) -> list[Event]:
         if not rows:
             return []
-        claimed = EPOCH + timedelta(microseconds=rows[0][-1])
+        read = self.readers.claimed.read
+        claimed = EPOCH + timedelta(microseconds=self.readers.claimed.rest(rows[0])[0])
         until = claimed + lease
-        events = [self.read_claimed(row, claimed, until, worker) for row in rows]
+        events = [read(row, until, claimed, worker) for row in rows]
         events.sort(key=by_due)
         return events
 
@@ -251,7 +246,7 @@ class StoreQueries(
             error=error,
             as_of=self.optional_instant(as_of),
         )
-        return [self.read_event(row) for row in rows]
+        return [self.readers.event.read(row) for row in rows]
 
     async def reserve(
         self, worker: str, room: Mapping[str, int], ahead: timedelta, patience: timedelta
@@ -271,7 +266,7 @@ class StoreQueries(
         rows = await self.ask(
             "start", self.reservations(reserved), ending_within=self.span(ending_within), lease=self.span(lease)
         )
-        return self.read_claims([tuple(row)[:-1] for row in rows], worker, lease), _latest(rows)
+        return self.read_claims(rows, worker, lease), _latest(rows)
 
     async def release(self, reserved: Sequence[Reserved], patience: timedelta) -> None:
         lanes = self.listed(sorted({one.lane for one in reserved}))
@@ -364,7 +359,7 @@ class StoreQueries(
     async def _find(self, spec: Spec, limit: int, after: str | None, within: int | None) -> list[Event]:
         older = spec & Compare("id", "<", after) if after else spec
         asked = self.statement("find", limit=limit, within=within)
-        return each(self.read_event, await self.search(asked, older, index_choice(spec).also))
+        return each(self.readers.event.read, await self.search(asked, older, index_choice(spec).also))
 
     async def page(self, spec: Spec, *, limit: int, after: str | None = None, examine: int = EXAMINED) -> Page:
         bound = await self._page_bound(spec, after, examine)
@@ -392,11 +387,7 @@ class StoreQueries(
     ) -> list[Entry]:
         most = MOST_ENTRIES if limit is None else limit
         rows = await self.ask("history", subject=subject, skipped=skip, limit=most, within=within)
-        return each(self._read_entry, rows)
-
-    def _read_entry(self, row: Any) -> Entry:
-        at, act, worker, version, attempt, claimed, detail = row
-        return Entry(self.read_instant(at), act, worker, version, attempt, self.maybe_instant(claimed), detail)
+        return each(self.readers.entry.read, rows)
 
     async def change(self, event: Event, act: str, by: str, detail: str | None = None) -> None:
         await self.ask(
@@ -418,9 +409,6 @@ class StoreQueries(
             (lane, status, count, self.read_instant(oldest))
             for lane, status, count, oldest in await self.ask("overview")
         ]
-
-    def _event_columns(self, events: Sequence[NewEvent]) -> Columns:
-        return self.batch(events, EVENT_COLUMNS)
 
 
 class Autocommit(StoreQueries):
@@ -457,6 +445,3 @@ by_due = attrgetter("due")
 
 def _by_id(settlement: Settlement) -> str:
     return settlement.event.id
-
-
-STATUSES = {status.value: status for status in Status}

@@ -11,9 +11,8 @@ from duly.decide.targets.targets import waits_for, whose_events
 from duly.ports import RateAllowance
 from duly.records.event import Event, Settlement
 from duly.records.target import Known, Target
+from duly.stores.columns.lists import PUT_TARGET
 from duly.stores.query_base import WITHIN, Columns, QueryBase, each
-
-TARGET_WIDTH = 9  # columns of a target; what follows them in a row is known of its destination
 
 
 class TargetQueries(QueryBase):
@@ -23,17 +22,7 @@ class TargetQueries(QueryBase):
     # -- targets
 
     async def put_target(self, target: Target) -> bool:
-        rows = await self.ask(
-            "put_target",
-            id=target.id,
-            tenant=target.tenant,
-            target=target.name,
-            channel=target.channel,
-            spec=target.spec_json,
-            sealed=target.sealed,
-            via=target.via,
-        )
-        return bool(rows)
+        return bool(await self.ask("put_target", self.batch(PUT_TARGET, [target])))
 
     async def target(self, tenant: str, name: str) -> Target | None:
         rows = await self.ask("lock_target", tenant=tenant, target=name)
@@ -65,7 +54,7 @@ class TargetQueries(QueryBase):
         rows = await self.ask(
             "list_destinations", tenant=tenant, after_tenant=after[0], after_name=after[1], limit=limit
         )
-        return [self._read_known(row) for row in rows]
+        return [self.readers.known.read(row) for row in rows]
 
     async def held_for(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
         values: Columns = {
@@ -158,34 +147,10 @@ class TargetQueries(QueryBase):
     # -- reading
 
     def _read_target(self, row: Any) -> Target:
-        row = tuple(row)
-        known = self._read_known((row[1], row[2], *row[TARGET_WIDTH:]))
-        return msgspec.structs.replace(self._read_bare(row), known=known)
-
-    def _read_bare(self, row: Any) -> Target:
-        id, tenant, name, channel, spec, sealed, created, updated, via = row[:TARGET_WIDTH]
-        return Target(
-            id=id,
-            tenant=tenant,
-            name=name,
-            channel=channel,
-            spec_json=spec,
-            sealed=sealed,
-            created=self.read_instant(created),
-            updated=self.read_instant(updated),
-            via=via,
-        )
+        known = self.readers.known.read(self.readers.target.rest(row))
+        return msgspec.structs.replace(self.readers.target.read(row), known=known)
 
     def _read_known(self, row: Any) -> Known:
-        tenant, destination, concurrency, rate, parked, since, probe_at, *rest = row
-        return Known(
-            tenant,
-            destination,
-            concurrency,
-            rate,
-            parked,
-            self.maybe_instant(since),
-            self.maybe_instant(probe_at),
-            self._read_bare(rest) if rest and rest[0] is not None else None,
-            bool(rest and rest[-1]),
-        )
+        after = self.readers.known.rest(row)
+        target, (within,) = self.readers.target.joined(after), self.readers.target.rest(after)
+        return msgspec.structs.replace(self.readers.known.read(row), target=target, within=bool(within))

@@ -1,31 +1,25 @@
 -- The keys of the HTTP API, and what it has answered.
 
--- fragment: api_key
-k.id::text, k.tenant, k.name, k.scope, k.hint, k.created, k.created_by, k.expires, k.revoked, k.last_used, k.rate,
-k.all_tenants
-
 -- name: add_key
-INSERT INTO duly.api_keys (id, tenant, name, scope, hash, hint, rate, all_tenants, created, created_by, expires)
-VALUES (:id::uuid, :tenant, :key_name, :scope, :hash, :hint, :rate::double precision, :all_tenants::boolean, {now}, :by,
-        :expires::timestamptz)
+INSERT INTO duly.api_keys ({add_key columns}, created) SELECT {add_key columns}, {now} FROM {add_key rows}
 RETURNING id::text
 
 -- name: key (read)
-SELECT {api_key} FROM duly.api_keys AS k WHERE id = :id::uuid
+SELECT {k.api_key} FROM duly.api_keys AS k WHERE id = :id::uuid
 
 -- name: key_by_hash (read)
-SELECT {api_key}, {micros} FROM duly.api_keys AS k WHERE hash = :hash
+SELECT {k.api_key}, {micros} FROM duly.api_keys AS k WHERE hash = :hash
 
 -- name: known_hashes (read)
 SELECT hash FROM duly.api_keys WHERE hash = ANY (:hashes::text[])
 
 -- name: list_keys (read)
-SELECT {api_key} FROM duly.api_keys AS k
+SELECT {k.api_key} FROM duly.api_keys AS k
 WHERE (:tenant::text IS NULL OR tenant = :tenant) AND id < :before::uuid ORDER BY id DESC LIMIT :limit
 
 -- name: keys_named (read)
 -- Those that are still good.
-SELECT {api_key} FROM duly.api_keys AS k
+SELECT {k.api_key} FROM duly.api_keys AS k
 WHERE name = :key_name AND (:tenant::text IS NULL OR tenant = :tenant) AND revoked IS NULL
   AND (expires IS NULL OR expires > {now})
 ORDER BY id DESC LIMIT :limit

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from duly.errors import Conflict
 from duly.records.event import NewEvent
 from duly.records.user import User
-from duly.stores import query_base
+from duly.stores.columns import readers
 from duly.stores.postgres.codec import PostgresQueries, micros
 
 WORTH_COPYING = 200
@@ -108,7 +108,7 @@ class BulkCopyQueries(PostgresQueries):
         if not self.copies():
             return None
         [(micros, refused)] = await self.ask("copying")
-        return None if refused else query_base.EPOCH + timedelta(microseconds=micros)
+        return None if refused else readers.EPOCH + timedelta(microseconds=micros)
 
     async def _tell(self, events: Sequence[NewEvent], dues: Sequence[datetime], now: datetime) -> None:
         """Sleeping workers, of what becomes ready before their next poll."""

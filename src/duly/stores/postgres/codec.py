@@ -6,10 +6,11 @@ from typing import Any
 
 from duly.decide.fair_share import Candidate
 from duly.ports import Heads, KnownFrontier, ScanResult
-from duly.records.event import Event, Status
-from duly.stores.query_base import EPOCH, Columns
+from duly.stores.columns.dialects import POSTGRES
+from duly.stores.columns.readers import EPOCH, RowReaders
+from duly.stores.query_base import Columns
 from duly.stores.specs import Dialect
-from duly.stores.statements import STATUSES, StoreQueries, by_due
+from duly.stores.statements import StoreQueries, by_due
 
 MICROSECOND = timedelta(microseconds=1)
 
@@ -46,6 +47,7 @@ class PostgresQueries(StoreQueries):
 
     dialect = "postgres"
     specs = SPECS
+    readers = RowReaders(POSTGRES)
     no_limit = None
 
     def columns(self, values: Columns) -> dict[str, Any]:
@@ -69,25 +71,14 @@ class PostgresQueries(StoreQueries):
     def present(self) -> Any:
         return self.clock.now() if self.clock else None
 
-    def read_event(self, row: Any) -> Event:
-        (id, tenant, type, lane, status, *rest) = row[:32]
-        return Event(id, tenant, type, lane, STATUSES[status], *rest)
-
-    def read_claimed(self, row: Any, claimed: datetime, until: datetime, worker: str) -> Event:
-        (id, tenant, type, lane, due, version, attempts, stands_for, payload, target, retry, key, correlation_id,
-         series, occurrence, head, last_error, created, scheduled, timezone, zone_data, gated, destination,
-         via, _) = row  # fmt: skip
-        return Event(
-            id, tenant, type, lane, Status.PROCESSING, due, until, version, attempts, 0, stands_for, payload, target,
-            retry, key, correlation_id, series, occurrence, head, None, last_error, created, claimed, None, worker,
-            scheduled, timezone, zone_data, gated, None, destination, via,
-        )  # fmt: skip
-
     async def read_heads(self, rows: Sequence[Any]) -> Heads:
-        now = EPOCH + timedelta(microseconds=rows[0][32] if rows else 0)
-        heads = [self.read_event(row) for row in rows]
+        readers = self.readers
+        heads = [readers.event.read(row) for row in rows]
         heads.sort(key=by_due)
-        return Heads(heads, [self.read_schedule(row[33:]) for row in rows if row[33] is not None], now)
+        after = [readers.event.rest(row) for row in rows]  # the clock, and the schedule of each
+        now = EPOCH + timedelta(microseconds=after[0][0] if after else 0)
+        schedules = [readers.schedule.joined(schedule) for _, *schedule in after]
+        return Heads(heads, [schedule for schedule in schedules if schedule is not None], now)
 
     def read_looked(self, rows: Sequence[Any]) -> ScanResult:
         others = [

@@ -1,4 +1,5 @@
 -- Named queries; `:name` is a parameter and `{name}` a fragment. The names are the same in both dialects.
+-- What a record's columns are is in no query: see columns/lists.py for `{event}`, `{put rows}` and the like.
 
 -- fragment: now
 coalesce(:now::timestamptz, statement_timestamp())
@@ -18,28 +19,13 @@ interval '1 microsecond'
 -- fragment: clock
 (extract(epoch FROM coalesce(:now::timestamptz, clock_timestamp())) * 1000000)::bigint
 
--- fragment: event
-e.id::text, e.tenant, e.type, e.lane, e.status, e.due, e.ready, e.version, e.attempts,
-e.unsettled - (e.status = 'PROCESSING')::int AS interruptions, e.stands_for, e.payload::text, e.target::text,
-e.retry::text, e.key, e.correlation_id, e.series, e.occurrence, e.head, e.held, e.last_error, e.created, e.claimed,
-e.executed, e.worker, e.scheduled, e.timezone, e.zone_data, e.gated, e.rule::text, e.destination, e.via
-
--- fragment: claimed
-e.id::text, e.tenant, e.type, e.lane, e.due, e.version, e.attempts, e.stands_for, e.payload::text, e.target::text,
-e.retry::text, e.key, e.correlation_id, e.series, e.occurrence, e.head, e.last_error, e.created,
-e.scheduled, e.timezone, e.zone_data, e.gated, e.destination, e.via
-
 -- fragment: iso
 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'
-
--- fragment: schedule
-s.id::text, s.tenant, s.name, s.type, s.rule::text, s.timezone, s.policies::text, s.payload::text, s.target::text,
-s.retry::text, s.enabled, s.halted, s.origin, s.created, s.updated, s.earlier::text, s.via
 
 -- fragment: shown
 -- (LIMIT: so that each head is looked up in the index. PostgreSQL does not look rows up by what it has not proved to keep
 -- secrets, such as `||`, before their policy is applied: joined plainly, the heads of all tenants would be read.)
-SELECT {schedule}, head.due, head.held, last.claimed
+SELECT {s.schedule}, head.due, head.held, last.claimed
 FROM duly.schedules AS s
 LEFT JOIN LATERAL (
     SELECT due, held FROM duly.events WHERE series = 'schedule:' || s.id AND head LIMIT 1
@@ -60,17 +46,9 @@ CREATE TEMPORARY TABLE duly_try_writing ON COMMIT DROP AS SELECT 1
 -- name: add
 -- Sleeping workers are told of what becomes ready before their next poll, once for each lane.
 WITH given AS MATERIALIZED (
-    SELECT *, coalesce(due, {now} + delay * {us}) AS at
-    FROM unnest(:id::uuid[], :tenant::text[], :type::text[], :lane::text[], :due::timestamptz[],
-                :delay::bigint[], :payload_json::text[], :target_json::text[], :retry_json::text[],
-                :key::text[], :correlation_id::text[], :destination::text[], :via::text[])
-      AS given (id, tenant, type, lane, due, delay, payload, target, retry, key, correlation_id, destination, via)
+    SELECT *, coalesce(due, {now} + delay * {us}) AS at FROM {add rows}
 ), written AS (
-    INSERT INTO duly.events (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, destination,
-                             via, created)
-    SELECT id, tenant, type, lane, at, at, payload::json, target::json, retry::json, key, correlation_id, destination, via,
-           {now}
-    FROM given
+    INSERT INTO duly.events ({add columns}, due, ready, created) SELECT {add columns}, at, at, {now} FROM given
 )
 SELECT count(pg_notify('duly', lane)::text)
 FROM (SELECT DISTINCT lane FROM given WHERE at <= {now} + :soon::bigint * {us}) AS soon
@@ -87,29 +65,20 @@ SELECT {micros}, row_security_active('duly.events') OR row_security_active('duly
 -- say when they were asked for, an older one changes nothing, and a newer one is remembered even if it says the same; one
 -- that is not newer than what was cancelled revives nothing. (Nor than what is there: somebody may be about to cancel it.)
 WITH given AS MATERIALIZED (
-    SELECT *, coalesce(due, {now} + delay * {us}) AS at
-    FROM unnest(:id::uuid[], :tenant::text[], :type::text[], :lane::text[], :due::timestamptz[],
-                :delay::bigint[], :payload_json::text[], :target_json::text[], :retry_json::text[],
-                :key::text[], :correlation_id::text[], :destination::text[], :via::text[], :asked::bigint[])
-      AS given (id, tenant, type, lane, due, delay, payload, target, retry, key, correlation_id, destination, via, asked)
+    SELECT *, coalesce(due, {now} + delay * {us}) AS at FROM {put rows}
 ), before AS MATERIALIZED (
     -- Locked, so that what the history calls old is what was replaced, whoever else puts the same key. (Each by itself, here
     -- and in what follows: in an empty table, one index looks as good as another, and reading all of it once looks best. The
     -- plan is kept, and the table does not stay empty.)
-    SELECT e.id, e.due,
-           (e.type, e.due, e.payload::text, e.target::text, e.retry::text, e.correlation_id)
-           IS DISTINCT FROM (given.type, given.at, given.payload, given.target, given.retry, given.correlation_id) AS changes
+    SELECT e.id, e.due, ({e.moved}, e.due) IS DISTINCT FROM ({given.moved}, given.at) AS changes
     FROM given CROSS JOIN LATERAL (
         SELECT * FROM duly.events AS e
         WHERE e.tenant = given.tenant AND e.key = given.key AND e.key IS NOT NULL AND e.status <> 'CANCELLED'
         FOR UPDATE
     ) AS e
 ), e AS (
-    INSERT INTO duly.events AS old (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, destination,
-                             via, asked, created)
-    SELECT id, tenant, type, lane, at, at, payload::json, target::json, retry::json, key, correlation_id, destination, via,
-           asked, {now}
-    FROM given
+    INSERT INTO duly.events AS old ({put columns}, due, ready, created)
+    SELECT {put columns}, at, at, {now} FROM given
     WHERE (SELECT count(*) FROM before) >= 0
       AND (asked IS NULL
            OR NOT EXISTS (
@@ -122,30 +91,25 @@ WITH given AS MATERIALIZED (
                  AND there.status <> 'CANCELLED' AND there.asked >= given.asked
            ))
     ON CONFLICT (tenant, key) WHERE key IS NOT NULL AND status <> 'CANCELLED' DO UPDATE
-    SET type = excluded.type, lane = excluded.lane, due = excluded.due, ready = excluded.ready,
-        payload = excluded.payload, target = excluded.target, retry = excluded.retry,
-        correlation_id = excluded.correlation_id, destination = excluded.destination, via = excluded.via, held = NULL,
+    SET {put from excluded}, due = excluded.due, ready = excluded.ready, held = NULL,
         asked = coalesce(excluded.asked, old.asked)
     WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0
       AND (excluded.asked <= old.asked) IS NOT TRUE
       AND (excluded.asked IS NOT NULL
-           OR (old.type, old.due, old.payload::text, old.target::text, old.retry::text, old.correlation_id,
-               old.via)
-              IS DISTINCT FROM (excluded.type, excluded.due, excluded.payload::text, excluded.target::text,
-                                excluded.retry::text, excluded.correlation_id, excluded.via))
+           OR ({old.moved}, old.due, old.via) IS DISTINCT FROM ({excluded.moved}, excluded.due, excluded.via))
     RETURNING old.*, old.xmax = 0 AS inserted
 ), audit AS (
     INSERT INTO duly.journal (subject, at, act, worker, version, detail)
     SELECT e.id, {now}, 'moved', :by, e.version, concat('due ', coalesce(to_char(before.due AT TIME ZONE 'UTC', {iso}), '?'), ' → ', to_char(e.due AT TIME ZONE 'UTC', {iso}))
     FROM e LEFT JOIN before USING (id) WHERE NOT inserted AND before.changes IS NOT FALSE
 )
-SELECT {event}, inserted,
+SELECT {e.event}, inserted,
        (SELECT count(pg_notify('duly', lane)::text)
         FROM (SELECT DISTINCT lane FROM e WHERE ready <= {now} + :soon::bigint * {us}) AS soon)
 FROM e
 
 -- name: by_keys (read)
-SELECT {event}
+SELECT {e.event}
 FROM unnest(:tenant::text[], :key::text[]) AS wanted (tenant, key)
 CROSS JOIN LATERAL (
     SELECT * FROM duly.events AS e
@@ -155,7 +119,7 @@ CROSS JOIN LATERAL (
 
 -- name: withdrawn (read)
 -- What was cancelled since it was asked for.
-SELECT {event}
+SELECT {e.event}
 FROM unnest(:tenant::text[], :key::text[], :asked::bigint[]) AS wanted (tenant, key, asked)
 CROSS JOIN LATERAL (
     SELECT * FROM duly.events AS e
@@ -164,14 +128,14 @@ CROSS JOIN LATERAL (
 ) AS e
 
 -- name: by_key (read)
-SELECT {event} FROM duly.events AS e WHERE tenant = :tenant AND key = :key AND status <> 'CANCELLED'
+SELECT {e.event} FROM duly.events AS e WHERE tenant = :tenant AND key = :key AND status <> 'CANCELLED'
 
 -- fragment: take
 UPDATE duly.events AS e
 SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = {now},
     ready = {now} + :lease::bigint * {us}
 WHERE id = ANY (ARRAY(SELECT id FROM picked))
-RETURNING {claimed}, (SELECT {micros})
+RETURNING {e.claimed}, (SELECT {micros})
 -- The rows are picked by their ids alone, so that no estimate of how many there are can turn the update into a scan.
 -- What is the same for all is not sent with each as an instant: a driver takes 1 µs to read one.
 
@@ -289,7 +253,7 @@ FROM unnest(:id::uuid[], :version::int[], :until::timestamptz[]) AS mine (id, ve
 WHERE e.id = mine.id AND e.version = mine.version AND e.ready = mine.until AND e.unsettled = 0
   AND mine.until <= {now} + :ending_within::bigint * {us}
   AND (SELECT done FROM at_once) = 'off'
-RETURNING {claimed}, (SELECT {micros}), {clock}
+RETURNING {e.claimed}, (SELECT {micros}), {clock}
 
 -- name: start_again
 -- What was started, and the server has forgotten that in a crash: it is as its reservation has left it. (What was settled,
@@ -344,7 +308,7 @@ SET status = CASE WHEN spent THEN 'FAILED' ELSE 'PROCESSING' END,
     unsettled = e.unsettled + CASE WHEN spent THEN 0 ELSE 1 END,
     version = e.version + 1, worker = :worker, claimed = {now}
 FROM picked WHERE e.id = picked.id
-RETURNING {event}
+RETURNING {e.event}
 
 -- name: horizon (read)
 -- Where all that is ready is known, the next that will be.
@@ -400,13 +364,13 @@ WITH settled AS (
 SELECT array_agg(id)::text[] FROM settled HAVING count(*) < :many
 
 -- name: schedules
-SELECT {schedule} FROM duly.schedules AS s WHERE id = ANY (:ids::uuid[]) ORDER BY id FOR UPDATE
+SELECT {s.schedule} FROM duly.schedules AS s WHERE id = ANY (:ids::uuid[]) ORDER BY id FOR UPDATE
 
 -- name: schedule_names (read)
 SELECT id::text, name FROM duly.schedules WHERE id = ANY (:ids::uuid[])
 
 -- name: schedule_named (read)
-SELECT {schedule} FROM duly.schedules AS s WHERE tenant = :tenant AND name = :schedule
+SELECT {s.schedule} FROM duly.schedules AS s WHERE tenant = :tenant AND name = :schedule
 
 -- name: shown_schedules (read)
 {shown}
@@ -419,19 +383,12 @@ WHERE s.tenant = :tenant AND s.name = :schedule
 
 -- name: code_schedules (read)
 -- Those that some function declares, or has declared.
-SELECT {schedule} FROM duly.schedules AS s WHERE origin IS NOT NULL ORDER BY tenant, name
+SELECT {s.schedule} FROM duly.schedules AS s WHERE origin IS NOT NULL ORDER BY tenant, name
 
 -- name: put_schedule
-INSERT INTO duly.schedules AS s
-    (id, tenant, name, type, rule, timezone, policies, payload, target, retry, enabled, halted, origin, created, updated,
-     earlier, via)
-VALUES (:id::uuid, :tenant, :schedule, :type, :rule::text::json, :timezone, :policies::text::json, :payload::text::json,
-        :target::text::json, :retry::text::json, :enabled, :halted, :origin, {now}, {now}, :earlier::text::json, :via)
-ON CONFLICT (tenant, name) DO UPDATE
-SET type = excluded.type, rule = excluded.rule, timezone = excluded.timezone, policies = excluded.policies,
-    payload = excluded.payload, target = excluded.target, retry = excluded.retry, enabled = excluded.enabled,
-    halted = excluded.halted, origin = excluded.origin, updated = excluded.updated, earlier = excluded.earlier,
-    via = excluded.via
+INSERT INTO duly.schedules AS s ({put_schedule columns}, created, updated)
+SELECT {put_schedule columns}, {now}, {now} FROM {put_schedule rows}
+ON CONFLICT (tenant, name) DO UPDATE SET {put_schedule from excluded}, updated = excluded.updated
 WHERE s.id = excluded.id
 RETURNING id::text
 
@@ -449,18 +406,10 @@ RETURNING s.id::text
 
 -- name: plant
 WITH e AS (
-    INSERT INTO duly.events (id, tenant, type, lane, due, ready, payload, target, retry, series, occurrence, head,
-                             scheduled, timezone, zone_data, held, gated, correlation_id, rule, destination, via,
-                             created)
-    SELECT id, tenant, type, lane, coalesce(due, {now}), CASE WHEN held IS NULL THEN coalesce(due, {now}) END,
-           payload::json, target::json, retry::json, series, occurrence, head, coalesce(scheduled, {now}), timezone,
-           zone_data, held, gated, correlation_id, rule::json, destination, via, {now}
-    FROM unnest(:id::uuid[], :tenant::text[], :type::text[], :lane::text[], :due::timestamptz[],
-                :payload_json::text[], :target_json::text[], :retry_json::text[], :series::text[], :occurrence::text[],
-                :head::boolean[], :scheduled::timestamptz[], :timezone::text[], :zone_data::text[], :held::text[],
-                :gated::boolean[], :correlation_id::text[], :rule_json::text[], :destination::text[], :via::text[])
-      AS given (id, tenant, type, lane, due, payload, target, retry, series, occurrence, head, scheduled, timezone,
-                zone_data, held, gated, correlation_id, rule, destination, via)
+    INSERT INTO duly.events ({plant columns}, due, ready, scheduled, created)
+    SELECT {plant columns}, coalesce(due, {now}), CASE WHEN held IS NULL THEN coalesce(due, {now}) END,
+           coalesce(scheduled, {now}), {now}
+    FROM {plant rows}
     ON CONFLICT (series, occurrence) WHERE series IS NOT NULL DO NOTHING
     RETURNING id, lane, ready
 )
@@ -470,7 +419,7 @@ FROM e
 
 -- fragment: with_schedules
 -- (Where a series is a schedule's, that is locked too, in the order of their ids.)
-SELECT {event}, {micros}, {schedule}
+SELECT {e.event}, {micros}, {s.schedule}
 FROM (SELECT * FROM picked ORDER BY series) AS e
 LEFT JOIN LATERAL (
     SELECT * FROM duly.schedules
@@ -664,7 +613,7 @@ WITH stale AS MATERIALIZED (
     WHERE head AND zone_data IS NOT NULL AND zone_data < :zone_data AND (zone_data, id) > (:after_data, :after_id::uuid)
     ORDER BY zone_data, id LIMIT :limit
 )
-SELECT {event} FROM duly.events AS e WHERE id = ANY (ARRAY(SELECT id FROM stale)) AND head ORDER BY series FOR UPDATE
+SELECT {e.event} FROM duly.events AS e WHERE id = ANY (ARRAY(SELECT id FROM stale)) AND head ORDER BY series FOR UPDATE
 
 -- name: replan
 WITH e AS (
@@ -701,7 +650,7 @@ CROSS JOIN LATERAL (
 
 -- name: passed_ahead (read)
 -- What was passed over, and whose time by its rule is still to come. (What has given its name back is not named by a date.)
-SELECT {event}
+SELECT {e.event}
 FROM unnest(:series::text[], :after::timestamptz[]) AS wanted (series, after)
 CROSS JOIN LATERAL (
     SELECT * FROM duly.events AS e
@@ -723,7 +672,7 @@ WITH e AS (
 SELECT id::text FROM e
 
 -- name: head
-SELECT {event} FROM duly.events AS e WHERE series = :series AND head FOR UPDATE
+SELECT {e.event} FROM duly.events AS e WHERE series = :series AND head FOR UPDATE
 
 -- name: head_id (read)
 SELECT id::text FROM duly.events WHERE series = :series AND head
@@ -732,16 +681,8 @@ SELECT id::text FROM duly.events WHERE series = :series AND head
 -- Heads that have not started follow their schedules or users, in place.
 WITH e AS (
     UPDATE duly.events AS e
-    SET type = given.type, lane = given.lane, due = given.due, ready = CASE WHEN given.held IS NULL THEN given.due END,
-        held = given.held, payload = given.payload::json, target = given.target::json, retry = given.retry::json,
-        occurrence = given.occurrence, scheduled = given.scheduled, timezone = given.timezone,
-        zone_data = given.zone_data, rule = given.rule::json, destination = given.destination, via = given.via
-    FROM unnest(:id::uuid[], :type::text[], :lane::text[], :due::timestamptz[], :payload_json::text[],
-                :target_json::text[], :retry_json::text[], :occurrence::text[], :scheduled::timestamptz[],
-                :timezone::text[], :zone_data::text[], :held::text[], :rule_json::text[], :destination::text[],
-                :via::text[], :act::text[], :detail::text[])
-      AS given (id, type, lane, due, payload, target, retry, occurrence, scheduled, timezone, zone_data, held, rule,
-                destination, via, act, detail)
+    SET {reshape from given}, ready = CASE WHEN given.held IS NULL THEN given.due END
+    FROM {reshape rows}
     WHERE e.id = given.id
     RETURNING e.id, e.lane, e.ready, e.version, given.act, given.detail
 ), audit AS (
@@ -753,10 +694,10 @@ SELECT id::text, (SELECT count(pg_notify('duly', lane)::text)
 FROM e
 
 -- name: get (read)
-SELECT {event} FROM duly.events AS e WHERE id = :id::uuid
+SELECT {e.event} FROM duly.events AS e WHERE id = :id::uuid
 
 -- name: lock
-SELECT {event} FROM duly.events AS e WHERE id = :id::uuid FOR UPDATE
+SELECT {e.event} FROM duly.events AS e WHERE id = :id::uuid FOR UPDATE
 
 -- name: change
 WITH changed AS (
@@ -775,7 +716,7 @@ SELECT id::text, (SELECT count(pg_notify('duly', lane)::text) FROM changed WHERE
 FROM changed
 
 -- name: find (read)
-SELECT {event} FROM duly.events AS e WHERE ({where}) ORDER BY e.id DESC LIMIT :limit
+SELECT {e.event} FROM duly.events AS e WHERE ({where}) ORDER BY e.id DESC LIMIT :limit
 
 -- name: page_bound (read)
 -- The last of so many, and the one below, if there is one.
@@ -834,7 +775,7 @@ WITH {found}, e AS (
 SELECT id::text FROM e
 
 -- name: history (read)
-SELECT at, act, worker, version, attempt, claimed, detail FROM duly.history WHERE subject = :subject::uuid ORDER BY id NULLS LAST
+SELECT {entry} FROM duly.history WHERE subject = :subject::uuid ORDER BY id NULLS LAST
 LIMIT :limit OFFSET :skipped
 
 -- name: overview (read)

@@ -1,27 +1,19 @@
 -- Targets that are stored, and what is known of destinations.
 
--- fragment: target
-t.id::text, t.tenant, t.name, t.channel, t.spec::text, t.sealed, t.created, t.updated, t.via
-
--- fragment: known
-d.concurrency, d.rate, d.parked, d.since, d.probe_at
-
 -- name: put_target
-INSERT INTO duly.targets AS t (id, tenant, name, channel, spec, sealed, created, updated, via)
-VALUES (:id::uuid, :tenant, :target, :channel, :spec::text::json, :sealed, {now}, {now}, :via)
-ON CONFLICT (tenant, name) DO UPDATE
-SET channel = excluded.channel, spec = excluded.spec, sealed = excluded.sealed, updated = excluded.updated,
-    via = excluded.via
+INSERT INTO duly.targets AS t ({put_target columns}, created, updated)
+SELECT {put_target columns}, {now}, {now} FROM {put_target rows}
+ON CONFLICT (tenant, name) DO UPDATE SET {put_target from excluded}, updated = excluded.updated
 WHERE t.id = excluded.id
 RETURNING id::text
 
 -- name: lock_target
-SELECT {target}, {known} FROM duly.targets AS t
+SELECT {t.target}, t.tenant, t.name, {d.known} FROM duly.targets AS t
 LEFT JOIN duly.destinations AS d ON d.tenant = t.tenant AND d.destination = t.name
 WHERE t.tenant = :tenant AND t.name = :target FOR UPDATE OF t
 
 -- name: list_targets (read)
-SELECT {target}, {known} FROM duly.targets AS t
+SELECT {t.target}, t.tenant, t.name, {d.known} FROM duly.targets AS t
 LEFT JOIN duly.destinations AS d ON d.tenant = t.tenant AND d.destination = t.name
 WHERE (:tenant::text IS NULL OR t.tenant = :tenant) AND (t.tenant, t.name) > (:after_tenant::text, :after_name::text)
 ORDER BY t.tenant, t.name LIMIT :limit
@@ -55,7 +47,7 @@ SELECT count(*) FROM (
 
 -- name: destinations (read)
 -- And whether a URL is parked within an origin.
-SELECT wanted.tenant, wanted.destination, {known}, {target},
+SELECT wanted.tenant, wanted.destination, {d.known}, {t.target},
        EXISTS (SELECT FROM duly.destinations AS u WHERE u.tenant = wanted.tenant AND u.parked IS NOT NULL
                AND u.destination >= wanted.destination || '/' AND u.destination < wanted.destination || '0')
 FROM unnest(:tenant::text[], :destination::text[]) AS wanted (tenant, destination)
@@ -64,7 +56,7 @@ LEFT JOIN duly.targets AS t ON t.tenant = wanted.tenant AND t.name = wanted.dest
 
 -- name: list_destinations (read)
 -- Those with limits, and those that are parked.
-SELECT d.tenant, d.destination, {known} FROM duly.destinations AS d
+SELECT d.tenant, d.destination, {d.known} FROM duly.destinations AS d
 WHERE (:tenant::text IS NULL OR d.tenant = :tenant) AND (d.tenant, d.destination) > (:after_tenant::text, :after_name::text)
   AND (d.concurrency IS NOT NULL OR d.rate IS NOT NULL OR d.parked IS NOT NULL)
 ORDER BY d.tenant, d.destination LIMIT :limit
@@ -178,7 +170,7 @@ UPDATE duly.events AS e
 SET status = 'PROCESSING', version = version + 1, unsettled = unsettled + 1, worker = :worker, claimed = {now},
     held = NULL, ready = {now} + :lease::bigint * {us}
 WHERE id = ANY (ARRAY(SELECT id FROM picked))
-RETURNING {claimed}, (SELECT {micros})
+RETURNING {e.claimed}, (SELECT {micros})
 
 -- name: is_awaited (read)
 SELECT EXISTS (SELECT FROM duly.events

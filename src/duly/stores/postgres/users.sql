@@ -1,33 +1,27 @@
 -- Users and their heads; the fragments are those of queries.sql.
 
--- fragment: user
--- (A date as text would be written as the session's datestyle says.)
-u.id::text, u.tenant, u.key, u.first_name, u.last_name, to_char(u.date_of_birth::timestamp, 'YYYY-MM-DD'), u.timezone,
-to_char(u.anniversary::timestamp, 'YYYY-MM-DD'), u.delivery_time, u.leap, u.target::text, u.attributes::text, u.created,
-u.created_by, u.updated, u.usual_time, u.via
-
 -- fragment: of_user
 -- (A user's series begin with `user:<id>:`, and `;` is the character after the colon.)
 series >= 'user:' || wanted.id || ':' AND series < 'user:' || wanted.id || ';'
 
 -- name: user (read)
-SELECT {user} FROM duly.users AS u WHERE id = :id::uuid
+SELECT {u.user} FROM duly.users AS u WHERE id = :id::uuid
 
 -- name: user_by_key (read)
-SELECT {user} FROM duly.users AS u WHERE key = :key AND tenant = :tenant
+SELECT {u.user} FROM duly.users AS u WHERE key = :key AND tenant = :tenant
 
 -- name: users_by_keys (read)
 -- (LIMIT: so that each is looked up in the index. A plan that was made while there were few users would otherwise look
 -- through all of them for each key, for as long as the connection lives.)
-SELECT {user} FROM unnest(:keys::text[]) AS wanted (key)
+SELECT {u.user} FROM unnest(:keys::text[]) AS wanted (key)
 CROSS JOIN LATERAL (SELECT * FROM duly.users WHERE key = wanted.key AND tenant = :tenant LIMIT 1) AS u
 
 -- name: list_users (read)
-SELECT {user} FROM duly.users AS u WHERE id < :before::uuid ORDER BY id DESC LIMIT :limit
+SELECT {u.user} FROM duly.users AS u WHERE id < :before::uuid ORDER BY id DESC LIMIT :limit
 
 -- name: list_users_of (read)
 -- (Neither condition is for one tenant alone, but both are: so only the index of tenants has them in order.)
-SELECT {user} FROM duly.users AS u
+SELECT {u.user} FROM duly.users AS u
 WHERE tenant >= :tenant AND (tenant, id) < (:tenant, :before::uuid) ORDER BY tenant DESC, id DESC LIMIT :limit
 
 -- name: walk_users (read)
@@ -38,32 +32,19 @@ SELECT id::text FROM duly.users
 WHERE tenant <= :tenant AND (tenant, id) > (:tenant, :after::uuid) ORDER BY tenant, id LIMIT :limit
 
 -- name: lock_users
-SELECT {user} FROM duly.users AS u WHERE id = ANY (:ids::uuid[]) ORDER BY id FOR UPDATE
+SELECT {u.user} FROM duly.users AS u WHERE id = ANY (:ids::uuid[]) ORDER BY id FOR UPDATE
 
 -- name: add_users
-INSERT INTO duly.users (id, tenant, key, first_name, last_name, date_of_birth, timezone, anniversary, delivery_time,
-                        leap, target, attributes, usual_time, via, created, created_by, updated)
-SELECT id, tenant, key, first_name, last_name, date_of_birth::date, timezone, anniversary::date, delivery_time, leap,
-       target::json, attributes::json, usual_time, via, {now}, :by, {now}
-FROM unnest(:id::uuid[], :tenant::text[], :key::text[], :first_name::text[], :last_name::text[],
-            :date_of_birth::text[], :timezone::text[], :anniversary::text[], :delivery_time::text[], :leap::text[],
-            :target_json::text[], :attributes_json::text[], :usual_time::text[], :via::text[])
-  AS given (id, tenant, key, first_name, last_name, date_of_birth, timezone, anniversary, delivery_time, leap, target,
-            attributes, usual_time, via)
+INSERT INTO duly.users ({users columns}, created, created_by, updated)
+SELECT {users columns}, {now}, :by, {now}
+FROM {users rows}
 ON CONFLICT DO NOTHING
 RETURNING id::text
 
 -- name: change_users
 UPDATE duly.users AS u
-SET key = given.key, first_name = given.first_name, last_name = given.last_name,
-    date_of_birth = given.date_of_birth::date, timezone = given.timezone, anniversary = given.anniversary::date,
-    delivery_time = given.delivery_time, leap = given.leap, target = given.target::json,
-    attributes = given.attributes::json, usual_time = given.usual_time, via = given.via, updated = {now}
-FROM unnest(:id::uuid[], :tenant::text[], :key::text[], :first_name::text[], :last_name::text[],
-            :date_of_birth::text[], :timezone::text[], :anniversary::text[], :delivery_time::text[], :leap::text[],
-            :target_json::text[], :attributes_json::text[], :usual_time::text[], :via::text[])
-  AS given (id, tenant, key, first_name, last_name, date_of_birth, timezone, anniversary, delivery_time, leap, target,
-            attributes, usual_time, via)
+SET {users from given}, updated = {now}
+FROM {users rows}
 WHERE u.id = given.id
 RETURNING u.id::text
 
@@ -75,7 +56,7 @@ DELETE FROM duly.users WHERE id = ANY (:ids::uuid[]) RETURNING id::text
 
 -- name: user_heads
 -- (OFFSET, here and below: looked up user by user, whatever the statistics say.)
-SELECT {event} FROM unnest(:ids::uuid[]) AS wanted (id)
+SELECT {e.event} FROM unnest(:ids::uuid[]) AS wanted (id)
 CROSS JOIN LATERAL (SELECT * FROM duly.events WHERE {of_user} AND head ORDER BY series OFFSET 0 FOR UPDATE) AS e
 
 -- name: user_head_ids (read)
@@ -84,7 +65,7 @@ CROSS JOIN LATERAL (SELECT id FROM duly.events WHERE {of_user} AND head OFFSET 0
 
 -- name: heads_of_users (read)
 -- To be looked at.
-SELECT {event} FROM unnest(:ids::uuid[]) AS wanted (id)
+SELECT {e.event} FROM unnest(:ids::uuid[]) AS wanted (id)
 CROSS JOIN LATERAL (SELECT * FROM duly.events WHERE {of_user} AND head OFFSET 0) AS e
 
 -- name: give_up

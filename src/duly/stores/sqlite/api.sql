@@ -1,11 +1,7 @@
 -- The keys of the HTTP API, and what it has answered.
 
--- fragment: api_key
-id, tenant, name, scope, hint, created, created_by, expires, revoked, last_used, rate, all_tenants
-
 -- name: add_key
-INSERT INTO api_keys (id, tenant, name, scope, hash, hint, rate, all_tenants, created, created_by, expires)
-VALUES (:id, :tenant, :key_name, :scope, :hash, :hint, :rate, :all_tenants, :now, :by, :expires)
+INSERT INTO api_keys ({add_key columns}, created) SELECT {add_key columns}, :now FROM {add_key rows}
 RETURNING id
 
 -- name: key (read)

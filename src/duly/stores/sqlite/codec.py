@@ -9,10 +9,11 @@ import msgspec
 
 from duly.decide.fair_share import Candidate
 from duly.ports import Heads, KnownFrontier, ScanRequest, ScanResult
-from duly.records.event import Event, Status
-from duly.stores.query_base import EPOCH, Columns
+from duly.stores.columns.dialects import SQLITE
+from duly.stores.columns.readers import EPOCH, RowReaders
+from duly.stores.query_base import Columns
 from duly.stores.specs import Dialect
-from duly.stores.statements import STATUSES, StoreQueries, by_due
+from duly.stores.statements import StoreQueries, by_due
 
 MICROSECOND = timedelta(microseconds=1)
 
@@ -45,6 +46,7 @@ class SqliteQueries(StoreQueries):
 
     dialect = "sqlite"
     specs = SPECS
+    readers = RowReaders(SQLITE)
     no_limit = -1
 
     def columns(self, values: Columns) -> dict[str, Any]:
@@ -73,40 +75,16 @@ class SqliteQueries(StoreQueries):
     def system_time(self) -> float | None:
         return None if self.clock else time.time_ns() / 1e9
 
-    def read_event(self, row: Any) -> Event:
-        (id, tenant, type, lane, status, due, ready, version, attempts, interruptions, stands_for, payload, target,
-         retry, key, correlation_id, series, occurrence, head, held, last_error, created, claimed, executed,
-         worker, scheduled, timezone, zone_data, gated, rule, destination, via) = row[:32]  # fmt: skip
-        return Event(
-            id, tenant, type, lane, STATUSES[status], from_micros(due), None if ready is None else from_micros(ready),
-            version, attempts, interruptions, stands_for, payload, target, retry, key, correlation_id, series,
-            occurrence, bool(head), held, last_error, from_micros(created),
-            None if claimed is None else from_micros(claimed), None if executed is None else from_micros(executed),
-            worker, None if scheduled is None else from_micros(scheduled), timezone, zone_data, bool(gated), rule,
-            destination, via,
-        )  # fmt: skip
-
-    def read_claimed(self, row: Any, claimed: datetime, until: datetime, worker: str) -> Event:
-        (id, tenant, type, lane, due, version, attempts, stands_for, payload, target, retry, key, correlation_id,
-         series, occurrence, head, last_error, created, scheduled, timezone, zone_data, gated, destination,
-         via, _) = row  # fmt: skip
-        return Event(
-            id, tenant, type, lane, Status.PROCESSING, from_micros(due), until, version, attempts, 0, stands_for,
-            payload, target, retry, key, correlation_id, series, occurrence, bool(head), None, last_error,
-            from_micros(created), claimed, None, worker, None if scheduled is None else from_micros(scheduled),
-            timezone, zone_data, bool(gated), None, destination, via,
-        )  # fmt: skip
-
     def settled(self, ids: Sequence[str], rows: Sequence[Any]) -> set[str]:
         return {row[0] for row in rows}
 
     async def read_heads(self, rows: Sequence[Any]) -> Heads:
         # Nobody else can write meanwhile, so asking a second time tells of the same moment.
-        heads = [self.read_event(row) for row in rows]
+        heads = [self.readers.event.read(row) for row in rows]
         heads.sort(key=by_due)
         ids = {(head.series or "").partition(":")[2] for head in heads if head.rule_json is None}
         found = await self.schedules(sorted(ids)) if ids else []
-        return Heads(heads, found, from_micros(rows[0][32] if rows else 0))
+        return Heads(heads, found, from_micros(self.readers.event.rest(rows[0])[0] if rows else 0))
 
     def read_looked(self, rows: Sequence[Any]) -> ScanResult:
         others = [

@@ -1,26 +1,14 @@
 -- Named queries; `:name` is a parameter and `{name}` a fragment. The names are the same in both dialects.
+-- What a record's columns are is in no query: see columns/lists.py for `{event}`, `{put rows}` and the like.
 -- Differs by necessity: SQLite has no arrays, so rows arrive as one JSON parameter `:rows`, each an array in
 -- the order of the columns; and no writing CTEs, so a query may be several statements, which the store runs in
 -- one BEGIN IMMEDIATE. Nobody else can write meanwhile, so there is nothing to lock. `iso` is the store's own function.
 
--- fragment: event
-id, tenant, type, lane, status, due, ready, version, attempts, unsettled - (status = 'PROCESSING'), stands_for,
-payload, target, retry, key, correlation_id, series, occurrence, head, held, last_error, created, claimed,
-executed, worker, scheduled, timezone, zone_data, gated, rule, destination, via
-
 -- fragment: as_of
 min(:now, coalesce(:as_of, :now))
 
--- fragment: claimed
-id, tenant, type, lane, due, version, attempts, stands_for, payload, target, retry, key, correlation_id, series,
-occurrence, head, last_error, created, scheduled, timezone, zone_data, gated, destination, via
-
--- fragment: schedule
-s.id, s.tenant, s.name, s.type, s.rule, s.timezone, s.policies, s.payload, s.target, s.retry, s.enabled, s.halted,
-s.origin, s.created, s.updated, s.earlier, s.via
-
 -- fragment: shown
-SELECT {schedule}, head.due, head.held,
+SELECT {s.schedule}, head.due, head.held,
        (SELECT claimed FROM events WHERE series = 'schedule:' || s.id AND rule IS NULL AND claimed IS NOT NULL
         AND NOT head AND status <> 'SKIPPED' ORDER BY id DESC LIMIT 1)
 FROM schedules AS s LEFT JOIN events AS head ON head.series = 'schedule:' || s.id AND head.head
@@ -34,13 +22,8 @@ INSERT INTO migrations (version, name, applied) VALUES (0, 'is gone in the same 
 DELETE FROM migrations WHERE version = 0
 
 -- name: add
--- (jsonb_each: a row of json_each is text, which each `->>` would have to read again.)
-INSERT INTO events (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, destination,
-                    via, created)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3,
-       coalesce(value ->> 4, :now + (value ->> 5)), coalesce(value ->> 4, :now + (value ->> 5)),
-       value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, :now
-FROM jsonb_each(:rows)
+INSERT INTO events ({add columns}, due, ready, created)
+SELECT {add columns}, coalesce(due, :now + delay), coalesce(due, :now + delay), :now FROM {add rows}
 
 -- name: copying (read)
 -- There is no COPY.
@@ -51,9 +34,9 @@ SELECT :now, 1
 SELECT 0
 
 -- fragment: not_withdrawn
-(value ->> 13 IS NULL OR NOT EXISTS (
+(given.asked IS NULL OR NOT EXISTS (
     SELECT 1 FROM events AS gone
-    WHERE gone.tenant = value ->> 1 AND gone.key = value ->> 9 AND gone.status = 'CANCELLED' AND gone.asked >= value ->> 13
+    WHERE gone.tenant = given.tenant AND gone.key = given.key AND gone.status = 'CANCELLED' AND gone.asked >= given.asked
 ))
 
 -- name: put
@@ -62,32 +45,22 @@ SELECT 0
 -- that is not newer than what was cancelled revives nothing.
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT old.id, :now, 'moved', :by, old.version,
-       'due ' || iso(old.due) || ' → ' || iso(coalesce(value ->> 4, :now + (value ->> 5)))
-FROM jsonb_each(:rows) JOIN events AS old
-  ON old.tenant = value ->> 1 AND old.key = value ->> 9 AND old.key IS NOT NULL AND old.status <> 'CANCELLED'
-WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0 AND ((value ->> 13) <= old.asked) IS NOT TRUE
+       'due ' || iso(old.due) || ' → ' || iso(coalesce(given.due, :now + given.delay))
+FROM {put rows} JOIN events AS old
+  ON old.tenant = given.tenant AND old.key = given.key AND old.key IS NOT NULL AND old.status <> 'CANCELLED'
+WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0 AND (given.asked <= old.asked) IS NOT TRUE
   AND {not_withdrawn}
-  AND (old.type, old.due, old.payload, coalesce(old.target, ''), coalesce(old.retry, ''), coalesce(old.correlation_id, ''))
-      <> (value ->> 2, coalesce(value ->> 4, :now + (value ->> 5)), value ->> 6, coalesce(value ->> 7, ''),
-          coalesce(value ->> 8, ''), coalesce(value ->> 10, ''));
-INSERT INTO events AS old (id, tenant, type, lane, due, ready, payload, target, retry, key, correlation_id, destination,
-                           via, asked, created)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3,
-       coalesce(value ->> 4, :now + (value ->> 5)), coalesce(value ->> 4, :now + (value ->> 5)),
-       value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, :now
-FROM jsonb_each(:rows) WHERE {not_withdrawn}
+  AND ({old.moved}, old.due) IS NOT ({given.moved}, coalesce(given.due, :now + given.delay));
+INSERT INTO events AS old ({put columns}, due, ready, created)
+SELECT {put columns}, coalesce(due, :now + delay), coalesce(due, :now + delay), :now FROM {put rows}
+WHERE {not_withdrawn}
 ON CONFLICT (tenant, key) WHERE key IS NOT NULL AND status <> 'CANCELLED' DO UPDATE
-SET type = excluded.type, lane = excluded.lane, due = excluded.due, ready = excluded.ready,
-    payload = excluded.payload, target = excluded.target, retry = excluded.retry,
-    correlation_id = excluded.correlation_id, destination = excluded.destination, via = excluded.via, held = NULL,
+SET {put from excluded}, due = excluded.due, ready = excluded.ready, held = NULL,
     asked = coalesce(excluded.asked, old.asked)
 WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0 AND (excluded.asked <= old.asked) IS NOT TRUE
   AND (excluded.asked IS NOT NULL
-       OR (old.type, old.due, old.payload, coalesce(old.target, ''), coalesce(old.retry, ''), coalesce(old.correlation_id, ''),
-           coalesce(old.via, ''))
-          <> (excluded.type, excluded.due, excluded.payload, coalesce(excluded.target, ''), coalesce(excluded.retry, ''),
-              coalesce(excluded.correlation_id, ''), coalesce(excluded.via, '')))
-RETURNING {event}, id IN (SELECT value ->> 0 FROM json_each(:rows)) AS inserted
+       OR ({old.moved}, old.due, old.via) IS NOT ({excluded.moved}, excluded.due, excluded.via))
+RETURNING {event}, id IN (SELECT given.id FROM {put rows}) AS inserted
 
 -- name: by_keys (read)
 SELECT {event} FROM events
@@ -288,13 +261,13 @@ WHERE events.id = done.id AND events.version = done.version AND events.status = 
 RETURNING id
 
 -- name: schedules
-SELECT {schedule} FROM schedules AS s WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id
+SELECT {s.schedule} FROM schedules AS s WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id
 
 -- name: schedule_names (read)
 SELECT id, name FROM schedules WHERE id IN (SELECT value FROM json_each(:ids))
 
 -- name: schedule_named (read)
-SELECT {schedule} FROM schedules AS s WHERE tenant = :tenant AND name = :schedule
+SELECT {s.schedule} FROM schedules AS s WHERE tenant = :tenant AND name = :schedule
 
 -- name: shown_schedules (read)
 {shown}
@@ -307,18 +280,12 @@ WHERE s.tenant = :tenant AND s.name = :schedule
 
 -- name: code_schedules (read)
 -- Those that some function declares, or has declared.
-SELECT {schedule} FROM schedules AS s WHERE origin IS NOT NULL ORDER BY tenant, name
+SELECT {s.schedule} FROM schedules AS s WHERE origin IS NOT NULL ORDER BY tenant, name
 
 -- name: put_schedule
-INSERT INTO schedules AS s (id, tenant, name, type, rule, timezone, policies, payload, target, retry, enabled, halted,
-                            origin, created, updated, earlier, via)
-VALUES (:id, :tenant, :schedule, :type, :rule, :timezone, :policies, :payload, :target, :retry, :enabled, :halted,
-        :origin, :now, :now, :earlier, :via)
-ON CONFLICT (tenant, name) DO UPDATE
-SET type = excluded.type, rule = excluded.rule, timezone = excluded.timezone, policies = excluded.policies,
-    payload = excluded.payload, target = excluded.target, retry = excluded.retry, enabled = excluded.enabled,
-    halted = excluded.halted, origin = excluded.origin, updated = excluded.updated, earlier = excluded.earlier,
-    via = excluded.via
+INSERT INTO schedules AS s ({put_schedule columns}, created, updated)
+SELECT {put_schedule columns}, :now, :now FROM {put_schedule rows} WHERE true
+ON CONFLICT (tenant, name) DO UPDATE SET {put_schedule from excluded}, updated = excluded.updated
 WHERE s.id = excluded.id
 RETURNING id
 
@@ -335,13 +302,9 @@ FROM (SELECT value ->> 0 AS id, value ->> 1 AS halted FROM json_each(:rows)) AS 
 WHERE schedules.id = verdict.id
 
 -- name: plant
-INSERT INTO events (id, tenant, type, lane, due, ready, payload, target, retry, series, occurrence, head, scheduled,
-                    timezone, zone_data, held, gated, correlation_id, rule, destination, via, created)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, coalesce(value ->> 4, :now),
-       iif(value ->> 14 IS NULL, coalesce(value ->> 4, :now), NULL), value ->> 5, value ->> 6,
-       value ->> 7, value ->> 8, value ->> 9, value ->> 10, coalesce(value ->> 11, :now), value ->> 12, value ->> 13,
-       value ->> 14, value ->> 15, value ->> 16, value ->> 17, value ->> 18, value ->> 19, :now
-FROM json_each(:rows) WHERE true
+INSERT INTO events ({plant columns}, due, ready, scheduled, created)
+SELECT {plant columns}, coalesce(due, :now), iif(held IS NULL, coalesce(due, :now), NULL), coalesce(scheduled, :now), :now
+FROM {plant rows} WHERE true
 ON CONFLICT (series, occurrence) WHERE series IS NOT NULL DO NOTHING
 RETURNING id
 
@@ -512,17 +475,10 @@ SELECT id FROM events WHERE series = :series AND head
 -- name: reshape
 -- Heads that have not started follow their schedules or users, in place.
 INSERT INTO journal (subject, at, act, worker, version, detail)
-SELECT e.id, :now, value ->> 15, :by, e.version, value ->> 16 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0;
+SELECT e.id, :now, given.act, :by, e.version, given.detail FROM {reshape rows} JOIN events AS e ON e.id = given.id;
 UPDATE events
-SET type = given.type, lane = given.lane, due = given.due, ready = iif(given.held IS NULL, given.due, NULL),
-    held = given.held, payload = given.payload, target = given.target, retry = given.retry,
-    occurrence = given.occurrence, scheduled = given.scheduled, timezone = given.timezone,
-    zone_data = given.zone_data, rule = given.rule, destination = given.destination, via = given.via
-FROM (SELECT value ->> 0 AS id, value ->> 1 AS type, value ->> 2 AS lane, value ->> 3 AS due, value ->> 4 AS payload,
-             value ->> 5 AS target, value ->> 6 AS retry, value ->> 7 AS occurrence, value ->> 8 AS scheduled,
-             value ->> 9 AS timezone, value ->> 10 AS zone_data, value ->> 11 AS held, value ->> 12 AS rule,
-             value ->> 13 AS destination, value ->> 14 AS via
-      FROM json_each(:rows)) AS given
+SET {reshape from given}, ready = iif(given.held IS NULL, given.due, NULL)
+FROM {reshape rows}
 WHERE events.id = given.id
 RETURNING id
 
@@ -586,7 +542,7 @@ WHERE events.id = given.id AND events.version = given.version AND +events.status
 RETURNING id
 
 -- name: history (read)
-SELECT at, act, worker, version, attempt, claimed, detail FROM history WHERE subject = :subject ORDER BY id NULLS LAST
+SELECT {entry} FROM history WHERE subject = :subject ORDER BY id NULLS LAST
 LIMIT :limit OFFSET :skipped
 
 -- name: overview (read)

@@ -1,27 +1,19 @@
 -- Targets that are stored, and what is known of destinations.
 
--- fragment: target
-t.id, t.tenant, t.name, t.channel, t.spec, t.sealed, t.created, t.updated, t.via
-
--- fragment: known
-d.concurrency, d.rate, d.parked, d.since, d.probe_at
-
 -- name: put_target
-INSERT INTO targets AS t (id, tenant, name, channel, spec, sealed, created, updated, via)
-VALUES (:id, :tenant, :target, :channel, :spec, :sealed, :now, :now, :via)
-ON CONFLICT (tenant, name) DO UPDATE
-SET channel = excluded.channel, spec = excluded.spec, sealed = excluded.sealed, updated = excluded.updated,
-    via = excluded.via
+INSERT INTO targets AS t ({put_target columns}, created, updated)
+SELECT {put_target columns}, :now, :now FROM {put_target rows} WHERE true
+ON CONFLICT (tenant, name) DO UPDATE SET {put_target from excluded}, updated = excluded.updated
 WHERE t.id = excluded.id
 RETURNING id
 
 -- name: lock_target
-SELECT {target}, {known} FROM targets AS t
+SELECT {t.target}, t.tenant, t.name, {d.known} FROM targets AS t
 LEFT JOIN destinations AS d ON d.tenant = t.tenant AND d.destination = t.name
 WHERE t.tenant = :tenant AND t.name = :target
 
 -- name: list_targets (read)
-SELECT {target}, {known} FROM targets AS t
+SELECT {t.target}, t.tenant, t.name, {d.known} FROM targets AS t
 LEFT JOIN destinations AS d ON d.tenant = t.tenant AND d.destination = t.name
 WHERE (:tenant IS NULL OR t.tenant = :tenant) AND (t.tenant, t.name) > (:after_tenant, :after_name)
 ORDER BY t.tenant, t.name LIMIT :limit
@@ -55,7 +47,7 @@ SELECT count(*) FROM (
 
 -- name: destinations (read)
 -- And whether a URL is parked within an origin.
-SELECT value ->> 0, value ->> 1, {known}, {target},
+SELECT value ->> 0, value ->> 1, {d.known}, {t.target},
        EXISTS (SELECT 1 FROM destinations AS u WHERE u.tenant = value ->> 0 AND u.parked IS NOT NULL
                AND u.destination >= value ->> 1 || '/' AND u.destination < value ->> 1 || '0') FROM json_each(:rows)
 LEFT JOIN destinations AS d ON d.tenant = value ->> 0 AND d.destination = value ->> 1
@@ -63,7 +55,7 @@ LEFT JOIN targets AS t ON t.tenant = value ->> 0 AND t.name = value ->> 1
 
 -- name: list_destinations (read)
 -- Those with limits, and those that are parked.
-SELECT d.tenant, d.destination, {known} FROM destinations AS d
+SELECT d.tenant, d.destination, {d.known} FROM destinations AS d
 WHERE (:tenant IS NULL OR d.tenant = :tenant) AND (d.tenant, d.destination) > (:after_tenant, :after_name)
   AND (d.concurrency IS NOT NULL OR d.rate IS NOT NULL OR d.parked IS NOT NULL)
 ORDER BY d.tenant, d.destination LIMIT :limit

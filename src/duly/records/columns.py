@@ -1,0 +1,95 @@
+"""The columns of a record's row. The record is the only list of them: its fields, but those marked as looked up."""
+
+import types
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from enum import Enum, StrEnum
+from functools import lru_cache
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import msgspec
+
+from duly.records.marks import Mark
+
+JSON_FIELD = "_json"
+"""How the name of a field ends that has JSON as text. Its column has the name without that."""
+
+
+class Kind(Enum):
+    """What a column holds."""
+
+    ID = "id"
+    TEXT = "text"
+    JSON = "json"
+    INSTANT = "instant"
+    SPAN = "span"
+    DAY = "day"
+    TIME_OF_DAY = "time of day"
+    FLAG = "flag"
+    WHOLE = "whole number"
+    NUMBER = "number"
+
+
+KINDS: dict[type, Kind] = {
+    str: Kind.TEXT,
+    datetime: Kind.INSTANT,
+    timedelta: Kind.SPAN,
+    date: Kind.DAY,
+    time: Kind.TIME_OF_DAY,
+    bool: Kind.FLAG,
+    int: Kind.WHOLE,
+    float: Kind.NUMBER,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    field: str  # of the record
+    name: str  # in the table
+    kind: Kind
+    optional: bool = False
+    choices: type[StrEnum] | None = None  # where only the values of this enum are allowed
+
+
+ColumnList = tuple[Column, ...]
+
+
+@lru_cache
+def columns_of(record: type[msgspec.Struct]) -> ColumnList:
+    """The columns of a record, in the order of its fields."""
+    found = (_column(record, field.name, field.type) for field in msgspec.structs.fields(record))
+    return tuple(column for column in found if column is not None)
+
+
+def only(columns: ColumnList, *fields: str) -> ColumnList:
+    """The columns of these fields."""
+    return tuple(column for column in columns if column.field in fields)
+
+
+def without(columns: ColumnList, *fields: str) -> ColumnList:
+    """The columns but those of these fields; KeyError for a field that there is not."""
+    if unknown := set(fields) - {column.field for column in columns}:
+        raise KeyError(f"there is no {', '.join(sorted(unknown))} to leave out")
+    return tuple(column for column in columns if column.field not in fields)
+
+
+def _column(record: type[msgspec.Struct], field: str, type_: Any) -> Column | None:
+    if get_origin(type_) is Annotated:
+        type_, *marks = get_args(type_)
+        if Mark.NOT_STORED in marks:
+            return None
+    optional = False
+    if get_origin(type_) in (Union, types.UnionType):
+        optional = types.NoneType in get_args(type_)
+        type_, *others = (one for one in get_args(type_) if one is not types.NoneType)
+        if others:
+            raise TypeError(f"{record.__name__}.{field} has several types: a column has one, which may be empty")
+    if isinstance(type_, type) and issubclass(type_, StrEnum):
+        return Column(field, field, Kind.TEXT, optional, type_)
+    kind = KINDS.get(type_)
+    if kind is None:
+        known = ", ".join(one.__name__ for one in KINDS)
+        raise TypeError(f"{record.__name__}.{field}: no column holds {type_}. Known are {known}, enums of text.")
+    if kind is Kind.TEXT and field.endswith(JSON_FIELD):
+        return Column(field, field.removesuffix(JSON_FIELD), Kind.JSON, optional)
+    return Column(field, field, Kind.ID if field == "id" else kind, optional)

@@ -1,0 +1,79 @@
+"""How each dialect writes, selects and reads the columns of records."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from duly.records.columns import ColumnList, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSql:
+    """One dialect. What is the same for every kind of column is in none of its mappings."""
+
+    selected: Mapping[Kind, str]  # SQL: how a column is selected, where that is not by its name alone
+    expressions: Mapping[str, str]  # SQL, by field: of what no column has, but is told from others
+    rows: Callable[[ColumnList], str]  # SQL: the table `given`, which is made of the parameters of a batch
+    read: Mapping[Kind, str]  # Python: what a value of a row means, where it is not that value itself
+
+    def select(self, columns: ColumnList, alias: str = "") -> str:
+        """A list to select, of the table or the row with this alias."""
+        table = alias and f"{alias}."
+        return ", ".join(
+            self.expressions[column.field].format(table)
+            if column.field in self.expressions
+            else self.selected.get(column.kind, "{}").format(f"{table}{column.name}")
+            for column in columns
+        )
+
+
+def _json_rows(columns: ColumnList) -> str:
+    # jsonb_each: a row of json_each is text, which each `->>` would have to read again.
+    values = ", ".join(f"value ->> {place} AS {column.name}" for place, column in enumerate(columns))
+    return f"(SELECT {values} FROM jsonb_each(:rows)) AS given"
+
+
+SQLITE = ColumnSql(
+    selected={},
+    expressions={"interruptions": "{0}unsettled - ({0}status = 'PROCESSING')"},
+    rows=_json_rows,
+    read={
+        Kind.INSTANT: "EPOCH + timedelta(0, 0, {})",
+        Kind.DAY: "date.fromisoformat({})",
+        Kind.TIME_OF_DAY: "time.fromisoformat({})",
+        Kind.FLAG: "bool({})",
+    },
+)
+
+_ARRAYS = {
+    Kind.ID: "uuid[]",
+    Kind.TEXT: "text[]",
+    Kind.JSON: "text[]::json[]",
+    Kind.INSTANT: "timestamptz[]",
+    Kind.SPAN: "bigint[]",
+    Kind.DAY: "text[]::date[]",
+    Kind.TIME_OF_DAY: "text[]",
+    Kind.FLAG: "boolean[]",
+    Kind.WHOLE: "bigint[]",
+    Kind.NUMBER: "double precision[]",
+}
+"""What a column of a batch travels as. JSON and days are text first: a caller's own connection may have a codec
+for json, and drivers differ in what they take for a day."""
+
+
+def _unnested_rows(columns: ColumnList) -> str:
+    arrays = ", ".join(f":{column.field}::{_ARRAYS[column.kind]}" for column in columns)
+    return f"unnest({arrays}) AS given ({', '.join(column.name for column in columns)})"
+
+
+POSTGRES = ColumnSql(
+    selected={
+        Kind.ID: "{}::text",
+        Kind.JSON: "{}::text",
+        Kind.DAY: "to_char({}::timestamp, 'YYYY-MM-DD')",  # cast to text, it would be as the session's datestyle says
+    },
+    expressions={"interruptions": "{0}unsettled - ({0}status = 'PROCESSING')::int"},
+    rows=_unnested_rows,
+    read={Kind.DAY: "date.fromisoformat({})", Kind.TIME_OF_DAY: "time.fromisoformat({})"},
+)
+
+DIALECTS = {"sqlite": SQLITE, "postgres": POSTGRES}

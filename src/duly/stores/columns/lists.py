@@ -1,0 +1,122 @@
+"""Which columns of a record queries select and write. A new field is in all of these lists, unless it is named here.
+
+In a query, ``{event}`` is the list of an event's columns, and ``{e.event}`` that of the table with the alias ``e``.
+Of a batch such as ``put``, ``{put rows}`` is the table ``given`` of what is given, ``{put columns}`` lists what of that
+is inserted as it is, and ``{put from excluded}`` what an update takes over.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from duly.records.api_key import ApiKey
+from duly.records.columns import Column, ColumnList, Kind, columns_of, without
+from duly.records.event import Event, NewEvent, Status
+from duly.records.history import Entry
+from duly.records.schedule import Schedule
+from duly.records.target import Known, Target
+from duly.records.user import User
+from duly.stores.columns.dialects import DIALECTS
+
+OF_THE_CLAIM = ("ready", "claimed", "worker")
+"""Fields that are the same for all events that are claimed together, so the claim tells them once."""
+
+OF_ALL_CLAIMED: Mapping[str, Any] = {
+    "status": Status.PROCESSING,
+    "interruptions": 0,
+    "held": None,
+    "executed": None,
+    "rule_json": None,  # by which a user's head goes on; what is claimed is none
+}
+"""Fields that are the same for every claimed event, so no claim tells them."""
+
+CLAIMED = without(columns_of(Event), *OF_THE_CLAIM, *OF_ALL_CLAIMED)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows that one query is given."""
+
+    given: ColumnList
+    computed: tuple[str, ...] = ()  # fields from which the query makes columns by itself
+    kept: tuple[str, ...] = ()  # fields that stay as they are, where there is such a row already
+
+    @property
+    def inserted(self) -> ColumnList:
+        return without(self.given, *self.computed)
+
+    @property
+    def updated(self) -> ColumnList:
+        return without(self.inserted, *self.kept)
+
+
+OF_SERIES = ("series", "occurrence", "head", "scheduled", "timezone", "zone_data", "held", "gated", "rule_json")
+"""Fields that a timer does not have."""
+
+OF_TIMERS = ("delay", "key", "asked")
+"""Fields that an event of a series does not have."""
+
+PUT = Batch(without(columns_of(NewEvent), *OF_SERIES), ("due", "delay"), kept=("id", "tenant", "key", "asked"))
+ADD = Batch(without(PUT.given, "asked"), PUT.computed)
+PLANT = Batch(without(columns_of(NewEvent), *OF_TIMERS), computed=("due", "scheduled"))
+RESHAPE = Batch(
+    (
+        *without(PLANT.given, "tenant", "series", "head", "gated", "correlation_id"),
+        Column("act", "act", Kind.TEXT),
+        Column("detail", "detail", Kind.TEXT),
+    ),
+    computed=("act", "detail"),
+    kept=("id",),
+)
+USERS = Batch(without(columns_of(User), "created", "created_by", "updated"), kept=("id", "tenant"))
+PUT_SCHEDULE = Batch(without(columns_of(Schedule), "created", "updated"), kept=("id", "tenant", "name"))
+PUT_TARGET = Batch(without(columns_of(Target), "created", "updated"), kept=("id", "tenant", "name"))
+ADD_KEY = Batch((*without(columns_of(ApiKey), "created"), Column("hash", "hash", Kind.TEXT)))
+
+BATCHES = {
+    "put": PUT,
+    "add": ADD,
+    "plant": PLANT,
+    "reshape": RESHAPE,
+    "users": USERS,
+    "put_schedule": PUT_SCHEDULE,
+    "put_target": PUT_TARGET,
+    "add_key": ADD_KEY,
+}
+
+LISTS = {
+    "event": columns_of(Event),
+    "claimed": CLAIMED,
+    # What makes another timer of one. Its lane and destination follow from its type and target.
+    "moved": without(PUT.updated, "lane", "destination", "via"),
+    "entry": columns_of(Entry),
+    "schedule": columns_of(Schedule),
+    "user": columns_of(User),
+    "target": columns_of(Target),
+    # Its tenant and destination are selected from whatever names them: there may be no row that tells anything else.
+    "known": without(columns_of(Known), "tenant", "destination"),
+    "api_key": columns_of(ApiKey),
+}
+
+_LIST = re.compile(r"\{(?:(\w+)\.)?(\w+)\}")
+_BATCH = re.compile(r"\{(\w+) (?:(rows|columns)|from (\w+))\}")
+
+
+def with_lists(query: str, dialect: str) -> str:
+    """A query with its lists of columns written out."""
+    sql = DIALECTS[dialect]
+
+    def write_list(found: re.Match[str]) -> str:
+        columns = LISTS.get(found[2])
+        return found[0] if columns is None else sql.select(columns, found[1] or "")
+
+    def write_batch(found: re.Match[str]) -> str:
+        batch = BATCHES[found[1]]
+        if found[2] == "rows":
+            return sql.rows(batch.given)
+        if found[2] == "columns":
+            return ", ".join(column.name for column in batch.inserted)
+        return ", ".join(f"{column.name} = {found[3]}.{column.name}" for column in batch.updated)
+
+    return _BATCH.sub(write_batch, _LIST.sub(write_list, query))

@@ -1,0 +1,85 @@
+"""Records and tables have the same columns."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from duly.records.api_key import ApiKey
+from duly.records.columns import Kind, columns_of
+from duly.records.event import Event, NewEvent
+from duly.records.history import Entry
+from duly.records.schedule import Schedule
+from duly.records.target import Known, Target
+from duly.records.user import User
+
+TABLES: dict[str, type[msgspec.Struct]] = {
+    "events": Event,
+    "history": Entry,
+    "schedules": Schedule,
+    "users": User,
+    "targets": Target,
+    "destinations": Known,
+    "api_keys": ApiKey,
+}
+
+OF_THE_STORE = {
+    "events": {"unsettled", "settled", "asked"},
+    "history": {"id", "subject"},
+    "destinations": {"spent_until", "probes"},
+    "api_keys": {"hash"},
+}
+"""Columns that only the store itself needs."""
+
+TOLD_FROM_OTHERS = {"interruptions"}
+
+TYPES = {
+    "sqlite": {
+        Kind.ID: "TEXT",
+        Kind.TEXT: "TEXT",
+        Kind.JSON: "TEXT",
+        Kind.INSTANT: "INTEGER",
+        Kind.DAY: "TEXT",
+        Kind.TIME_OF_DAY: "TEXT",
+        Kind.FLAG: "INTEGER",
+        Kind.WHOLE: "INTEGER",
+        Kind.NUMBER: "REAL",
+    },
+    "postgres": {
+        Kind.ID: "uuid",
+        Kind.TEXT: "text",
+        Kind.JSON: "json",
+        Kind.INSTANT: "timestamp with time zone",
+        Kind.DAY: "date",
+        Kind.TIME_OF_DAY: "text",
+        Kind.FLAG: "boolean",
+        Kind.WHOLE: "integer",
+        Kind.NUMBER: "double precision",
+    },
+}
+
+
+async def table(store: Any, name: str) -> dict[str, str]:
+    """The columns of a table, with their types as the database calls them."""
+    query = {
+        "sqlite": f"SELECT name, type FROM pragma_table_info('{name}')",
+        "postgres": "SELECT column_name, data_type FROM information_schema.columns "
+        f"WHERE table_schema = 'duly' AND table_name = '{name}'",
+    }[store.dialect]
+    async with store.begin() as tx:
+        return {row[0]: row[1] for row in await tx.fetch(query)}
+
+
+@pytest.mark.parametrize("name", TABLES)
+async def test_a_record_has_the_columns_of_its_table_with_their_types(store: Any, name: str) -> None:
+    types = TYPES[store.dialect]
+    stored = {column.name: types[column.kind] for column in columns_of(TABLES[name])}
+    there = await table(store, name)
+    assert {column: there[column] for column in there if column not in OF_THE_STORE.get(name, ())} == {
+        column: stored[column] for column in stored if column not in TOLD_FROM_OTHERS
+    }
+
+
+async def test_a_new_event_has_columns_of_events_and_may_have_a_delay(store: Any) -> None:
+    there = set(await table(store, "events"))
+    assert {column.name for column in columns_of(NewEvent)} - there == {"delay"}
