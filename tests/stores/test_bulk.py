@@ -17,7 +17,8 @@ from duly.errors import SchemaMismatch
 from duly.ids import new_ids
 from duly.records.event import NewEvent
 from duly.records.specs import Everything
-from duly.stores.postgres.bulk_copy import BLOCK, WORTH_COPYING
+from duly.stores.postgres.bulk_copy import WORTH_COPYING
+from duly.stores.postgres.copy_rows import BLOCK
 from duly.testing import ManualClock
 from duly.wiring import open_store
 from tests.make import DAY, MICROSECOND, SECOND, START, make_new
@@ -57,6 +58,11 @@ async def test_a_bulk_insert_keeps_what_a_plain_one_keeps(store: Any) -> None:
     assert [msgspec.structs.replace(event, id="") for event in bulk] == [
         msgspec.structs.replace(event, id="") for _ in range(len(bulk) // len(plain)) for event in plain
     ]
+
+
+async def test_a_bulk_keeps_keys(store: Any) -> None:
+    ids = await store.add([make_new(key=f"key-{n}" if n % 2 else None) for n in range(MANY)])
+    assert [event.key for event in await found(store, ids)] == [f"key-{n}" if n % 2 else None for n in range(MANY)]
 
 
 async def test_a_bulk_of_several_blocks_is_stored_in_order(store: Any) -> None:

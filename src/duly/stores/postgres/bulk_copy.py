@@ -7,67 +7,34 @@ instant. And what is written here is the same whoever's connection sends it, wha
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, date, datetime, timedelta
-from struct import Struct
-from typing import Any, NamedTuple, TypeVar
+from datetime import datetime, timedelta
+from typing import Any
 
 from duly.errors import Conflict
-from duly.records.event import NewEvent
+from duly.records.columns import columns_of, only, without
+from duly.records.event import Event, NewEvent
 from duly.records.user import User
 from duly.stores.columns import readers
-from duly.stores.postgres.codec import PostgresQueries, micros
+from duly.stores.columns.lists import ADD, PLANT, USERS
+from duly.stores.postgres.codec import PostgresQueries
+from duly.stores.postgres.copy_rows import Table, in_blocks, micros_of, table_of
 
 WORTH_COPYING = 200
 """So many rows are inserted by COPY, which takes half of the time for each, but up to three more round trips."""
 
-BLOCK = 1000
-"""Rows that are sent together: while the server reads them, the next ones are written."""
-
-EPOCH = datetime(2000, 1, 1, tzinfo=UTC)  # PostgreSQL's own; instants are microseconds from there, and dates days
-FIRST_DAY = EPOCH.date().toordinal()
 UTF8 = "UTF8"  # as servers call it
 UNIQUE_VIOLATION = "23505"
-SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)  # no flags, no extension of the header
-NULL = b"\xff\xff\xff\xff"
-TRUE = b"\0\0\0\1\1"
-END = b"\xff\xff"
-
-_pack_width = Struct(">h").pack
-_pack_length = Struct(">i").pack
-_pack_instant = Struct(">iq").pack
-_pack_id = Struct(">i16s").pack
-_pack_day = Struct(">ii").pack
-_pack_times = Struct(">i16s iq iq").pack
-_pack_head = Struct(">i16s iq iq iq").pack
-
-Row = TypeVar("Row")
-Kind = tuple[str | None, ...]
 
 
-class Table(NamedTuple):
-    """Where a COPY goes, and which columns it has, in order."""
-
-    name: str
-    columns: list[str]
-
-    @property
-    def copy(self) -> str:
-        return f"COPY duly.{self.name} ({', '.join(self.columns)}) FROM STDIN (FORMAT binary)"
-
-
-TIMERS = Table(
-    "events", "tenant type lane target retry destination via created id due ready correlation_id payload".split()
-)
-HEADS = Table(
+CREATED = only(columns_of(Event), "created")
+COPIED_TIMERS = table_of("events", ADD.inserted, always=CREATED, instants=("due", "ready"))
+COPIED_HEADS = table_of(
     "events",
-    "tenant type lane target retry destination via zone_data head created id due ready scheduled series occurrence "
-    "timezone rule payload".split(),
+    without(PLANT.inserted, "held", "gated", "correlation_id"),  # the first event of a new user waits for nothing
+    always=CREATED,
+    instants=("due", "ready", "scheduled"),
 )
-USERS = Table(
-    "users",
-    "tenant target via created_by created updated id key first_name last_name date_of_birth timezone anniversary "
-    "delivery_time leap attributes usual_time".split(),
-)
+COPIED_USERS = table_of("users", USERS.inserted, always=only(columns_of(User), "created", "created_by", "updated"))
 
 
 class BulkCopyQueries(PostgresQueries):
@@ -85,7 +52,7 @@ class BulkCopyQueries(PostgresQueries):
         if len(events) < WORTH_COPYING or (now := await self._copying()) is None:
             return await super().add(events)
         dues = [now + (event.delay or timedelta()) if event.due is None else event.due for event in events]
-        await self.copy(TIMERS, in_blocks(list(zip(events, dues, strict=True)), TimerRows(now).row))
+        await self.copy(COPIED_TIMERS, timer_blocks(events, dues, now))
         await self._tell(events, dues, now)
         return [event.id for event in events]
 
@@ -93,8 +60,8 @@ class BulkCopyQueries(PostgresQueries):
         if len(users) < WORTH_COPYING or (now := await self._copying()) is None:
             return await super().add_users(users, heads, by)
         with _conflict_of_keys():
-            await self.copy(USERS, in_blocks(users, UserRows(now, by).row))
-        await self.copy(HEADS, in_blocks(heads, HeadRows(now).row))
+            await self.copy(COPIED_USERS, user_blocks(users, now, by))
+        await self.copy(COPIED_HEADS, head_blocks(heads, now))
         await self._tell(heads, [head.due or now for head in heads], now)
         return {user.id for user in users}
 
@@ -134,111 +101,19 @@ def sqlstate_of(error: BaseException) -> str | None:
     return getattr(inner, "sqlstate", None) or getattr(inner.__cause__, "sqlstate", None)
 
 
-def in_blocks(rows: Sequence[Row], write: Callable[[Row], Sequence[bytes]]) -> Iterator[bytes]:
-    """The data of a COPY, block by block."""
-    yield SIGNATURE
-    for start in range(0, len(rows), BLOCK):
-        yield b"".join([part for row in rows[start : start + BLOCK] for part in write(row)])
-    yield END
+def timer_blocks(events: Sequence[NewEvent], dues: Sequence[datetime], now: datetime) -> Iterator[bytes]:
+    at = [micros_of(due) for due in dues]
+    return in_blocks(zip(events, at, at, strict=True), COPIED_TIMERS.writer(created=now))
 
 
-class TimerRows:
-    """Writes one-shot events. Each has two parts: what it has in common with others, which is written once, and what is
-    its own."""
-
-    def __init__(self, created: datetime) -> None:
-        self._created = _pack_instant(8, micros(created - EPOCH))
-        self._shared: dict[Kind, bytes] = {}
-
-    def row(self, timed: tuple[NewEvent, datetime]) -> Sequence[bytes]:
-        event, due = timed
-        kind = (
-            event.tenant, event.type, event.lane, event.target_json, event.retry_json, event.destination, event.via,
-        )  # fmt: skip
-        common = self._shared.get(kind)
-        if common is None:
-            common = self._shared[kind] = b"".join((_pack_width(len(TIMERS.columns)), *map(_text, kind), self._created))
-        at = micros(due - EPOCH)
-        return (
-            common,
-            _pack_times(16, _id(event.id), 8, at, 8, at),
-            _text(event.correlation_id),
-            _text(event.payload_json),
-        )
+def head_blocks(heads: Sequence[NewEvent], now: datetime) -> Iterator[bytes]:
+    at = [micros_of(head.due or now) for head in heads]
+    scheduled = [micros_of(head.scheduled or now) for head in heads]
+    return in_blocks(zip(heads, at, at, scheduled, strict=True), COPIED_HEADS.writer(created=now))
 
 
-class HeadRows:
-    """Writes the heads of series that are new."""
-
-    def __init__(self, created: datetime) -> None:
-        self._now, self._created = created, _pack_instant(8, micros(created - EPOCH))
-        self._shared: dict[Kind, bytes] = {}
-
-    def row(self, head: NewEvent) -> Sequence[bytes]:
-        kind = (
-            head.tenant, head.type, head.lane, head.target_json, head.retry_json, head.destination, head.via,
-            head.zone_data,
-        )  # fmt: skip
-        common = self._shared.get(kind)
-        if common is None:
-            width = _pack_width(len(HEADS.columns))
-            common = self._shared[kind] = b"".join((width, *map(_text, kind), TRUE, self._created))
-        due = head.due or self._now
-        at, scheduled = micros(due - EPOCH), micros((head.scheduled or due) - EPOCH)
-        return (
-            common,
-            _pack_head(16, _id(head.id), 8, at, 8, at, 8, scheduled),
-            _text(head.series),
-            _text(head.occurrence),
-            _text(head.timezone),
-            _text(head.rule_json),
-            _text(head.payload_json),
-        )
-
-
-class UserRows:
-    """Writes users."""
-
-    def __init__(self, created: datetime, by: str) -> None:
-        at = _pack_instant(8, micros(created - EPOCH))
-        self._created = b"".join((_text(by), at, at))
-        self._shared: dict[Kind, bytes] = {}
-
-    def row(self, user: User) -> Sequence[bytes]:
-        kind = (user.tenant, user.target_json, user.via)
-        common = self._shared.get(kind)
-        if common is None:
-            width = _pack_width(len(USERS.columns))
-            common = self._shared[kind] = b"".join((width, *map(_text, kind), self._created))
-        return (
-            common,
-            _pack_id(16, _id(user.id)),
-            _text(user.key),
-            _text(user.first_name),
-            _text(user.last_name),
-            _day(user.date_of_birth),
-            _text(user.timezone),
-            _day(user.anniversary),
-            _text(None if user.delivery_time is None else user.delivery_time.isoformat()),
-            _text(user.leap),
-            _text(user.attributes_json),
-            _text(None if user.usual_time is None else user.usual_time.isoformat()),
-        )
-
-
-def _id(id: str) -> bytes:
-    return bytes.fromhex(id.replace("-", ""))
-
-
-def _day(day: date | None) -> bytes:
-    return NULL if day is None else _pack_day(4, day.toordinal() - FIRST_DAY)
-
-
-def _text(value: str | None) -> bytes:
-    if value is None:
-        return NULL
-    text = value.encode()
-    return _pack_length(len(text)) + text
+def user_blocks(users: Sequence[User], now: datetime, by: str) -> Iterator[bytes]:
+    return in_blocks(zip(users, strict=True), COPIED_USERS.writer(created=now, created_by=by, updated=now))
 
 
 def asyncpg_copies(connection: Any) -> bool:

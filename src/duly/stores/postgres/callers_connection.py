@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from duly.errors import Misuse, SchemaMismatch
-from duly.stores.postgres.bulk_copy import UTF8, BulkCopyQueries, Table, asyncpg_copies, asyncpg_copy, sqlstate_of
+from duly.stores.postgres.bulk_copy import UTF8, BulkCopyQueries, asyncpg_copies, asyncpg_copy, sqlstate_of
+from duly.stores.postgres.copy_rows import Table
 from duly.stores.queries import Query
 from duly.stores.statements import StoreQueries
 

@@ -14,8 +14,9 @@ from duly.ports import Clock
 from duly.records.event import Event, NewEvent
 from duly.stores.creations import CreatedEvents
 from duly.stores.migrations import pending, require_current
-from duly.stores.postgres.bulk_copy import WORTH_COPYING, BulkCopyQueries, Table, asyncpg_copies, asyncpg_copy
+from duly.stores.postgres.bulk_copy import WORTH_COPYING, BulkCopyQueries, asyncpg_copies, asyncpg_copy
 from duly.stores.postgres.codec import PostgresQueries
+from duly.stores.postgres.copy_rows import Table
 from duly.stores.postgres.driver import (
     SEARCHES,
     SERVER_KEEPALIVE,

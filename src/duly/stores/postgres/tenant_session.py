@@ -18,7 +18,8 @@ from duly.keyed_semaphore import KeyedSemaphore
 from duly.ports import Clock
 from duly.records.event import Event, NewEvent
 from duly.stores.creations import CreatedEvents
-from duly.stores.postgres.bulk_copy import BulkCopyQueries, Table
+from duly.stores.postgres.bulk_copy import BulkCopyQueries
+from duly.stores.postgres.copy_rows import Table
 from duly.stores.postgres.driver import SEARCHES, QueryTimeout, is_open, opened, run_query, terminate, translated
 from duly.stores.postgres.rls_role import ROLE
 from duly.stores.queries import Query

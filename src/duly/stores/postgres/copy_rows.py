@@ -1,0 +1,174 @@
+"""Writes rows in the binary form of COPY. A writer's source is made from the columns, once, as that of a row reader is.
+
+What many rows have in common is written once and kept, which saves a quarter of the time.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
+from itertools import chain, islice, starmap
+from struct import Struct
+from typing import Any, NamedTuple
+
+from duly.records.columns import Column, ColumnList, Kind
+
+BLOCK = 1000
+"""Rows that are sent together: while the server reads them, the next ones are written."""
+
+SHARED = frozenset("tenant type lane target_json retry_json destination via zone_data head".split())
+"""Fields that many rows of one COPY have in common."""
+
+EPOCH = datetime(2000, 1, 1, tzinfo=UTC)  # PostgreSQL's own; instants are microseconds from there, and dates days
+FIRST_DAY = EPOCH.date().toordinal()
+MICROSECOND = timedelta(microseconds=1)
+SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)  # no flags, no extension of the header
+NULL = b"\xff\xff\xff\xff"
+TRUE = b"\0\0\0\1\1"
+FALSE = b"\0\0\0\1\0"
+END = b"\xff\xff"
+
+_pack_width = Struct(">h").pack
+_pack_length = Struct(">i").pack
+_pack_instant = Struct(">iq").pack
+_pack_id = Struct(">i16s").pack
+_pack_whole = Struct(">ii").pack
+_pack_number = Struct(">id").pack
+
+Write = Callable[..., tuple[bytes, ...]]
+
+
+class Table(NamedTuple):
+    """Where a COPY goes, and which columns it has: what rows share, what is the same for all, what each row has."""
+
+    name: str
+    shared: ColumnList
+    always: ColumnList
+    instants: tuple[str, ...]  # columns of which the caller says the microseconds
+    own: ColumnList
+
+    @property
+    def columns(self) -> list[str]:
+        return [
+            *(column.name for column in (*self.shared, *self.always)),
+            "id",
+            *self.instants,
+            *(column.name for column in self.own),
+        ]
+
+    @property
+    def copy(self) -> str:
+        return f"COPY duly.{self.name} ({', '.join(self.columns)}) FROM STDIN (FORMAT binary)"
+
+    def writer(self, **always: Any) -> Write:
+        """What writes a row, given the record and the microseconds of its instants."""
+        return _writer_of(self)(b"".join(_written(column, always[column.field]) for column in self.always))
+
+
+@lru_cache
+def _writer_of(table: Table) -> Callable[[bytes], Write]:
+    """What makes a writer, given what is the same in all rows."""
+    fields = "".join(f"one.{column.field}, " for column in table.shared)
+    instants = "".join(f", 8, {instant}" for instant in table.instants)
+    source = (
+        f"def writer(same):\n"
+        f"    known = {{}}\n"
+        f"    def write({', '.join(['one', *table.instants])}):\n"
+        f"        kind = ({fields})\n"
+        f"        common = known.get(kind)\n"
+        f"        if common is None:\n"
+        f"            common = known[kind] = join((width, {_expressions(table.shared)}same))\n"
+        f"        return (common, pack(16, raw_id(one.id){instants}), {_expressions(table.own)})\n"
+        f"    return write\n"
+    )
+    names = WRITERS | {
+        "NULL": NULL,
+        "join": b"".join,
+        "width": _pack_width(len(table.columns)),
+        "pack": Struct(">i16s" + "iq" * len(table.instants)).pack,
+    }
+    exec(source, names)
+    return names["writer"]  # type: ignore[no-any-return]
+
+
+def table_of(name: str, columns: ColumnList, *, always: ColumnList, instants: tuple[str, ...] = ()) -> Table:
+    """The table of these columns; those that are *always* the same and the *instants* come with them."""
+    own = tuple(column for column in columns if column.field not in SHARED and column.kind is not Kind.ID)
+    return Table(name, tuple(column for column in columns if column.field in SHARED), always, instants, own)
+
+
+def in_blocks(rows: Iterable[tuple[Any, ...]], write: Write) -> Iterator[bytes]:
+    """The data of a COPY, block by block; each row is what its writer is given."""
+    yield SIGNATURE
+    left = iter(rows)
+    while block := b"".join(chain.from_iterable(starmap(write, islice(left, BLOCK)))):
+        yield block
+    yield END
+
+
+def micros_of(instant: datetime) -> int:
+    return (instant - EPOCH) // MICROSECOND
+
+
+def _raw_id(id: str) -> bytes:
+    return bytes.fromhex(id.replace("-", ""))
+
+
+def _write_text(value: str) -> bytes:
+    text = value.encode()
+    return _pack_length(len(text)) + text
+
+
+def _write_id(id: str) -> bytes:
+    return _pack_id(16, _raw_id(id))
+
+
+def _write_instant(instant: datetime) -> bytes:
+    return _pack_instant(8, micros_of(instant))
+
+
+def _write_day(day: date) -> bytes:
+    return _pack_whole(4, day.toordinal() - FIRST_DAY)
+
+
+def _write_time(at: time) -> bytes:
+    return _write_text(at.isoformat())
+
+
+def _write_flag(flag: bool) -> bytes:
+    return TRUE if flag else FALSE
+
+
+def _write_whole(number: int) -> bytes:
+    return _pack_whole(4, number)
+
+
+def _write_number(number: float) -> bytes:
+    return _pack_number(8, number)
+
+
+WRITERS: dict[str, Any] = {
+    "raw_id": _raw_id,
+    Kind.ID.name: _write_id,
+    Kind.TEXT.name: _write_text,
+    Kind.JSON.name: _write_text,
+    Kind.INSTANT.name: _write_instant,
+    Kind.DAY.name: _write_day,
+    Kind.TIME_OF_DAY.name: _write_time,
+    Kind.FLAG.name: _write_flag,
+    Kind.WHOLE.name: _write_whole,
+    Kind.NUMBER.name: _write_number,
+}
+
+
+def _expressions(columns: ColumnList) -> str:
+    """The values of these columns, each with a comma after it."""
+    return "".join(
+        f"NULL if one.{column.field} is None else {column.kind.name}(one.{column.field}), "
+        if column.optional
+        else f"{column.kind.name}(one.{column.field}), "
+        for column in columns
+    )
+
+
+def _written(column: Column, value: Any) -> bytes:
+    return NULL if value is None else WRITERS[column.kind.name](value)
