@@ -5,7 +5,7 @@ import contextlib
 import signal
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from duly.channels.brokers.registry import MissingChannel
 from duly.channels.python.handlers import DEADLINE, Handlers
@@ -25,8 +25,9 @@ from duly.engine.worker import Options, Worker
 from duly.errors import Misuse, StoreUnavailable
 from duly.observers.logs import observe_with_logs
 from duly.ports import Added, Channel, Clock, Route, Transaction
-from duly.records.event import Event, NewEvent, Timer
-from duly.records.schedule import Schedule
+from duly.records.event import Event, NewEvent, Timer, TimerOptions
+from duly.records.schedule import Schedule, ScheduleOptions
+from duly.rules.policies import PolicyOptions
 from duly.rules.recurrence import Rule
 from duly.signals import Created, FileCreated, Observer, PassEnded, Signals
 from duly.stores.sqlite.store import SqliteStore
@@ -117,7 +118,7 @@ class Duly:
         retry: Retry = DEFAULT,
         timezone: str | None = None,
         deadline: timedelta = DEADLINE,
-        **policies: Any,
+        **policies: Unpack[PolicyOptions],
     ) -> Callable[[Function], Function]:
         """Run the function below by a rule, under its own name unless another is given. Its row is written when the
         worker starts; whether it is paused stays as it was. The policies are those of ``schedules.put``."""
@@ -258,16 +259,29 @@ class Duly:
 
     # -- what to do, and when
 
-    async def at(self, due: datetime, type: str, payload: Any = None, **options: Any) -> Event:
-        """Fire once at an instant. With a *key*, a second call moves the first, unless it has started.
+    async def at(
+        self,
+        due: datetime,
+        type: str,
+        payload: Any = None,
+        *,
+        transaction: Any = None,
+        **options: Unpack[TimerOptions],
+    ) -> Event:
+        """Fire once at an instant. With a *key*, a second call moves the first, unless it has started."""
+        return (await self.put(due, type, payload, transaction=transaction, **options)).event
 
-        Options: ``key``, ``tenant``, ``target``, ``retry``, ``correlation_id``, ``transaction``.
-        """
-        return (await self.put(due, type, payload, **options)).event
-
-    async def after(self, delay: timedelta, type: str, payload: Any = None, **options: Any) -> Event:
+    async def after(
+        self,
+        delay: timedelta,
+        type: str,
+        payload: Any = None,
+        *,
+        transaction: Any = None,
+        **options: Unpack[TimerOptions],
+    ) -> Event:
         """Fire once, so long after the store's now. The options are those of ``at``."""
-        return (await self.put(delay, type, payload, **options)).event
+        return (await self.put(delay, type, payload, transaction=transaction, **options)).event
 
     async def put(
         self,
@@ -276,21 +290,19 @@ class Duly:
         payload: Any = None,
         *,
         transaction: Any = None,
-        key: str | None = None,
-        tenant: str = "default",
-        target: dict[str, Any] | None = None,
-        retry: Retry = DEFAULT,
-        correlation_id: str | None = None,
+        **options: Unpack[TimerOptions],
     ) -> Added:
         """As ``at`` and ``after``, also telling whether the event was created, moved or left unchanged."""
-        timer = Timer(due, type, payload, key, tenant, target, retry, correlation_id)
+        timer = Timer(due, type, payload, **options)
         return await put_timer(self.transaction_of(transaction) or self.store, timer, self._channels)
 
     async def add_many(self, timers: Iterable[Timer], *, transaction: Any = None) -> list[str]:
         """Schedule many: all of them or, when one is invalid, none. The ids, in order."""
         return await add_timers(self.store, timers, self._channels, self.transaction_of(transaction))
 
-    async def every(self, name: str, rule: Rule, type: str, payload: Any = None, **options: Any) -> Schedule:
+    async def every(
+        self, name: str, rule: Rule, type: str, payload: Any = None, **options: Unpack[ScheduleOptions]
+    ) -> Schedule:
         """Fire again and again by a rule. A second call with this name replaces the schedule. The options are those of
         ``schedules.put``."""
         return await self.schedules.put(name, rule, type, payload, **options)

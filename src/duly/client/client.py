@@ -4,7 +4,7 @@ import asyncio
 import ssl
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
 import msgspec
 
@@ -19,13 +19,12 @@ from duly.client.targets import Targets
 from duly.client.users import Users
 from duly.client.writing import ANY_CHANNEL, timer_body
 from duly.decide.planning import plan
-from duly.decide.retry import DEFAULT, Retry
 from duly.errors import Invalid, Misuse
 from duly.ids import new_ids
 from duly.ports import Added
 from duly.records.answers import TimerResult, TimerResults
-from duly.records.event import EVENT_JSON, Event, NewEvent, Timer
-from duly.records.schedule import Schedule
+from duly.records.event import EVENT_JSON, Event, NewEvent, Timer, TimerOptions
+from duly.records.schedule import Schedule, ScheduleOptions
 from duly.rules.recurrence import Rule
 
 if TYPE_CHECKING:
@@ -99,21 +98,34 @@ class Client:
 
     # -- what to do, and when
 
-    async def at(self, due: datetime, type: str, payload: Any = None, **options: Any) -> Event:
-        """Fire once at an instant. With a *key*, a second call moves the first, unless it has started.
-
-        Options: ``key``, ``tenant``, ``target``, ``retry``, ``correlation_id``.
-        """
-        planned = self._planned(due, type, payload, **options)
+    async def at(
+        self,
+        due: datetime,
+        type: str,
+        payload: Any = None,
+        *,
+        transaction: Any = None,
+        **options: Unpack[TimerOptions],
+    ) -> Event:
+        """Fire once at an instant. With a *key*, a second call moves the first, unless it has started."""
+        planned = self._planned(due, type, payload, transaction=transaction, **options)
         if planned.key is None or planned.due is None:
             return (await self._put(planned)).event
         body = timer_body(planned)
         timer = place("timers", planned.key)
         return await self._connection.ask("PUT", timer, body, reads=EVENT_JSON, once=True, renamed=AFTER)
 
-    async def after(self, delay: timedelta, type: str, payload: Any = None, **options: Any) -> Event:
+    async def after(
+        self,
+        delay: timedelta,
+        type: str,
+        payload: Any = None,
+        *,
+        transaction: Any = None,
+        **options: Unpack[TimerOptions],
+    ) -> Event:
         """Fire once, so long after the server's now. The options are those of ``at``."""
-        return (await self._put(self._planned(delay, type, payload, **options))).event
+        return (await self.put(delay, type, payload, transaction=transaction, **options)).event
 
     async def put(
         self,
@@ -122,25 +134,10 @@ class Client:
         payload: Any = None,
         *,
         transaction: Any = None,
-        key: str | None = None,
-        tenant: str | None = None,
-        target: dict[str, Any] | None = None,
-        retry: Retry = DEFAULT,
-        correlation_id: str | None = None,
+        **options: Unpack[TimerOptions],
     ) -> Added:
         """As ``at`` and ``after``, also telling whether the event was created, moved or left unchanged."""
-        planned = self._planned(
-            due,
-            type,
-            payload,
-            transaction=transaction,
-            key=key,
-            tenant=tenant,
-            target=target,
-            retry=retry,
-            correlation_id=correlation_id,
-        )
-        return await self._put(planned)
+        return await self._put(self._planned(due, type, payload, transaction=transaction, **options))
 
     async def add_many(self, timers: Iterable[Timer], *, transaction: Any = None) -> list[str]:
         """Schedule many; the ids, in order.
@@ -166,7 +163,9 @@ class Client:
             raise Invalid(refused)
         return [str(result.id) for result in results]
 
-    async def every(self, name: str, rule: Rule, type: str, payload: Any = None, **options: Any) -> Schedule:
+    async def every(
+        self, name: str, rule: Rule, type: str, payload: Any = None, **options: Unpack[ScheduleOptions]
+    ) -> Schedule:
         """Fire again and again by a rule. A second call with this name replaces the schedule. The options are those of
         ``schedules.put``."""
         return await self.schedules.put(name, rule, type, payload, **options)
@@ -232,16 +231,11 @@ class Client:
         payload: Any = None,
         *,
         transaction: Any = None,
-        key: str | None = None,
-        tenant: str | None = None,
-        target: dict[str, Any] | None = None,
-        retry: Retry = DEFAULT,
-        correlation_id: str | None = None,
+        **options: Unpack[TimerOptions],
     ) -> NewEvent:
         refuse_transaction(transaction)
-        check_tenant(self._connection, tenant)
-        timer = Timer(due, type, payload, key, UNSAID, target, retry, correlation_id)
-        [planned] = plan((timer,), ANY_CHANNEL, new_ids)
+        check_tenant(self._connection, options.pop("tenant", None))
+        [planned] = plan((Timer(due, type, payload, **options),), ANY_CHANNEL, new_ids)
         return planned
 
     async def _put(self, planned: NewEvent) -> Added:

@@ -3,7 +3,7 @@
 import builtins
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Unpack
 
 import msgspec
 
@@ -22,6 +22,7 @@ from duly.records.event import EVENT_JSON, Event
 from duly.records.history import Entry
 from duly.records.results import Backfilled, Resumed
 from duly.records.schedule import SCHEDULE_JSON, SCHEDULE_PAGE, Schedule
+from duly.rules.policies import PolicyOptions
 from duly.rules.recurrence import Rule
 from duly.verbs.schedules import UNCHANGED
 
@@ -55,14 +56,12 @@ class Schedules(Group):
         expected: str | None = None,
         transaction: Any = None,
         by: str = "api",
-        **policies: Any,
+        **policies: Unpack[PolicyOptions],
     ) -> Schedule:
         """Create a schedule, or replace the one with this name.
 
-        An unchanged rule and zone keep the next event where it is. Policies: ``misfire``, ``overlap``,
-        ``max_concurrent``, ``depends_on``, ``start``, ``end``, ``dst``, ``jitter``, ``exclude``, ``mode``. Without
-        *enabled*, a paused schedule stays paused. With the tag that is *expected*, Stale unless the schedule still has
-        it.
+        An unchanged rule and zone keep the next event where it is. Without *enabled*, a paused schedule stays paused.
+        With the tag that is *expected*, Stale unless the schedule still has it.
         """
         self._check(tenant)
         refuse_transaction(transaction)
@@ -203,7 +202,7 @@ class Schedules(Group):
         timezone: str | None = None,
         tenant: str | None = None,
         enough: Callable[[], bool] = never,
-        **policies: Any,
+        **policies: Unpack[PolicyOptions],
     ) -> builtins.list[Preview]:
         """The next occurrences of a schedule by its name, or of a rule, with what is odd about them in a note. Without
         *after*, a schedule's next event comes first, where somebody may have moved it. A server gives up where many are

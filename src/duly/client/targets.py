@@ -157,7 +157,9 @@ class Targets(Group):
     def history(self, name: str, *, tenant: str | None = None) -> NoReturn:
         raise here_only("targets.history", ELSEWHERE)
 
-    def destinations(self, **_: Any) -> NoReturn:
+    def destinations(
+        self, *, tenant: str | None = None, after: tuple[str, str] = ("", ""), limit: int = MOST_LISTED
+    ) -> NoReturn:
         raise here_only("targets.destinations", ELSEWHERE)
 
     def waiting(self, destination: str, *, tenant: str | None = None) -> NoReturn:

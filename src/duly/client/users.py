@@ -2,7 +2,7 @@
 
 import builtins
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Unpack
 
 import msgspec
 
@@ -17,7 +17,7 @@ from duly.errors import Invalid, NotFound, Problem
 from duly.records.event import EVENT_PAGE, Event
 from duly.records.history import Entry
 from duly.records.results import Imported
-from duly.records.user import USER_JSON, USER_PAGE, User
+from duly.records.user import USER_JSON, USER_PAGE, User, UserChanges, UserFields
 from duly.verbs.import_users import ImportObserver, Lines
 from duly.verbs.users import A_USERS, QUIET
 
@@ -27,12 +27,10 @@ FROM_HTTP = "import"
 class Users(Group):
     """The verbs of ``duly.users``."""
 
-    async def add(self, *, tenant: str | None = None, transaction: Any = None, by: str = "api", **fields: Any) -> User:
-        """A new user, whose events are planned when this returns.
-
-        ``first_name``, ``last_name``, ``date_of_birth`` and ``timezone``; optionally ``key``, ``anniversary``,
-        ``delivery_time``, ``leap``, ``target`` and ``attributes``.
-        """
+    async def add(
+        self, *, tenant: str | None = None, transaction: Any = None, by: str = "api", **fields: Unpack[UserFields]
+    ) -> User:
+        """A new user, whose events are planned when this returns."""
         self._check(tenant)
         refuse_transaction(transaction)
         refuse_name(by)
@@ -74,7 +72,7 @@ class Users(Group):
         expected: str | None = None,
         transaction: Any = None,
         by: str = "api",
-        **changes: Any,
+        **changes: Unpack[UserChanges],
     ) -> User:
         """Change what is given, and leave the rest. What has not started follows: its time, its words, its zone. What
         is under way or being retried is delivered as it was. Stale unless the user has the tag that is *expected*."""

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 
@@ -64,6 +64,16 @@ class Timer(msgspec.Struct, frozen=True):
     target: dict[str, Any] | None = None
     retry: Retry = DEFAULT
     correlation_id: str | None = None
+
+
+class TimerOptions(TypedDict, total=False):
+    """What may be said of a timer beside its time, type and payload; the defaults are a Timer's."""
+
+    key: str | None
+    tenant: str
+    target: dict[str, Any] | None
+    retry: Retry
+    correlation_id: str | None
 
 
 class NewEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -15,9 +15,22 @@ from duly.records.series import Series
 from duly.records.wire import AN_OBJECT, JsonForm, Part, computed
 from duly.rules.notation import parse_rule, usual_dst
 from duly.rules.policies import DEFAULT as NO_POLICIES
-from duly.rules.policies import Policies, policy_schemas, stored_policies
+from duly.rules.policies import Policies, PolicyOptions, policy_schemas, stored_policies
 from duly.rules.timetable import Timetable
 from duly.rules.zones import zone_warning
+
+
+class ScheduleOptions(PolicyOptions, total=False):
+    """What ``schedules.put`` takes beside a name, a rule, a type and a payload."""
+
+    timezone: str | None
+    tenant: str
+    target: dict[str, Any] | None
+    retry: Retry
+    enabled: bool | None
+    expected: str | None
+    transaction: Any
+    by: str
 
 
 class PassedOver(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """The user: whose names, dates and zone calendar events use."""
 
 from datetime import date, datetime, time
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 
@@ -9,6 +9,35 @@ from duly.records.etags import user_tag
 from duly.records.marks import Id, Internal, Warnings
 from duly.records.wire import AN_OBJECT, JsonForm, Part, as_raw, computed
 from duly.rules.zones import zone_warning
+
+
+class OptionalUserFields(TypedDict, total=False):
+    """What a user may have; None takes it away."""
+
+    key: str | None
+    anniversary: date | str | None
+    delivery_time: time | str | None
+    leap: str | None
+    target: dict[str, Any] | None
+    attributes: dict[str, Any] | None
+
+
+class UserFields(OptionalUserFields):
+    """What is said of a new user."""
+
+    first_name: str
+    last_name: str
+    date_of_birth: date | str
+    timezone: str
+
+
+class UserChanges(OptionalUserFields, total=False):
+    """What can be changed of a user."""
+
+    first_name: str
+    last_name: str
+    date_of_birth: date | str
+    timezone: str
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True, gc=False):

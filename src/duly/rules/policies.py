@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from types import NoneType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, TypedDict, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -82,6 +82,21 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
             "exclude": list(self.exclude),
             "mode": self.mode,
         }
+
+
+class PolicyOptions(TypedDict, total=False):
+    """Policies as people write them. None is as if it were left out."""
+
+    misfire: Misfire | str | dict[str, Any] | None
+    overlap: str | None
+    max_concurrent: int | None
+    depends_on: DependsOn | dict[str, Any] | None
+    start: date | str | None  # a datetime is a date
+    end: date | str | None
+    dst: Dst | dict[str, str] | None
+    jitter: timedelta | str | None
+    exclude: str | date | Iterable[str | date] | None
+    mode: str | None
 
 
 DEFAULT = Policies()

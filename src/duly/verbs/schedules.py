@@ -4,7 +4,7 @@ import builtins
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 
@@ -30,7 +30,7 @@ from duly.records.event import Event, NewEvent
 from duly.records.history import Entry
 from duly.records.results import Backfilled, ReplannedHead, Resumed
 from duly.records.schedule import PassedOver, Schedule
-from duly.rules.policies import SHADOW
+from duly.rules.policies import SHADOW, PolicyOptions
 from duly.rules.recurrence import Occurrence, Rule
 from duly.rules.timetable import BEFORE, Timetable
 
@@ -67,14 +67,12 @@ class Schedules:
         expected: str | None = None,
         transaction: Any = None,
         by: str = "api",
-        **policies: Any,
+        **policies: Unpack[PolicyOptions],
     ) -> Schedule:
         """Create a schedule, or replace the one with this name.
 
-        An unchanged rule and zone keep the next event where it is. Policies: ``misfire``, ``overlap``,
-        ``max_concurrent``, ``depends_on``, ``start``, ``end``, ``dst``, ``jitter``, ``exclude``, ``mode``. Without
-        *enabled*, a paused schedule stays paused. With the tag that is *expected*, Stale unless the schedule still has
-        it.
+        An unchanged rule and zone keep the next event where it is. Without *enabled*, a paused schedule stays paused.
+        With the tag that is *expected*, Stale unless the schedule still has it.
         """
         draft = ScheduleDraft(
             name=name,
@@ -291,7 +289,7 @@ class Schedules:
         timezone: str | None = None,
         tenant: str = "default",
         enough: Callable[[], bool] = never,
-        **policies: Any,
+        **policies: Unpack[PolicyOptions],
     ) -> builtins.list[Preview]:
         """The next occurrences of a schedule by its name, or of a rule, with what is odd about them in a note. Without
         *after*, a schedule's next event comes first, where somebody may have moved it. They are found in a thread, for

@@ -3,7 +3,7 @@
 import builtins
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Unpack
 
 from duly.decide.checks import check_id, check_page, name_problems
 from duly.decide.error_text import storable
@@ -16,7 +16,7 @@ from duly.records.event import Event
 from duly.records.history import Entry
 from duly.records.results import Imported, Refreshed
 from duly.records.specs import OfUser
-from duly.records.user import User
+from duly.records.user import User, UserChanges, UserFields
 from duly.verbs.found import require_found
 from duly.verbs.import_users import ImportObserver, Lines, import_users
 
@@ -33,12 +33,10 @@ class Users:
     ) -> None:
         self._store, self._how, self._transaction_of = store, how, transaction_of
 
-    async def add(self, *, tenant: str = "default", transaction: Any = None, by: str = "api", **fields: Any) -> User:
-        """A new user, whose events are planned when this returns.
-
-        ``first_name``, ``last_name``, ``date_of_birth`` and ``timezone``; optionally ``key``, ``anniversary``,
-        ``delivery_time``, ``leap``, ``target`` and ``attributes``.
-        """
+    async def add(
+        self, *, tenant: str = "default", transaction: Any = None, by: str = "api", **fields: Unpack[UserFields]
+    ) -> User:
+        """A new user, whose events are planned when this returns."""
         async with self._within(transaction) as tx:
             id = await add_user(tx, fields, tenant, self._how, storable(by))
             return require_found("user", await tx.user(id), id, None)
@@ -68,7 +66,7 @@ class Users:
         expected: str | None = None,
         transaction: Any = None,
         by: str = "api",
-        **changes: Any,
+        **changes: Unpack[UserChanges],
     ) -> User:
         """Change what is given, and leave the rest. What has not started follows: its time, its words, its zone. What
         is under way or being retried is delivered as it was. Stale unless the user has the tag that is *expected*."""
