@@ -16,7 +16,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
            --no-header --no-emit-index-url --no-emit-find-links --annotation-style line
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick exhaustive check format house bench compare lock clean
+.PHONY: help demo test quick exhaustive check format stubs house bench compare lock clean
 .DELETE_ON_ERROR:
 
 help: ## List these commands
@@ -43,11 +43,15 @@ check: $(READY)-dev ## Check style, formatting, types and import contracts
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/mypy src/duly/sync.py  # for the line above, the stub stands before it
 	@$(BIN)/lint-imports --no-logo
 
 format: $(READY)-dev ## Format the code and fix what can be fixed
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
+
+stubs: $(READY)-dev ## Write src/duly/sync.pyi again after a verb's signature changed
+	@$(BIN)/python -m tools.sync_stub
 
 house: $(READY)-dev ## Print how the source tree is built, in figures beside their targets
 	@$(BIN)/python -m tests.house
@@ -69,7 +73,7 @@ lock: $(READY) ## Pin the dependencies again after pyproject.toml changed (ARGS=
 
 clean: ## Remove the environment, caches and build results
 	rm -rf $(VENV) dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests tools benchmarks examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(READY): requirements/uv.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \

@@ -1,13 +1,17 @@
 """duly.sync: the same calls for synchronous code."""
 
+import inspect
 import signal
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from duly import Conflict, Duly, Event, Invalid, Misuse, NotFound, OfType, Retry, Status, Timer, every
+from duly import Conflict, Duly, Event, Invalid, Misuse, NotFound, OfType, Retry, Status, Timer, Unauthenticated, every
+from duly.ids import new_id
+from duly.records.api_key import write_key
 from duly.records.results import Replayed
 from duly.sync import Sync
 from duly.testing import ManualClock
@@ -115,6 +119,50 @@ def test_forgetting_the_transaction_does_not_wait_for_ever(sync: Sync, app: Duly
         ):
             with pytest.raises(Misuse, match="transaction=tx"):
                 forgetful()
+
+
+def test_verbs_that_read_run_beside_an_open_transaction_on_sqlite_and_no_others(tmp_path: Path) -> None:
+    """What begins a transaction as well would wait for ever."""
+    key = write_key(bytes(32))
+    given: dict[str, Any] = {"id": new_id(), "ids": [new_id()], "what": every("1h"), "rule": every("1h"), "rows": []}
+    given |= {"due": START, "start": START, "end": START + HOUR, "secret": key, "secrets": [key], "events": []}
+    read, refused = set(), set()
+    with Duly(f"sqlite:///{tmp_path / 'duly.db'}").sync as sync, sync.transaction():
+        for group in Sync.GROUPS:
+            for name in dir(getattr(sync, group)):
+                verb = getattr(getattr(sync, group), name)
+                parameters = inspect.signature(verb).parameters.values()
+                positional = [one for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+                needed = [one.name for one in positional if one.default is one.empty]
+                try:
+                    verb(*(given.get(one, "x") for one in needed))
+                except (NotFound, Invalid, Unauthenticated):
+                    read.add(f"{group}.{name}")
+                except Misuse as error:
+                    if "transaction=tx" not in str(error):
+                        raise
+                    refused.add(f"{group}.{name}")
+                else:
+                    read.add(f"{group}.{name}")
+    assert sorted(read) == [
+        "events.by_key", "events.dead_letters", "events.find", "events.get", "events.history", "events.page",
+        "events.schedules_of", "keys.get", "keys.known", "keys.list", "keys.made_any", "keys.named", "keys.recognise",
+        "schedules.get", "schedules.history", "schedules.list", "schedules.preview",
+        "targets.destinations", "targets.list", "targets.signing_secret",
+        "users.ahead", "users.by_key", "users.events", "users.get", "users.history", "users.list",
+    ]  # fmt: skip
+    assert len(refused) > 30
+
+
+def test_only_what_people_may_use_is_there(sync: Sync) -> None:
+    for name in ("store", "settings", "run", "observe", "loop", "event_types", "_signals", "wat"):
+        with pytest.raises(AttributeError, match=f"'Sync' object has no attribute '{name}'"):
+            getattr(sync, name)
+    with pytest.raises(AttributeError, match="'SyncGroup' object has no attribute '_store'"):
+        sync.events._store  # type: ignore[attr-defined]  # noqa: B018 - asking is the test
+    with pytest.raises(AttributeError, match="'Events' object has no attribute 'wat'"):
+        sync.events.wat  # type: ignore[attr-defined]  # noqa: B018 - as above
+    assert {"at", "tick", "events", "transaction"} <= set(dir(sync))
 
 
 @pytest.fixture

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from duly import Conflict, Duly, Misuse, NotFound, OfDestination, http, webhook
-from duly.sync import Sync, SyncTargets
+from duly.sync import Sync
 from duly.testing import ManualClock
-from duly.verbs.targets import Targets
 from tests.make import START
 
 KEY = "a key of at least thirty-two characters"
@@ -23,13 +22,6 @@ def app(url: str, clock: ManualClock) -> Duly:
 def sync(app: Duly) -> Iterator[Sync]:
     with app.sync as sync:
         yield sync
-
-
-def test_it_has_every_verb() -> None:
-    def verbs(kind: type) -> set[str]:
-        return {name for name, value in vars(kind).items() if callable(value) and not name.startswith("_")}
-
-    assert verbs(SyncTargets) == verbs(Targets)
 
 
 def test_the_same_calls_do_the_same(sync: Sync) -> None:

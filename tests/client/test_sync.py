@@ -1,4 +1,4 @@
-"""The same calls for synchronous code: the façade that Duly has, before a Client."""
+"""The same calls for synchronous code: the proxy that Duly has, before a Client."""
 
 import asyncio
 import threading
@@ -9,7 +9,7 @@ import pytest
 
 from duly import Duly, Invalid, Misuse, NotFound, OfType, Status, Timer, every
 from duly.client import Client
-from duly.client.sync import SyncClient
+from duly.sync import SyncClient
 from duly.testing import ManualClock
 from tests.client.serving import serving_in_a_thread
 from tests.make import DAY, HOUR, START
@@ -46,6 +46,15 @@ def test_the_same_calls_do_the_same(sync: SyncClient) -> None:
         sync.at(START, "")
     with pytest.raises(NotFound):
         sync.schedules.get("nobody's")
+
+
+def test_everything_is_iterated_over_page_by_page(sync: SyncClient) -> None:
+    ids = sync.add_many([Timer(START, "x") for _ in range(3)])
+    assert [event.id for event in sync.events.all()] == ids[::-1]
+    for event in sync.events.all(OfType("x")):
+        assert event.id == ids[-1]
+        break  # whoever has enough leaves nothing behind
+    assert list(sync.users.all()) == list(sync.schedules.all()) == []
 
 
 def test_threads_share_it(sync: SyncClient) -> None:

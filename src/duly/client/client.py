@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
@@ -28,7 +29,7 @@ from duly.records.schedule import Schedule, ScheduleOptions
 from duly.rules.recurrence import Rule
 
 if TYPE_CHECKING:
-    from duly.client.sync import SyncClient
+    from duly.sync import SyncClient
 
 AT_ONCE = 5000
 
@@ -174,7 +175,7 @@ class Client:
     def sync(self) -> "SyncClient":
         """The same calls for synchronous code: ``with Client(…).sync as duly:``."""
         if self._sync is None:
-            from duly.client.sync import SyncClient
+            from duly.sync import SyncClient
 
             self._sync = SyncClient(self)
         return self._sync
@@ -217,7 +218,7 @@ class Client:
     def one_writer(self) -> bool:
         return False
 
-    def lend(self) -> NoReturn:
+    def lend(self) -> AbstractAsyncContextManager[Any]:
         self.transaction()
 
     def foreign(self, connection: Any) -> None:

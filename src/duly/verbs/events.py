@@ -25,6 +25,7 @@ from duly.records.results import DeadLetters, Discarded, Replayed
 from duly.records.specs import Everything, OfTenant, Spec
 from duly.verbs.dead_letters import MOST_KINDS, Extent, Place, discard_all, replay_all
 from duly.verbs.found import require_found
+from duly.verbs.reads import reads
 
 MOST = MOST_LISTED
 AN_EVENTS = "an event's"
@@ -37,15 +38,18 @@ class Events:
     def __init__(self, store: EventStore, channels: Collection[str] = ()) -> None:
         self._store, self._channels = store, channels
 
+    @reads
     async def get(self, id: str, *, tenant: str | None = None) -> Event:
         return await self._named(require_found("event", await self._store.get(check_id(id, AN_EVENTS)), id, tenant))
 
+    @reads
     async def by_key(self, key: str, *, tenant: str = "default") -> Event:
         """The timer with this key. A cancelled one has lost its key, and is found by its id alone."""
         possible = not any((*name_problems("key", key), *name_problems("tenant", tenant)))
         found = await self._store.by_key(tenant, key) if possible else None
         return await self._named(require_found("event", found, f"with key {key!r:.60}", tenant))
 
+    @reads
     async def find(
         self,
         spec: Spec | EventFilter | None = None,
@@ -60,6 +64,7 @@ class Events:
         found = await self._store.find(await self._spec(spec, tenant), limit=limit, after=before)
         return await self._all_named(found)
 
+    @reads
     async def page(
         self,
         spec: Spec | EventFilter | None = None,
@@ -75,11 +80,13 @@ class Events:
         page = await self._store.page(await self._spec(spec, tenant), limit=limit, after=before)
         return page._replace(events=await self._all_named(page.events))
 
+    @reads
     async def schedules_of(self, events: Iterable[Event]) -> dict[str, str]:
         """The names of the schedules that events are of, as these verbs gave them, by the events' ids. An event that
         is missing is of none, or of one that has been deleted."""
         return {event.id: event.schedule for event in events if event.schedule is not None}
 
+    @reads
     async def history(self, id: str, *, tenant: str | None = None) -> list[Entry]:
         """Every attempt, interruption and human act, oldest first."""
         event = await self.get(id, tenant=tenant)
@@ -137,6 +144,7 @@ class Events:
 
     # -- many dead letters at once
 
+    @reads
     async def dead_letters(self, spec: Spec | EventFilter | None = None, *, tenant: str | None = None) -> DeadLetters:
         """How many satisfy the spec, and the most frequent kinds of them: what ``replay_all`` would replay."""
         return await self._store.count_dead(await self._spec(spec, tenant), most=MOST_KINDS)

@@ -15,6 +15,7 @@ from duly.instants import due_problems, write_instant
 from duly.ports import KeyStore
 from duly.records.api_key import BYTES, ApiKey, MadeKey, Scope, hash_of, hint_of, looks_like_a_key, write_key
 from duly.verbs.found import require_found
+from duly.verbs.reads import reads
 
 A_KEYS = "a key's"
 MOST_OF_A_NAME = 10
@@ -79,10 +80,12 @@ class Keys:
             stored = await tx.key(key.id)
         return MadeKey(stored or key, secret)
 
+    @reads
     async def get(self, id: str, *, tenant: str | None = None) -> ApiKey:
         id = check_id(id, A_KEYS)
         return require_found("key", await self._store.key(id), id, tenant)
 
+    @reads
     async def list(
         self, *, tenant: str | None = None, limit: int = 100, after: str | None = None
     ) -> builtins.list[ApiKey]:
@@ -91,6 +94,7 @@ class Keys:
         before = None if after is None else check_id(after, A_KEYS, "after")
         return await self._store.list_keys(tenant, before=before, limit=limit)
 
+    @reads
     async def named(self, name: str, *, tenant: str | None = None) -> ApiKey:
         """The key with this name that is still good, if there is one alone: names need not be unique."""
         possible = not name_problems("name", name)
@@ -110,6 +114,7 @@ class Keys:
             await tx.note([(id, "revoked", None)], storable(by))
             return require_found("key", await tx.key(id), id, tenant)
 
+    @reads
     async def recognise(self, secret: str) -> ApiKey:
         """Whose key this is."""
         found = await self._store.key_by_hash(hash_of(secret)) if looks_like_a_key(secret) else None
@@ -122,6 +127,7 @@ class Keys:
             raise Unauthenticated(f"the key {key.hint}… expired at {write_instant(key.expires)}: use another one")
         return key
 
+    @reads
     async def known(self, secrets: Collection[str]) -> set[str]:
         """Those of them that are keys, good or not."""
         by_hash = {hash_of(secret): secret for secret in secrets if looks_like_a_key(secret)}
@@ -132,6 +138,7 @@ class Keys:
         if ids:
             await self._store.use_keys(ids)
 
+    @reads
     async def made_any(self) -> bool:
         """Whether there ever was a key: a revoked one shows as well that somebody wants requests to have one."""
         return await self._store.any_key()

@@ -33,6 +33,7 @@ from duly.records.schedule import PassedOver, Schedule
 from duly.rules.policies import SHADOW, PolicyOptions
 from duly.rules.recurrence import Occurrence, Rule
 from duly.rules.timetable import BEFORE, Timetable
+from duly.verbs.reads import reads
 
 MOST_BACKFILLED = 10_000
 MICROSECOND = timedelta(microseconds=1)
@@ -89,6 +90,7 @@ class Schedules:
         )
         return await put_schedule(self._store, draft, self._channels, self._transaction_of(transaction), storable(by))
 
+    @reads
     async def get(self, name: str, *, tenant: str = "default") -> Schedule:
         possible = not any((*name_problems("name", name), *name_problems("tenant", tenant)))
         found = await self._store.shown_schedule(tenant, name) if possible else None
@@ -96,6 +98,7 @@ class Schedules:
             raise NotFound(f"there is no schedule {name!r:.60}{_in(tenant)}; `duly schedules list` shows them")
         return found
 
+    @reads
     async def list(
         self, *, tenant: str | None = None, limit: int = 100, after: Schedule | None = None
     ) -> builtins.list[Schedule]:
@@ -104,6 +107,7 @@ class Schedules:
         last = ("", "") if after is None else (after.tenant, after.name)
         return await self._store.shown_schedules(tenant, after=last, limit=limit)
 
+    @reads
     async def history(self, name: str, *, tenant: str = "default") -> builtins.list[Entry]:
         """Every human act, oldest first. What became of its events is in theirs."""
         return await self._store.history((await self.get(name, tenant=tenant)).id)
@@ -280,6 +284,7 @@ class Schedules:
 
     # -- looking ahead, and ending
 
+    @reads
     async def preview(
         self,
         what: "str | Rule | dict[str, Any]",

@@ -37,6 +37,7 @@ from duly.records.target import DESTINATION_OF_ALL, Known, Resealed, Target
 from duly.signals import Signals
 from duly.target_secrets import Seal, Sealed
 from duly.verbs.found import require_found
+from duly.verbs.reads import reads
 
 MOST_SECRETS = 5
 MOST_PLACES = 10_000
@@ -199,6 +200,7 @@ class Targets:
         async with self._store.begin() as tx:
             return await self._found(tx, name, tenant)
 
+    @reads
     async def list(
         self, *, tenant: str | None = None, after: tuple[str, str] = ("", ""), limit: int = MOST_LISTED
     ) -> builtins.list[Target]:
@@ -298,6 +300,7 @@ class Targets:
         [known] = await self._store.destinations([(tenant, await self._key(destination, tenant))])
         return known
 
+    @reads
     async def destinations(
         self, *, tenant: str | None = None, after: tuple[str, str] = ("", ""), limit: int = MOST_LISTED
     ) -> builtins.list[Known]:

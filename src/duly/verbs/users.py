@@ -19,6 +19,7 @@ from duly.records.specs import OfUser
 from duly.records.user import User, UserChanges, UserFields
 from duly.verbs.found import require_found
 from duly.verbs.import_users import ImportObserver, Lines, import_users
+from duly.verbs.reads import reads
 
 AT_ONCE = 500
 QUIET = ImportObserver()
@@ -41,15 +42,18 @@ class Users:
             id = await add_user(tx, fields, tenant, self._how, storable(by))
             return require_found("user", await tx.user(id), id, None)
 
+    @reads
     async def get(self, id: str, *, tenant: str | None = None) -> User:
         return require_found("user", await self._store.user(check_id(id, A_USERS)), id, tenant)
 
+    @reads
     async def by_key(self, key: str, *, tenant: str = "default") -> User:
         """The user whom the caller's own system calls so."""
         possible = not any((*name_problems("key", key), *name_problems("tenant", tenant)))
         found = await self._store.user_by_key(tenant, key) if possible else None
         return require_found("user", found, f"with the key {key!r:.60}", tenant)
 
+    @reads
     async def list(
         self, *, tenant: str | None = None, limit: int = 100, after: str | None = None
     ) -> builtins.list[User]:
@@ -106,17 +110,20 @@ class Users:
             await tx.delete_users([id])
             return user
 
+    @reads
     async def events(self, id: str, *, tenant: str | None = None, limit: int = 100) -> builtins.list[Event]:
         """The events of a user, the newest first. ``events.find(OfUser(id) & …)`` asks for more."""
         check_page(limit)
         user = await self.get(id, tenant=tenant)
         return await self._store.find(OfUser(user.id), limit=limit)
 
+    @reads
     async def ahead(self, id: str, *, tenant: str | None = None) -> builtins.list[Event]:
         """What is planned for a user: the next event of each type, the soonest first."""
         user = await self.get(id, tenant=tenant)
         return sorted(await self._store.heads_of_users([user.id]), key=lambda head: head.due)
 
+    @reads
     async def history(self, id: str, *, tenant: str | None = None) -> builtins.list[Entry]:
         """Every act, oldest first. What became of the user's events is in theirs."""
         user = await self.get(id, tenant=tenant)

@@ -1,0 +1,643 @@
+"""What ``sync.py`` offers, for type checkers. Written by ``make stubs`` from the asynchronous verbs."""
+
+import asyncio
+import builtins
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, NoReturn, Protocol, Self, TypeVar, Unpack
+
+from duly.decide.preview import Preview
+from duly.decide.retry import Retry
+from duly.ports import Added, Page
+from duly.records.answers import KnownType
+from duly.records.api_key import ApiKey, MadeKey, Scope
+from duly.records.event import Event, Timer, TimerOptions
+from duly.records.filters import EventFilter
+from duly.records.history import Entry
+from duly.records.results import (
+    Backfilled,
+    DeadLetters,
+    Discarded,
+    Imported,
+    Refreshed,
+    ReplannedHead,
+    Replayed,
+    Resumed,
+)
+from duly.records.schedule import Schedule, ScheduleOptions
+from duly.records.specs import Spec
+from duly.records.target import Known, Resealed, Target
+from duly.records.user import User, UserChanges, UserFields
+from duly.rules.policies import PolicyOptions
+from duly.rules.recurrence import Rule
+from duly.signals import PassEnded
+from duly.verbs.dead_letters import Extent, Place
+from duly.verbs.import_users import ImportObserver, Lines
+
+T = TypeVar("T")
+
+class Asynchronous(Protocol):
+    """What ``sync`` needs of the Duly or Client whose verbs it offers."""
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(self, *_: object) -> None: ...
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The one in which it is open."""
+    @property
+    def one_writer(self) -> bool:
+        """Whether a second transaction would wait for ever for the first one in the same thread."""
+    def lend(self) -> AbstractAsyncContextManager[Any]:
+        """A transaction of its own."""
+    def foreign(self, connection: Any) -> Any:
+        """A caller's synchronous connection, as something to run statements in."""
+
+class _Events:
+    def get(self, id: str, *, tenant: str | None = None) -> Event: ...
+    def by_key(self, key: str, *, tenant: str = "default") -> Event:
+        """The timer with this key."""
+    def find(
+        self,
+        spec: Spec | EventFilter | None = None,
+        *,
+        tenant: str | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> list[Event]:
+        """The newest first."""
+    def page(
+        self,
+        spec: Spec | EventFilter | None = None,
+        *,
+        tenant: str | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> Page:
+        """The newest first, in a time that does not grow with the number of events."""
+    def schedules_of(self, events: Iterable[Event]) -> dict[str, str]:
+        """The names of the schedules that events are of, as these verbs gave them, by the events' ids."""
+    def history(self, id: str, *, tenant: str | None = None) -> list[Entry]:
+        """Every attempt, interruption and human act, oldest first."""
+    def cancel(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
+        """It will not fire."""
+    def reschedule(self, id: str, due: datetime, *, tenant: str | None = None, by: str = "api") -> Event:
+        """Move one that has not started."""
+    def replay(self, id: str, *, tenant: str | None = None, by: str = "api") -> Event:
+        """A dead letter's way back, under the same id, with all its attempts anew."""
+    def discard(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
+        """A dead letter that nobody needs any more."""
+    def dead_letters(self, spec: Spec | EventFilter | None = None, *, tenant: str | None = None) -> DeadLetters:
+        """How many satisfy the spec, and the most frequent kinds of them: what ``replay_all`` would replay."""
+    def replay_all(
+        self,
+        spec: Spec | EventFilter | None = None,
+        *,
+        tenant: str | None = None,
+        rate: float | str | None = None,
+        limit: int | None = None,
+        by: str = "api",
+        progress: Callable[[Replayed], object] | None = None,
+    ) -> Replayed:
+        """Replay the dead letters that satisfy the spec, the oldest first, at most *limit*."""
+    def replay_batch(
+        self,
+        spec: Spec | EventFilter | None,
+        extent: Extent,
+        *,
+        tenant: str | None = None,
+        rate: float | str | None = None,
+        by: str = "api",
+        progress: Callable[[Replayed], object] | None = None,
+    ) -> tuple[Replayed, Place | None]:
+        """As ``replay_all``, as far as the extent goes, and where another call goes on; None at the end."""
+    def discard_all(
+        self,
+        spec: Spec | EventFilter | None = None,
+        *,
+        tenant: str | None = None,
+        limit: int | None = None,
+        by: str = "api",
+        reason: str | None = None,
+        progress: Callable[[Discarded], object] | None = None,
+    ) -> Discarded:
+        """Put away the dead letters that satisfy the spec, the oldest first, at most *limit*."""
+    def discard_batch(
+        self,
+        spec: Spec | EventFilter | None,
+        extent: Extent,
+        *,
+        tenant: str | None = None,
+        by: str = "api",
+        reason: str | None = None,
+        progress: Callable[[Discarded], object] | None = None,
+    ) -> tuple[Discarded, Place | None]:
+        """As ``discard_all``, as far as the extent goes, and where another call goes on; None at the end."""
+
+class _Schedules:
+    def put(
+        self,
+        name: str,
+        rule: Rule | dict[str, Any],
+        type: str,
+        payload: Any = None,
+        *,
+        timezone: str | None = None,
+        tenant: str = "default",
+        target: dict[str, Any] | None = None,
+        retry: Retry = ...,
+        enabled: bool | None = None,
+        expected: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+        **policies: Unpack[PolicyOptions],
+    ) -> Schedule:
+        """Create a schedule, or replace the one with this name."""
+    def get(self, name: str, *, tenant: str = "default") -> Schedule: ...
+    def list(
+        self, *, tenant: str | None = None, limit: int = 100, after: Schedule | None = None
+    ) -> builtins.list[Schedule]:
+        """In the order of tenant and name."""
+    def history(self, name: str, *, tenant: str = "default") -> builtins.list[Entry]:
+        """Every human act, oldest first."""
+    def pause(self, name: str, *, tenant: str = "default", by: str = "api", reason: str | None = None) -> Schedule:
+        """Nothing of it starts any more; what has begun goes on to its end, with its retries."""
+    def resume(self, name: str, *, tenant: str = "default", passed: str = ..., by: str = "api") -> Resumed:
+        """Go on."""
+    def reschedule(self, name: str, due: datetime, *, tenant: str = "default", by: str = "api") -> Schedule:
+        """Move the next event, that one alone: the rule goes on after it, and what it is moved past is passed over."""
+    def skip(self, name: str, *, tenant: str = "default", by: str = "api", reason: str | None = None) -> Schedule:
+        """Leave the next event out, that one alone."""
+    def trigger(
+        self,
+        name: str,
+        *,
+        payload: Any = ...,
+        tenant: str = "default",
+        by: str = "api",
+        correlation_id: str | None = None,
+    ) -> Event:
+        """Fire now, also while it is paused."""
+    def backfill(
+        self,
+        name: str,
+        start: datetime,
+        end: datetime,
+        *,
+        limit: int = 100,
+        label: str | None = None,
+        tenant: str = "default",
+        by: str = "api",
+    ) -> Backfilled:
+        """Fire the occurrences from *start* until *end*, that one excluded, now, oldest first; `event.scheduled` tells
+        which each one is."""
+    def preview(
+        self,
+        what: str | Rule | dict[str, Any],
+        *,
+        count: int = 10,
+        after: datetime | None = None,
+        timezone: str | None = None,
+        tenant: str = "default",
+        enough: Callable[[], bool] = ...,
+        **policies: Unpack[PolicyOptions],
+    ) -> builtins.list[Preview]:
+        """The next occurrences of a schedule by its name, or of a rule, with what is odd about them in a note."""
+    def delete(self, name: str, *, tenant: str = "default", expected: str | None = None, by: str = "api") -> int:
+        """What is under way ends; all else of it is cancelled."""
+    def replan(self, *, dry_run: bool = False, by: str = "api") -> builtins.list[ReplannedHead]:
+        """Move what has not started to where newer zone data puts it; what was or would be moved."""
+
+class _Users:
+    def add(
+        self, *, tenant: str = "default", transaction: Any = None, by: str = "api", **fields: Unpack[UserFields]
+    ) -> User:
+        """A new user, whose events are planned when this returns."""
+    def get(self, id: str, *, tenant: str | None = None) -> User: ...
+    def by_key(self, key: str, *, tenant: str = "default") -> User:
+        """The user whom the caller's own system calls so."""
+    def list(self, *, tenant: str | None = None, limit: int = 100, after: str | None = None) -> builtins.list[User]:
+        """The newest first."""
+    def update(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        expected: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+        **changes: Unpack[UserChanges],
+    ) -> User:
+        """Change what is given, and leave the rest."""
+    def delete(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        expected: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+        reason: str | None = None,
+    ) -> User:
+        """Remove a user, and cancel what has not begun."""
+    def events(self, id: str, *, tenant: str | None = None, limit: int = 100) -> builtins.list[Event]:
+        """The events of a user, the newest first."""
+    def ahead(self, id: str, *, tenant: str | None = None) -> builtins.list[Event]:
+        """What is planned for a user: the next event of each type, the soonest first."""
+    def history(self, id: str, *, tenant: str | None = None) -> builtins.list[Entry]:
+        """Every act, oldest first."""
+    def import_(
+        self, rows: Lines, *, tenant: str = "default", by: str = "import", telling: ImportObserver = ...
+    ) -> Imported:
+        """Add many, some thousand in each transaction."""
+    def refresh(self, *, tenant: str | None = None, by: str = "refresh") -> Refreshed:
+        """Let everybody's events follow the event types and the delivery time as they are now: after a type was added,
+        removed or changed."""
+
+class _Targets:
+    def put(
+        self,
+        name: str,
+        url: str,
+        *,
+        channel: str = ...,
+        method: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        format: str | None = None,
+        timeout: timedelta | str | None = None,
+        secret: str | None = None,
+        tenant: str = "default",
+        by: str = "api",
+    ) -> Target:
+        """Store a target, or replace it."""
+    def rotate(
+        self,
+        name: str,
+        *,
+        secret: str | None = None,
+        keep: timedelta | str = ...,
+        tenant: str = "default",
+        by: str = "api",
+    ) -> Target:
+        """Give a webhook's target a new secret."""
+    def reseal(self, *, tenant: str | None = None, by: str = "api") -> Resealed:
+        """Seal what targets keep secret with the first key of DULY_SECRET_KEY, where an older one has sealed it: then
+        that can be taken out."""
+    def get(self, name: str, *, tenant: str = "default") -> Target: ...
+    def list(
+        self, *, tenant: str | None = None, after: tuple[str, str] = ("", ""), limit: int = ...
+    ) -> builtins.list[Target]:
+        """In the order of tenant and name."""
+    def delete(self, name: str, *, force: bool = False, tenant: str = "default", by: str = "api") -> Target:
+        """Refused while events wait for it, unless by *force*: then they become dead letters when they are due."""
+    def history(self, name: str, *, tenant: str = "default") -> builtins.list[Entry]: ...
+    def disable(self, destination: str, *, tenant: str = "default", reason: str | None = None, by: str = "api") -> None:
+        """Send nothing there until it is enabled: its events are held."""
+    def enable(self, destination: str, *, tenant: str = "default", by: str = "api") -> int:
+        """Send there again, whatever it was parked for; how many events were waiting for that."""
+    def probe(self, destination: str, *, tenant: str = "default", by: str = "api") -> None:
+        """Let a worker try a parked destination at its next look, not only when its time has come."""
+    def limit(
+        self,
+        destination: str | None = None,
+        *,
+        concurrency: int | None = None,
+        rate: float | str | None = None,
+        tenant: str = "default",
+        by: str = "api",
+    ) -> Known:
+        """Limit how many events go there at once, from each worker, and how many a second, from all of them."""
+    def known(self, destination: str, *, tenant: str = "default") -> Known:
+        """Its limits, and whether it is parked."""
+    def destinations(
+        self, *, tenant: str | None = None, after: tuple[str, str] = ("", ""), limit: int = ...
+    ) -> builtins.list[Known]:
+        """Those with limits, and those that are parked."""
+    def waiting(self, destination: str, *, tenant: str = "default") -> int:
+        """How many events are held until it is open again."""
+    def signing_secret(self, url: str, *, tenant: str = "default") -> str:
+        """What signs webhooks to a URL that is no stored target's; their receiver needs it."""
+
+class _Keys:
+    def create(
+        self,
+        name: str,
+        *,
+        tenant: str = "default",
+        scope: Scope | str = ...,
+        expires: datetime | timedelta | None = None,
+        rate: float | str | None = None,
+        all_tenants: bool = False,
+        by: str = "api",
+    ) -> MadeKey:
+        """Make a key."""
+    def get(self, id: str, *, tenant: str | None = None) -> ApiKey: ...
+    def list(self, *, tenant: str | None = None, limit: int = 100, after: str | None = None) -> builtins.list[ApiKey]:
+        """The newest first, revoked ones too."""
+    def named(self, name: str, *, tenant: str | None = None) -> ApiKey:
+        """The key with this name that is still good, if there is one alone: names need not be unique."""
+    def revoke(self, id: str, *, tenant: str | None = None, by: str = "api") -> ApiKey:
+        """It is not recognised any more."""
+    def recognise(self, secret: str) -> ApiKey:
+        """Whose key this is."""
+    def known(self, secrets: Collection[str]) -> set[str]:
+        """Those of them that are keys, good or not."""
+    def used(self, ids: Sequence[str]) -> None:
+        """Note that these were used just now."""
+    def made_any(self) -> bool:
+        """Whether there ever was a key: a revoked one shows as well that somebody wants requests to have one."""
+
+class _ClientEvents(_Events):
+    def by_key(self, key: str, *, tenant: str | None = None) -> Event:
+        """The timer with this key."""
+    def all(self, spec: Spec | EventFilter | None = None, *, tenant: str | None = None) -> Iterator[Event]:
+        """Every one of them, the newest first: ``async for event in duly.events.all(spec)``."""
+    def discard_all(
+        self,
+        spec: Spec | EventFilter | None = None,
+        *,
+        tenant: str | None = None,
+        limit: int | None = None,
+        by: str = "api",
+        reason: str | None = None,
+        progress: Callable[[Discarded], object] | None = None,
+    ) -> Discarded:
+        """Put away the dead letters that satisfy the spec, the oldest first, at most *limit*; some thousand at a time,
+        as ``replay_all``."""
+
+class _ClientSchedules(_Schedules):
+    def put(
+        self,
+        name: str,
+        rule: Rule | dict[str, Any],
+        type: str,
+        payload: Any = None,
+        *,
+        timezone: str | None = None,
+        tenant: str | None = None,
+        target: dict[str, Any] | None = None,
+        retry: Retry = ...,
+        enabled: bool | None = None,
+        expected: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+        **policies: Unpack[PolicyOptions],
+    ) -> Schedule:
+        """Create a schedule, or replace the one with this name."""
+    def get(self, name: str, *, tenant: str | None = None) -> Schedule: ...
+    def list(
+        self, *, tenant: str | None = None, limit: int = 100, after: Schedule | None = None
+    ) -> builtins.list[Schedule]:
+        """In the order of names."""
+    def all(self, *, tenant: str | None = None) -> Iterator[Schedule]:
+        """Every one of them, in the order of names."""
+    def history(self, name: str, *, tenant: str | None = None) -> builtins.list[Entry]:
+        """Every human act, oldest first."""
+    def pause(self, name: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Schedule:
+        """Nothing of it starts any more; what has begun goes on to its end, with its retries."""
+    def resume(self, name: str, *, tenant: str | None = None, passed: str = ..., by: str = "api") -> Resumed:
+        """Go on."""
+    def reschedule(self, name: str, due: datetime, *, tenant: str | None = None, by: str = "api") -> Schedule:
+        """Move the next event, that one alone: the rule goes on after it."""
+    def skip(self, name: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Schedule:
+        """Leave the next event out, that one alone."""
+    def trigger(
+        self,
+        name: str,
+        *,
+        payload: Any = ...,
+        tenant: str | None = None,
+        by: str = "api",
+        correlation_id: str | None = None,
+        wait: timedelta | float | None = None,
+    ) -> Event:
+        """Fire now, also while it is paused."""
+    def backfill(
+        self,
+        name: str,
+        start: datetime,
+        end: datetime,
+        *,
+        limit: int = 100,
+        label: str | None = None,
+        tenant: str | None = None,
+        by: str = "api",
+    ) -> Backfilled:
+        """Fire the occurrences from *start* until *end*, that one excluded, now, oldest first; `event.scheduled` tells
+        which each one is."""
+    def preview(
+        self,
+        what: str | Rule | dict[str, Any],
+        *,
+        count: int = 10,
+        after: datetime | None = None,
+        timezone: str | None = None,
+        tenant: str | None = None,
+        enough: Callable[[], bool] = ...,
+        **policies: Unpack[PolicyOptions],
+    ) -> builtins.list[Preview]:
+        """The next occurrences of a schedule by its name, or of a rule, with what is odd about them in a note."""
+    def delete(self, name: str, *, tenant: str | None = None, expected: str | None = None, by: str = "api") -> int:
+        """What is under way ends; all else of it is cancelled."""
+    def replan(self, *, dry_run: bool = False, by: str = "api") -> NoReturn:
+        """Not over HTTP: it is about everybody's schedules."""
+
+class _ClientUsers(_Users):
+    def add(
+        self, *, tenant: str | None = None, transaction: Any = None, by: str = "api", **fields: Unpack[UserFields]
+    ) -> User:
+        """A new user, whose events are planned when this returns."""
+    def by_key(self, key: str, *, tenant: str | None = None) -> User:
+        """The user whom the caller's own system calls so."""
+    def all(self, *, tenant: str | None = None) -> Iterator[User]:
+        """Every one of them, the newest first."""
+    def import_(
+        self, rows: Lines, *, tenant: str | None = None, by: str = ..., telling: ImportObserver = ...
+    ) -> Imported:
+        """Add many, some thousand in each request."""
+    def refresh(self, *, tenant: str | None = None, by: str = "refresh") -> NoReturn:
+        """Not over HTTP: which event types there are is decided where Duly runs."""
+
+class _ClientTargets(_Targets):
+    def put(
+        self,
+        name: str,
+        url: str,
+        *,
+        channel: str = ...,
+        method: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        format: str | None = None,
+        timeout: timedelta | str | None = None,
+        secret: str | None = None,
+        tenant: str | None = None,
+        by: str = "api",
+    ) -> Target:
+        """Store a target, or replace it."""
+    def rotate(
+        self,
+        name: str,
+        *,
+        secret: str | None = None,
+        keep: timedelta | str = ...,
+        tenant: str | None = None,
+        by: str = "api",
+    ) -> Target:
+        """Give a webhook's target a new secret."""
+    def get(self, name: str, *, tenant: str | None = None) -> Target: ...
+    def list(
+        self, *, tenant: str | None = None, after: tuple[str, str] = ("", ""), limit: int = ...
+    ) -> builtins.list[Target]:
+        """In the order of names."""
+    def all(self, *, tenant: str | None = None) -> Iterator[Target]:
+        """Every one of them, in the order of names."""
+    def delete(self, name: str, *, force: bool = False, tenant: str | None = None, by: str = "api") -> Target:
+        """Refused while events wait for it, unless by *force*: then they become dead letters when they are due."""
+    def disable(
+        self, destination: str, *, tenant: str | None = None, reason: str | None = None, by: str = "api"
+    ) -> None:
+        """Send nothing there until it is enabled: its events are held."""
+    def enable(self, destination: str, *, tenant: str | None = None, by: str = "api") -> int:
+        """Send there again, whatever it was parked for; how many events were waiting for that."""
+    def probe(self, destination: str, *, tenant: str | None = None, by: str = "api") -> None:
+        """Let a worker try a parked destination at its next look, not only when its time has come."""
+    def limit(
+        self,
+        destination: str | None = None,
+        *,
+        concurrency: int | None = None,
+        rate: float | str | None = None,
+        tenant: str | None = None,
+        by: str = "api",
+    ) -> Known:
+        """Limit how many events go there at once, from each worker, and how many a second, from all of them."""
+    def known(self, destination: str, *, tenant: str | None = None) -> Known:
+        """Its limits, and whether it is parked."""
+    def reseal(self, *, tenant: str | None = None, by: str = "api") -> NoReturn: ...
+    def history(self, name: str, *, tenant: str | None = None) -> NoReturn: ...
+    def destinations(
+        self, *, tenant: str | None = None, after: tuple[str, str] = ("", ""), limit: int = ...
+    ) -> NoReturn: ...
+    def waiting(self, destination: str, *, tenant: str | None = None) -> NoReturn: ...
+    def signing_secret(self, url: str, *, tenant: str | None = None) -> NoReturn: ...
+
+class _ClientEventTypes:
+    def list(self) -> builtins.list[KnownType]:
+        """In the order of names."""
+    def register(self, type: Any) -> NoReturn:
+        """Not over HTTP: a type is code."""
+
+class Sync:
+    """Open it with ``with duly.sync:`` once for the life of the program, or around a few calls. In a plain ``def``
+    handler it is open already: the worker's own Duly is."""
+
+    VERBS: ClassVar[tuple[str, ...]]
+    GROUPS: ClassVar[tuple[str, ...]]
+    def __init__(self, duly: Asynchronous) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
+    @contextmanager
+    def transaction(self) -> Iterator[SyncTransaction]:
+        """A database transaction: ``tx.execute(…)`` for your own writes, ``transaction=tx`` for Duly's."""
+    def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the loop in which the asynchronous object is open; its result."""
+    @property
+    def events(self) -> _Events: ...
+    @property
+    def schedules(self) -> _Schedules: ...
+    @property
+    def users(self) -> _Users: ...
+    @property
+    def targets(self) -> _Targets: ...
+    @property
+    def keys(self) -> _Keys: ...
+    def at(
+        self, due: datetime, type: str, payload: Any = None, *, transaction: Any = None, **options: Unpack[TimerOptions]
+    ) -> Event:
+        """Fire once at an instant."""
+    def after(
+        self,
+        delay: timedelta,
+        type: str,
+        payload: Any = None,
+        *,
+        transaction: Any = None,
+        **options: Unpack[TimerOptions],
+    ) -> Event:
+        """Fire once, so long after the store's now."""
+    def put(
+        self,
+        due: datetime | timedelta,
+        type: str,
+        payload: Any = None,
+        *,
+        transaction: Any = None,
+        **options: Unpack[TimerOptions],
+    ) -> Added:
+        """As ``at`` and ``after``, also telling whether the event was created, moved or left unchanged."""
+    def add_many(self, timers: Iterable[Timer], *, transaction: Any = None) -> list[str]:
+        """Schedule many: all of them or, when one is invalid, none."""
+    def every(
+        self, name: str, rule: Rule, type: str, payload: Any = None, **options: Unpack[ScheduleOptions]
+    ) -> Schedule:
+        """Fire again and again by a rule."""
+    def tick(self, *, within: timedelta | str | None = None, signals: bool = False) -> PassEnded:
+        """One pass over everything that is due now; its figures."""
+
+class SyncClient(Sync):
+    """``Client(…).sync``: also the event types of its server, and what a Client refuses."""
+    @property
+    def events(self) -> _ClientEvents: ...
+    @property
+    def schedules(self) -> _ClientSchedules: ...
+    @property
+    def users(self) -> _ClientUsers: ...
+    @property
+    def targets(self) -> _ClientTargets: ...
+    @property
+    def event_types(self) -> _ClientEventTypes: ...
+    @property
+    def keys(self) -> NoReturn: ...
+    def at(
+        self, due: datetime, type: str, payload: Any = None, *, transaction: Any = None, **options: Unpack[TimerOptions]
+    ) -> Event:
+        """Fire once at an instant."""
+    def after(
+        self,
+        delay: timedelta,
+        type: str,
+        payload: Any = None,
+        *,
+        transaction: Any = None,
+        **options: Unpack[TimerOptions],
+    ) -> Event:
+        """Fire once, so long after the server's now."""
+    def put(
+        self,
+        due: datetime | timedelta,
+        type: str,
+        payload: Any = None,
+        *,
+        transaction: Any = None,
+        **options: Unpack[TimerOptions],
+    ) -> Added:
+        """As ``at`` and ``after``, also telling whether the event was created, moved or left unchanged."""
+    def add_many(self, timers: Iterable[Timer], *, transaction: Any = None) -> list[str]:
+        """Schedule many; the ids, in order."""
+    def every(
+        self, name: str, rule: Rule, type: str, payload: Any = None, **options: Unpack[ScheduleOptions]
+    ) -> Schedule:
+        """Fire again and again by a rule."""
+    def tick(self, *_: Any, **__: Any) -> NoReturn: ...
+    def on(self, *_: Any, **__: Any) -> NoReturn: ...
+    def schedule(self, *_: Any, **__: Any) -> NoReturn: ...
+    def observe(self, *_: Any, **__: Any) -> NoReturn: ...
+    def run(self, *_: Any, **__: Any) -> NoReturn: ...
+    def stop(self) -> NoReturn: ...
+
+class SyncTransaction:
+    """An open transaction; pass it as ``transaction=`` to the calls of ``duly.sync``."""
+    def __init__(self, sync: Sync, inner: Any) -> None: ...
+    def execute(self, sql: str, *args: Any) -> None: ...
+    def fetch(self, sql: str, *args: Any) -> list[Any]: ...
+    def fetchrow(self, sql: str, *args: Any) -> Any: ...
+    def fetchval(self, sql: str, *args: Any) -> Any: ...
