@@ -1,4 +1,4 @@
-"""What the API is measured against: FastAPI, uvicorn and asyncpg, and no more than a row stored for each request."""
+"""What the API is measured against: Starlette, uvicorn and asyncpg, and no more than a row stored for each request."""
 
 import asyncio
 import json
@@ -7,46 +7,51 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any
 
 import asyncpg
 import uvicorn
-from fastapi import FastAPI
-from pydantic import BaseModel
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 
 TABLE = "CREATE TABLE IF NOT EXISTS bare (key text PRIMARY KEY, type text, due timestamptz, payload json)"
 INSERT = "INSERT INTO bare VALUES ($1, $2, $3, $4) ON CONFLICT (key) DO UPDATE SET due = excluded.due RETURNING key"
 
 
-class Timer(BaseModel):
-    type: str
-    due_at: datetime
-    payload: Any = None
-
-
-def application(url: str) -> FastAPI:
+def application(url: str) -> Starlette:
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
         app.state.pool = await asyncpg.create_pool(url, min_size=0, max_size=10)
         await app.state.pool.execute(TABLE)
         yield
         await app.state.pool.close()
 
-    app = FastAPI(lifespan=lifespan)
+    async def put(request: Request) -> JSONResponse:
+        timer = await request.json()
+        key, due = request.path_params["key"], datetime.fromisoformat(timer["due_at"])
+        row = await request.app.state.pool.fetchrow(INSERT, key, timer["type"], due, json.dumps(timer["payload"]))
+        stored = {"key": row["key"], "type": timer["type"], "due_at": due.isoformat(), "payload": timer["payload"]}
+        return JSONResponse(stored, 201)
 
-    @app.put("/v1/timers/{key}", status_code=201)
-    async def put(key: str, timer: Timer) -> dict[str, Any]:
-        row = await app.state.pool.fetchrow(INSERT, key, timer.type, timer.due_at, json.dumps(timer.payload))
-        return {"key": row["key"], "type": timer.type, "due_at": timer.due_at, "payload": timer.payload}
-
-    return app
+    return Starlette(routes=[Route("/v1/timers/{key}", put, methods=["PUT"])], lifespan=lifespan)
 
 
 def main() -> None:
+    """uvicorn as ``duly serve`` sets it up."""
     listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as ``duly serve`` does
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     print(f"http://127.0.0.1:{listening.getsockname()[1]}", file=sys.stderr, flush=True)
-    config = uvicorn.Config(application(sys.argv[1]), log_config=None, access_log=False)
+    config = uvicorn.Config(
+        application(sys.argv[1]),
+        http="httptools",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=30,
+    )
     asyncio.run(uvicorn.Server(config).serve(sockets=[listening]))
 
 

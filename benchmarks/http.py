@@ -1,4 +1,4 @@
-"""The HTTP API, beside a bare FastAPI application that stores a row for each request: creates, reads, memory."""
+"""The HTTP API, beside a bare Starlette application that stores a row for each request: creates, reads, memory."""
 
 import asyncio
 import contextlib

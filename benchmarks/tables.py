@@ -231,7 +231,7 @@ def _http_creates(results: Results) -> Table:
         "p99 ms": _plain("p99_ms"),
         "API CPU µs each": _plain("api_us_per_request", 0),
         "server CPU µs each": _plain("server_us_per_request", 0),
-        "bare FastAPI/s": lambda row: _plain("bare_per_second", 0)(row) if row.median("bare_per_second") else "–",
+        "bare application/s": lambda row: _plain("bare_per_second", 0)(row) if row.median("bare_per_second") else "–",
         "of it": lambda row: f"{row.median('bare_percent'):.0f} %" if row.median("bare_percent") else "–",
         "timers/s, 1,000 a request": _plain("bulk_per_second", 0),
     }
