@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from functools import lru_cache
 
 _UNITS = {
     "w": timedelta(weeks=1),
@@ -29,6 +30,7 @@ def parse_duration(text: str) -> timedelta:
         raise ValueError(f"{text[:50]!r} is longer than a duration can be") from None
 
 
+@lru_cache(maxsize=1024)
 def format_duration(span: timedelta) -> str:
     """The shortest exact writing of a span; ``parse_duration`` reads it back."""
     micros = span // timedelta(microseconds=1)

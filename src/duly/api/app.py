@@ -1,6 +1,6 @@
 """Puts the API together: a Starlette application of its own, or one to mount in yours."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
+from starlette.types import Receive, Scope, Send
 
 from duly.api.access.auth import Authenticate, Authenticator
 from duly.api.access.preview_places import PreviewPlaces
@@ -52,7 +53,7 @@ def create_api(duly: Duly, *, keyless: bool | str = False, authenticate: Authent
     api.state.waiting, api.state.previews = LongPoll(), PreviewPlaces()
     answering = RequestHandler(duly, Authenticator(duly, keyless=keyless, authenticate=authenticate))
     for operation in OPERATIONS:
-        api.router.routes.append(OperationRoute(operation, _endpoint(answering, operation)))
+        api.router.routes.append(OperationRoute(operation, answering))
     metrics = Metrics()
     api.router.routes += system.open_routes(api.openapi, answering, metrics)
     api.add_exception_handler(HTTPException, _refused)
@@ -61,19 +62,20 @@ def create_api(duly: Duly, *, keyless: bool | str = False, authenticate: Authent
 
 
 class OperationRoute(Route):
-    """The address of an operation, for its one method: Starlette would add HEAD to GET."""
+    """The address of an operation, for its one method: Starlette would add HEAD to GET, and around the handler what
+    makes answers of exceptions, which the handler does itself."""
 
-    def __init__(self, operation: Operation, endpoint: Callable[[Request], Awaitable[Response]]) -> None:
-        super().__init__(operation.path, endpoint, name=operation.name, methods=[operation.method])
-        self.methods = {operation.method}
+    def __init__(self, operation: Operation, answering: RequestHandler) -> None:
+        async def respond(request: Request) -> Response:
+            return await answering.respond(operation, request)
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            response = await respond(Request(scope, receive, send))
+            await response(scope, receive, send)
+
+        super().__init__(operation.path, respond, name=operation.name, methods=[operation.method])
+        self.methods, self.app = {operation.method}, app
         self.operation = operation
-
-
-def _endpoint(answering: RequestHandler, operation: Operation) -> Callable[[Request], Awaitable[Response]]:
-    async def respond(request: Request) -> Response:
-        return await answering.respond(operation, request)
-
-    return respond
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -155,12 +155,15 @@ class Authenticator:
             if len(kept) > MOST_KEPT:
                 kept.popitem(last=False)
 
+    def was_noted(self, key: str) -> bool:
+        """Whether it is known already that a key is in use just now."""
+        return time.monotonic() - self._noted.get(key, -NOTED_EVERY) < NOTED_EVERY
+
     async def note_use(self, key: str) -> None:
         """That a key was used, as well as it can be told: no request fails for it, nor waits."""
-        now = time.monotonic()
-        if now - self._noted.get(key, -NOTED_EVERY) < NOTED_EVERY:
+        if self.was_noted(key):
             return
-        self._noted[key] = now
+        self._noted[key] = time.monotonic()
         self._noted.move_to_end(key)
         while len(self._noted) > MOST_KEPT:
             self._noted.popitem(last=False)

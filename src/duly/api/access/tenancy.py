@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import cached_property
 from typing import Any
 
 from duly.decide.planning import plan
@@ -27,11 +28,24 @@ class Tenancy:
     def __init__(self, duly: Duly, store: Store, tenant: str) -> None:
         self.duly, self.store, self.tenant = duly, store, tenant
         self.channels = HttpOrigin(duly.channels, duly.settings.broker_allow, tenant)
-        self.events = Events(store, self.channels)
-        self.schedules = Schedules(store, self.channels, _no_transaction)
-        self.users = Users(store, duly.calendars._replace(channels=self.channels), _no_transaction)
-        self.targets = Targets(store, self._forget, duly.settings.secret_key, duly.signals, MOST_RELEASED, OVER_HTTP)
         self._committed: list[Callable[[], None]] = []
+
+    @cached_property
+    def events(self) -> Events:
+        return Events(self.store, self.channels)
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        return Schedules(self.store, self.channels, _no_transaction)
+
+    @cached_property
+    def users(self) -> Users:
+        return Users(self.store, self.duly.calendars._replace(channels=self.channels), _no_transaction)
+
+    @cached_property
+    def targets(self) -> Targets:
+        secret_key, signals = self.duly.settings.secret_key, self.duly.signals
+        return Targets(self.store, self._forget, secret_key, signals, MOST_RELEASED, OVER_HTTP)
 
     def plan(self, timers: Sequence[Timer]) -> list[NewEvent]:
         """Their events; Invalid with every problem of every one of them."""

@@ -73,7 +73,7 @@ class RequestHandler:
 
     async def respond(self, operation: Operation, request: Request) -> Response:
         response = await self._answer(operation, request)
-        if (key := getattr(request.state, "used", None)) is not None:
+        if (key := getattr(request.state, "used", None)) is not None and not self._admission.was_noted(key):
             response.background = BackgroundTask(self._admission.note_use, key)
         return response
 

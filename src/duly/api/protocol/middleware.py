@@ -4,11 +4,10 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from urllib.parse import unquote
 
 import msgspec
-from starlette.datastructures import MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -28,6 +27,9 @@ SAFETY = {
     "Cache-Control": "no-store",
 }
 
+RAW_SAFETY = {name.lower().encode(): value.encode() for name, value in SAFETY.items()}
+HTTPS = {b"strict-transport-security": b"max-age=31536000"}
+
 LEFT = 499
 """Stands, in figures and in the log, for a request that was given up before it was answered: by who asked, or because
 the server was stopped."""
@@ -36,6 +38,7 @@ _ID = re.compile(rb"[\w.:/+=@-]{1,100}")
 _SLASH = re.compile(rb"%2f", re.IGNORECASE)
 
 Told = Callable[[str, str, int, float], None]
+RawHeader = tuple[bytes, bytes]
 
 
 def _nobody(_method: str, _route: str, _status: int, _seconds: float) -> None:
@@ -62,12 +65,7 @@ class Middleware:
             nonlocal status, begun
             if message["type"] == "http.response.start":
                 status, begun = message["status"], True
-                headers = MutableHeaders(scope=message)
-                headers["X-Request-Id"] = id
-                for name, value in SAFETY.items():
-                    headers.setdefault(name, value)
-                if scope.get("scheme") == "https":
-                    headers.setdefault("Strict-Transport-Security", "max-age=31536000")
+                message["headers"] = _with_safety(message["headers"], id, https=scope.get("scheme") == "https")
             await send(message)
 
         try:
@@ -85,6 +83,16 @@ class Middleware:
             route = getattr(scope.get("route"), "path", "-")
             self._told(scope["method"] if scope.get("route") else "-", route, status, seconds)
             _log(scope, id, route, status, seconds)
+
+
+def _with_safety(given: Iterable[RawHeader], id: str, *, https: bool) -> list[RawHeader]:
+    """The headers of an answer, with all that it does not say itself."""
+    headers = [header for header in given if header[0] != b"x-request-id"]
+    said = {name for name, _ in headers}
+    headers.append((b"x-request-id", id.encode()))
+    for wanted in (RAW_SAFETY, HTTPS) if https else (RAW_SAFETY,):
+        headers += [header for header in wanted.items() if header[0] not in said]
+    return headers
 
 
 def write_problem(id: str) -> Response:
