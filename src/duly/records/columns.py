@@ -84,6 +84,8 @@ def _column(record: type[msgspec.Struct], field: str, type_: Any) -> Column | No
         type_, *others = (one for one in get_args(type_) if one is not types.NoneType)
         if others:
             raise TypeError(f"{record.__name__}.{field} has several types: a column has one, which may be empty")
+    if get_origin(type_) is Annotated:  # what JSON Schema says of a value that may be empty
+        type_ = get_args(type_)[0]
     if isinstance(type_, type) and issubclass(type_, StrEnum):
         return Column(field, field, Kind.TEXT, optional, type_)
     kind = KINDS.get(type_)

@@ -103,7 +103,7 @@ class Refreshed(NamedTuple):
     refused: dict[str, Invalid]
 
 
-class ReplannedHead(msgspec.Struct, frozen=True, rename={"old": "old_due_at", "new": "new_due_at"}):
+class ReplannedHead(msgspec.Struct, frozen=True, order=True, rename={"old": "old_due_at", "new": "new_due_at"}):
     """A head that newer zone data moves."""
 
     tenant: str
