@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 
 from tests.house import source
-from tests.house.__main__ import Figure
+from tests.house.__main__ import FOLDER, Figure
 from tests.house.journey import END, LIFE, ROOT, SET_UP, Profiler
 from tests.house.source import ClassSize, Package, PortUse
 
@@ -120,6 +120,14 @@ def test_a_class_name_may_return_in_a_client(package: Package) -> None:
     assert list(counterparts) == ["Shop"]
 
 
+def test_uses_of_an_attribute_are_found(package: Package) -> None:
+    assert [str(place) for place in source.uses_of_attribute(package, "load", ["engine", "client"])] == [
+        "engine/deep/pool.py:3 load",
+        "engine/deep/pool.py:4 load",
+    ]
+    assert source.uses_of_attribute(package, "load", ["client"]) == []
+
+
 def test_constants_in_pairs_are_found_in_modules_and_classes(package: Package) -> None:
     assert [str(place) for place in source.paired_constants(package)] == [
         "engine/claim.py:5 FEW, MANY",
@@ -182,6 +190,21 @@ async def test_files_are_traced_in_the_order_of_entry_without_imports_and_what_o
 )
 def test_a_figure_stands_beside_its_target(figure: Figure, line: str) -> None:
     assert str(figure) == line
+
+
+MAY_USE_THE_STORE = {
+    "api/access/tenancy.py": "makes the verbs of one request, on a store that sees one tenant",
+    "api/nouns/system.py": "tells whether the database answers and can be written",
+    "cli/migrate.py": "is about the database itself",
+    "cli/doctor/checks.py": "is about the database itself",
+    "cli/doctor/row_checks.py": "is about the database itself",
+}
+
+
+def test_http_and_the_command_line_call_verbs_and_not_the_store() -> None:
+    uses = source.uses_of_attribute(source.read_package(FOLDER), "store", ["api", "cli"])
+    assert [str(place) for place in uses if place.path not in MAY_USE_THE_STORE] == []
+    assert {place.path for place in uses} == MAY_USE_THE_STORE.keys(), "an exception that nobody needs"
 
 
 def test_the_tool_tells_all_figures_of_the_real_package() -> None:

@@ -34,6 +34,7 @@ from duly.stores.sqlite.store import SqliteStore
 from duly.stores.statements import StoreQueries
 from duly.verbs.events import Events
 from duly.verbs.keys import Keys
+from duly.verbs.requests import Requests
 from duly.verbs.schedules import Schedules
 from duly.verbs.targets import Targets
 from duly.verbs.users import Users
@@ -88,6 +89,7 @@ class Duly:
         self.calendars = Calendars(self.event_types, self.settings.delivery_time, self._channels)
         self.users = Users(self.store, self.calendars, self.transaction_of)
         self.keys = Keys(self.store)
+        self.requests = Requests(self.store)
 
     # -- what runs
 
@@ -323,6 +325,10 @@ class Duly:
         return self._sync
 
     # -- within
+
+    async def now(self) -> datetime:
+        """By the clock of the store, which is the one that counts."""
+        return await self.store.now()
 
     @property
     def signals(self) -> Signals:

@@ -31,9 +31,11 @@ MORE_ARGUMENTS = {"schedules.trigger": {"wait"}}
 
 WITHIN = {
     "absent", "calendars", "channels", "database_path", "destination_cache", "event_types", "events", "foreign", "keys",
-    "lend", "loop", "one_writer", "orphans", "routes", "schedules", "settings", "signals", "store", "sync",
+    "lend", "loop", "now", "one_writer", "orphans", "routes", "schedules", "settings", "signals", "store", "sync",
     "targets", "transaction_of", "users",
-    "events.discard_batch", "events.replay_batch",
+    "requests", "events.discard_batch", "events.get_with_history", "events.replay_batch", "schedules.history_page",
+    "schedules.page", "targets.page", "targets.waiting_for", "users.history_page", "users.next_events", "users.page",
+    "users.rehearse_import",
 }  # fmt: skip
 """No verbs: groups of them, and what other parts of Duly look at."""
 

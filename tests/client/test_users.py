@@ -129,7 +129,7 @@ async def test_the_types_of_events_are_listed(app: Duly, client: Client) -> None
 async def test_a_list_of_large_ones_takes_several_pages_and_is_whole(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly.api.nouns.users.PAGE_BYTES", 1000)
+    monkeypatch.setattr("duly.verbs.users.PAGE_BYTES", 1000)
     made = [await client.users.add(**ADA | {"attributes": {"note": "x" * 400}}) for _ in range(10)]
     newest_first = [user.id for user in reversed(made)]
     assert [user.id for user in await client.users.list(limit=9)] == newest_first[:9]

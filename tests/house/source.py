@@ -51,6 +51,20 @@ def read_package(root: Path) -> Package:
     return Package(root.name, modules, Counter(path.parent.relative_to(root).as_posix() for path in files))
 
 
+# -- attributes
+
+
+def uses_of_attribute(package: Package, name: str, folders: Collection[str]) -> list[Place]:
+    """Where something in these folders is asked for an attribute of this name."""
+    return sorted(
+        Place(path, node.lineno, name)
+        for path, module in package.modules.items()
+        if PurePosixPath(path).parts[0] in folders
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute) and node.attr == name
+    )
+
+
 # -- names
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from duly.api.nouns import schedules, targets, users
 from duly.api.protocol import pages
 from duly.ports import PAGE_BYTES
 from duly.records.event import Timer
+from duly.verbs import histories, schedules, targets, users
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller
 from tests.http.tenants import SECRET_KEY
@@ -52,7 +52,7 @@ async def test_a_page_of_large_events_is_bounded_in_bytes_and_so_is_what_is_read
 
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (pages, schedules, targets, users):
+    for module in (histories, schedules, targets, users):
         monkeypatch.setattr(module, "PAGE_BYTES", 1000)
 
 

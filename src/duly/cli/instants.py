@@ -26,7 +26,7 @@ async def resolve(duly: Duly, text: str, field: str = "when") -> datetime:
     if isinstance(when, datetime):
         return when
     try:
-        return await duly.store.now() + when
+        return await duly.now() + when
     except OverflowError:
         raise _problem(field, f"{text[:50]!r} is out of range: its year must be {YEARS}") from None
 

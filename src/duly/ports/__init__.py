@@ -30,7 +30,7 @@ from duly.ports.claiming import (
 from duly.ports.dead_letters import DeadLetter, DeadLetterPort, DeadLetterStore
 from duly.ports.events import EXAMINED, EventPort, EventStore, EventTransaction, Page
 from duly.ports.invariants import MOST_VIOLATIONS, NEWEST_EXAMINED, Examined, InvariantPort, Violation
-from duly.ports.pages import PAGE_BYTES, CutShort, Item
+from duly.ports.pages import PAGE_BYTES, CutShort, Item, ListPage, page_of
 from duly.ports.requests import KeyPort, KeyStore, KeyTransaction, RequestPort, StoredResponse
 from duly.ports.series import (
     Fired,
@@ -105,6 +105,7 @@ __all__ = [
     "KeyStore",
     "KeyTransaction",
     "KnownFrontier",
+    "ListPage",
     "Loadable",
     "LookaheadPort",
     "Moved",
@@ -145,4 +146,5 @@ __all__ = [
     "Waker",
     "WorkerStore",
     "WorkerTransaction",
+    "page_of",
 ]

@@ -140,6 +140,11 @@ def open_broker(url: str) -> TimerBroker:
         raise Misuse(f"{error.name} is not installed: pip install 'duly[nats]'") from error
 
 
+def take_timers(duly: Duly, commands: Commands, batch_size: int) -> TimerCommands:
+    """What turns commands into timers of this Duly."""
+    return TimerCommands(commands, duly.store, [TIMER], duly.signals, batch_size)
+
+
 # -- the service
 
 
@@ -236,7 +241,7 @@ class TimerService:
         broker_health = BrokerHealth(
             {COMMANDS: commands} if isinstance(commands, Reachable) else {}, signals, self._changed.set
         )
-        intake = TimerCommands(commands, self.duly.store, [TIMER], signals, MOST_AT_ONCE)
+        intake = take_timers(self.duly, commands, MOST_AT_ONCE)
         async with self.duly:  # open, until the last command is stored
             broker_health.begin()
             try:

@@ -17,7 +17,7 @@ from duly.engine.series.holds import let_go_after
 from duly.engine.series.passed_over import in_words, move_by_hand
 from duly.errors import Conflict, Invalid, Problem
 from duly.instants import due_problems, write_instant
-from duly.ports import EventStore, EventTransaction, Page
+from duly.ports import EventStore, EventTransaction, ListPage, Page
 from duly.records.event import Event
 from duly.records.filters import EventFilter, no_schedule
 from duly.records.history import Entry
@@ -25,6 +25,7 @@ from duly.records.results import DeadLetters, Discarded, Replayed
 from duly.records.specs import Everything, OfTenant, Spec
 from duly.verbs.dead_letters import MOST_KINDS, Extent, Place, discard_all, replay_all
 from duly.verbs.found import require_found
+from duly.verbs.histories import history_page
 from duly.verbs.reads import reads
 
 MOST = MOST_LISTED
@@ -91,6 +92,14 @@ class Events:
         """Every attempt, interruption and human act, oldest first."""
         event = await self.get(id, tenant=tenant)
         return await self._store.history(event.id)
+
+    @reads
+    async def get_with_history(
+        self, id: str, *, tenant: str | None = None, skip: int = 0, limit: int = MOST
+    ) -> tuple[Event, ListPage[Entry]]:
+        """An event, and a page of its history."""
+        event = await self.get(id, tenant=tenant)
+        return event, await history_page(self._store, event.id, skip=skip, limit=limit)
 
     async def cancel(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
         """It will not fire. Its series, if it has one, goes on with the occurrence after it."""

@@ -24,7 +24,7 @@ from duly.engine.series.replan import replan
 from duly.errors import Conflict, Invalid, NotFound, Problem
 from duly.ids import new_id
 from duly.instants import due_problems, write_instant
-from duly.ports import ScheduleStore, ScheduleTransaction
+from duly.ports import PAGE_BYTES, ListPage, ScheduleStore, ScheduleTransaction, page_of
 from duly.records.etags import check_tag
 from duly.records.event import Event, NewEvent
 from duly.records.history import Entry
@@ -33,6 +33,7 @@ from duly.records.schedule import PassedOver, Schedule
 from duly.rules.policies import SHADOW, PolicyOptions
 from duly.rules.recurrence import Occurrence, Rule
 from duly.rules.timetable import BEFORE, Timetable
+from duly.verbs.histories import history_page
 from duly.verbs.reads import reads
 
 MOST_BACKFILLED = 10_000
@@ -106,6 +107,22 @@ class Schedules:
         check_page(limit)
         last = ("", "") if after is None else (after.tenant, after.name)
         return await self._store.shown_schedules(tenant, after=last, limit=limit)
+
+    @reads
+    async def page(self, *, tenant: str = "default", limit: int = 100, after: str | None = None) -> ListPage[Schedule]:
+        """In the order of names, as far as there is room for their bytes. For the next page, *after* is the last name
+        of this one."""
+        check_page(limit)
+        last = (tenant, after or "")
+        return page_of(await self._store.shown_schedules(tenant, after=last, limit=limit + 1, within=PAGE_BYTES), limit)
+
+    @reads
+    async def history_page(
+        self, name: str, *, tenant: str = "default", skip: int = 0, limit: int = 100
+    ) -> ListPage[Entry]:
+        """Of every human act, oldest first."""
+        schedule = await self.get(name, tenant=tenant)
+        return await history_page(self._store, schedule.id, skip=skip, limit=limit)
 
     @reads
     async def history(self, name: str, *, tenant: str = "default") -> builtins.list[Entry]:

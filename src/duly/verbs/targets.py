@@ -31,7 +31,7 @@ from duly.engine.destinations.parking import note, open_again
 from duly.errors import Conflict, Invalid, Problem, Unsealed
 from duly.ids import new_id
 from duly.instants import write_instant
-from duly.ports import TargetStore, TargetTransaction
+from duly.ports import PAGE_BYTES, ListPage, TargetStore, TargetTransaction, page_of
 from duly.records.history import Entry
 from duly.records.target import DESTINATION_OF_ALL, Known, Resealed, Target
 from duly.signals import Signals
@@ -208,6 +208,14 @@ class Targets:
         check_page(limit)
         return await self._store.list_targets(tenant, after=after, limit=limit)
 
+    @reads
+    async def page(self, *, tenant: str = "default", limit: int = 100, after: str | None = None) -> ListPage[Target]:
+        """In the order of names, as far as there is room for their bytes. For the next page, *after* is the last name
+        of this one."""
+        check_page(limit)
+        last = (tenant, after or "")
+        return page_of(await self._store.list_targets(tenant, after=last, limit=limit + 1, within=PAGE_BYTES), limit)
+
     async def delete(self, name: str, *, force: bool = False, tenant: str = "default", by: str = "api") -> Target:
         """Refused while events wait for it, unless by *force*: then they become dead letters when they are due. What
         was held for it is released first, in transactions of their own: one that ends in the middle leaves a target
@@ -312,6 +320,12 @@ class Targets:
         """How many events are held until it is open again."""
         key = (tenant, await self._key(destination, tenant))
         return (await self._store.held_for([key]))[key]
+
+    @reads
+    async def waiting_for(self, destinations: Sequence[Known]) -> dict[tuple[str, str], int]:
+        """How many events are held for each of these that is parked, by its tenant and destination."""
+        parked = [(known.tenant, known.destination) for known in destinations if known.parked is not None]
+        return await self._store.held_for(parked) if parked else {}
 
     def signing_secret(self, url: str, *, tenant: str = "default") -> str:
         """What signs webhooks to a URL that is no stored target's; their receiver needs it."""

@@ -1,7 +1,7 @@
 """What people do to users: add, look, change, delete, import. What follows from it for their events happens with it."""
 
 import builtins
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Unpack
 
@@ -10,7 +10,7 @@ from duly.decide.error_text import storable
 from duly.engine.series.put_users import Calendars, add_user, change_users, refresh_users
 from duly.engine.series.user_heads import MOST_TRIES
 from duly.errors import Conflict, Invalid
-from duly.ports import UserStore, UserTransaction
+from duly.ports import PAGE_BYTES, ListPage, UserStore, UserTransaction, page_of
 from duly.records.etags import check_tag
 from duly.records.event import Event
 from duly.records.history import Entry
@@ -18,7 +18,8 @@ from duly.records.results import Imported, Refreshed
 from duly.records.specs import OfUser
 from duly.records.user import User, UserChanges, UserFields
 from duly.verbs.found import require_found
-from duly.verbs.import_users import ImportObserver, Lines, import_users
+from duly.verbs.histories import history_page
+from duly.verbs.import_users import ImportObserver, Lines, import_users, rehearse
 from duly.verbs.reads import reads
 
 AT_ONCE = 500
@@ -61,6 +62,14 @@ class Users:
         check_page(limit)
         before = None if after is None else check_id(after, A_USERS, "after")
         return await self._store.list_users(tenant, before=before, limit=limit)
+
+    @reads
+    async def page(self, *, tenant: str | None = None, limit: int = 100, after: str | None = None) -> ListPage[User]:
+        """The newest first, as far as there is room for their bytes. For the next page, *after* is the last id of this
+        one."""
+        check_page(limit)
+        before = None if after is None else check_id(after, A_USERS, "after")
+        return page_of(await self._store.list_users(tenant, before=before, limit=limit + 1, within=PAGE_BYTES), limit)
 
     async def update(
         self,
@@ -124,6 +133,20 @@ class Users:
         return sorted(await self._store.heads_of_users([user.id]), key=lambda head: head.due)
 
     @reads
+    async def next_events(self, ids: Sequence[str]) -> dict[str, Event]:
+        """The soonest event of each of these users, by the users' ids."""
+        heads = await self._store.heads_of_users(ids) if ids else []
+        return {str(head.user_id): head for head in sorted(heads, key=lambda head: head.due, reverse=True)}
+
+    @reads
+    async def history_page(
+        self, id: str, *, tenant: str | None = None, skip: int = 0, limit: int = 100
+    ) -> ListPage[Entry]:
+        """Of every act, oldest first."""
+        user = await self.get(id, tenant=tenant)
+        return await history_page(self._store, user.id, skip=skip, limit=limit, before=created_entry(user))
+
+    @reads
     async def history(self, id: str, *, tenant: str | None = None) -> builtins.list[Entry]:
         """Every act, oldest first. What became of the user's events is in theirs."""
         user = await self.get(id, tenant=tenant)
@@ -137,6 +160,12 @@ class Users:
         if problems := name_problems("tenant", tenant):
             raise Invalid(problems)
         return await import_users(self._store, rows, tenant, self._how, storable(by), telling)
+
+    async def rehearse_import(
+        self, rows: Lines, *, tenant: str = "default", telling: ImportObserver = QUIET, how: Calendars | None = None
+    ) -> Imported:
+        """What an import would do, without doing it; by the event types of another Duly, where they are given."""
+        return await rehearse(self._store, rows, tenant, how or self._how, telling)
 
     async def refresh(self, *, tenant: str | None = None, by: str = "refresh") -> Refreshed:
         """Let everybody's events follow the event types and the delivery time as they are now: after a type was added,

@@ -1,19 +1,22 @@
 """One tenant's own Duly for the time of a request: the same verbs, in one transaction that sees nobody else's rows."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 from duly.decide.planning import plan
 from duly.decide.targets.origin import OVER_HTTP, HttpOrigin
 from duly.duly import Duly
+from duly.engine.destinations.target_references import Key, key_of, missing
 from duly.engine.schedule import add_events, put_events
 from duly.errors import Misuse
 from duly.ids import new_ids
 from duly.ports import Added, Store
 from duly.records.event import NewEvent, Timer
 from duly.verbs.events import Events
+from duly.verbs.requests import Requests
 from duly.verbs.schedules import Schedules
 from duly.verbs.targets import Targets
 from duly.verbs.users import Users
@@ -26,26 +29,34 @@ class Tenancy:
     """Each verb still names the tenant: that is the first lock. The store, which is confined to it, is the second."""
 
     def __init__(self, duly: Duly, store: Store, tenant: str) -> None:
-        self.duly, self.store, self.tenant = duly, store, tenant
+        self.duly, self._store, self.tenant = duly, store, tenant
         self.channels = HttpOrigin(duly.channels, duly.settings.broker_allow, tenant)
         self._committed: list[Callable[[], None]] = []
 
     @cached_property
     def events(self) -> Events:
-        return Events(self.store, self.channels)
+        return Events(self._store, self.channels)
 
     @cached_property
     def schedules(self) -> Schedules:
-        return Schedules(self.store, self.channels, _no_transaction)
+        return Schedules(self._store, self.channels, _no_transaction)
 
     @cached_property
     def users(self) -> Users:
-        return Users(self.store, self.duly.calendars._replace(channels=self.channels), _no_transaction)
+        return Users(self._store, self.duly.calendars._replace(channels=self.channels), _no_transaction)
 
     @cached_property
     def targets(self) -> Targets:
         secret_key, signals = self.duly.settings.secret_key, self.duly.signals
-        return Targets(self.store, self._forget, secret_key, signals, MOST_RELEASED, OVER_HTTP)
+        return Targets(self._store, self._forget, secret_key, signals, MOST_RELEASED, OVER_HTTP)
+
+    @cached_property
+    def requests(self) -> Requests:
+        return Requests(self._store)
+
+    async def now(self) -> datetime:
+        """By the clock of the store, which is the one that counts."""
+        return await self._store.now()
 
     def plan(self, timers: Sequence[Timer]) -> list[NewEvent]:
         """Their events; Invalid with every problem of every one of them."""
@@ -53,11 +64,15 @@ class Tenancy:
 
     async def put(self, events: Sequence[NewEvent]) -> list[Added]:
         """Schedule events with keys of their own, or move those that have them."""
-        return await put_events(self.store, events)
+        return await put_events(self._store, events)
 
     async def add(self, events: Sequence[NewEvent]) -> list[str]:
         """Schedule events without keys; their ids."""
-        return await add_events(self.store, events)
+        return await add_events(self._store, events)
+
+    async def missing_targets(self, events: Iterable[NewEvent]) -> set[Key]:
+        """The stored targets that events name and that do not exist."""
+        return await missing(self._store, map(key_of, events))
 
     def _forget(self, tenant: str, destination: str) -> None:
         """Not before others can see what it is now: a worker here would read the old again, and keep that."""
@@ -69,6 +84,11 @@ class Tenancy:
     def committed(self) -> None:
         for act in self._committed:
             act()
+
+
+async def prepare_tenancies(duly: Duly) -> None:
+    """Once, before the first of them."""
+    await duly.store.prepare_rls_role()
 
 
 @asynccontextmanager

@@ -14,16 +14,17 @@ from duly.api.description.schemas import PAGING, PAGING_BY_ID
 from duly.api.nouns.dead_letter_batches import discard_some, replay_some
 from duly.api.protocol.all_problems import gathered, together
 from duly.api.protocol.fields import Kind, look_at_fields, read_fields
-from duly.api.protocol.pages import entries_of, page_of, page_of_history
+from duly.api.protocol.pages import page_of, page_of_history, where_next
 from duly.api.protocol.query_string import RequestedPage, id_place
 from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.decide.checks import MOST_LISTED
 from duly.decide.targets.rates import read_rate
 from duly.errors import NotFound, Problem
 from duly.instants import read_instant
+from duly.ports import ListPage
 from duly.records.event import EVENT_JSON, Event
 from duly.records.filters import EventFilter, read_filter
-from duly.records.history import ENTRY_JSON
+from duly.records.history import ENTRY_JSON, Entry
 from duly.records.specs import Spec
 
 operations = Operations("events")
@@ -85,9 +86,8 @@ async def get_event(ask: ApiRequest) -> ApiResponse:
 
     Where there are more than 1,000 of them, `history_cursor` is the `cursor` of the next ones in its `/history`.
     """
-    event = await _found(ask)
-    entries, after = await entries_of(ask, event.id, FIRST_ENTRIES)
-    history = [ENTRY_JSON.write(entry) for entry in entries]
+    event, found = await ask.own.events.get_with_history(id_of(ask), tenant=ask.tenant, limit=FIRST_ENTRIES.limit)
+    history, after = [ENTRY_JSON.write(entry) for entry in found.items], where_next(found)
     cursor = None if after is None else FIRST_ENTRIES.cursor(after)
     return ApiResponse({**_shown(event), "history": history, "history_cursor": cursor})
 
@@ -100,11 +100,11 @@ async def get_event(ask: ApiRequest) -> ApiResponse:
 )
 async def event_history(ask: ApiRequest) -> ApiResponse:
     """List every attempt and every human act."""
-    return await page_of_history(ask, (await _found(ask)).id)
 
+    async def read(skip: int, limit: int) -> ListPage[Entry]:
+        return (await ask.own.events.get_with_history(id_of(ask), tenant=ask.tenant, skip=skip, limit=limit))[1]
 
-async def _found(ask: ApiRequest) -> Event:
-    return await ask.own.events.get(id_of(ask), tenant=ask.tenant)
+    return await page_of_history(ask, read)
 
 
 def id_of(ask: ApiRequest) -> str:

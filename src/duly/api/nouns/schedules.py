@@ -32,7 +32,6 @@ from duly.decide.checks import MOST_LISTED
 from duly.decide.preview import Preview
 from duly.errors import Conflict, Invalid, NotFound, Problem, Stale
 from duly.instants import read_instant
-from duly.ports import PAGE_BYTES
 from duly.records.api_key import Scope
 from duly.records.etags import schedule_tag
 from duly.records.event import EVENT_JSON
@@ -100,8 +99,7 @@ async def put_schedule(ask: ApiRequest) -> ApiResponse:
 async def list_schedules(ask: ApiRequest) -> ApiResponse:
     """List schedules."""
     page = asked_page(ask, name_place)
-    after = (ask.tenant, page.after or "")
-    found = await ask.own.store.shown_schedules(ask.tenant, after=after, limit=page.limit + 1, within=PAGE_BYTES)
+    found = await ask.own.schedules.page(tenant=ask.tenant, limit=page.limit, after=page.after)
     return page_of_these(ask, page, "schedules", found, SCHEDULE_JSON.write, lambda one: one.name)
 
 
@@ -375,5 +373,9 @@ async def preview_rule(ask: ApiRequest) -> ApiResponse:
 )
 async def schedule_history(ask: ApiRequest) -> ApiResponse:
     """Tell what people have done to a schedule."""
-    schedule = await ask.own.schedules.get(ask.named("name"), tenant=ask.tenant)
-    return await page_of_history(ask, schedule.id)
+    return await page_of_history(
+        ask,
+        lambda skip, limit: ask.own.schedules.history_page(
+            ask.named("name"), tenant=ask.tenant, skip=skip, limit=limit
+        ),
+    )

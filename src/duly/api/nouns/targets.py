@@ -15,7 +15,6 @@ from duly.api.protocol.pages import asked_page, page_of_these
 from duly.api.protocol.query_string import name_place
 from duly.api.protocol.request import IDEMPOTENCY_KEY, ApiRequest, ApiResponse
 from duly.errors import Invalid, Problem
-from duly.ports import PAGE_BYTES
 from duly.records.target import TARGET_JSON, Target
 from duly.verbs.targets import LONGEST_KEPT
 
@@ -81,8 +80,7 @@ async def put_target(ask: ApiRequest) -> ApiResponse:
 async def list_targets(ask: ApiRequest) -> ApiResponse:
     """List stored targets. Secrets and the values of headers are never shown."""
     page = asked_page(ask, name_place)
-    after = (ask.tenant, page.after or "")
-    found = await ask.own.store.list_targets(ask.tenant, after=after, limit=page.limit + 1, within=PAGE_BYTES)
+    found = await ask.own.targets.page(tenant=ask.tenant, limit=page.limit, after=page.after)
     return page_of_these(ask, page, "targets", found, TARGET_JSON.write, lambda one: one.name)
 
 

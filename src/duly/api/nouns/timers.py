@@ -14,7 +14,7 @@ from duly.api.description.schema_words import MOST_BULK, ref
 from duly.api.protocol.bodies import BULKY
 from duly.api.protocol.problems import errors_of
 from duly.api.protocol.request import ApiRequest, ApiResponse
-from duly.engine.destinations.target_references import key_of, missing, targets_missing
+from duly.engine.destinations.target_references import key_of, targets_missing
 from duly.errors import Invalid, Problem
 from duly.records.event import EVENT_JSON, NewEvent, Timer
 from duly.wire.timers import read_timer
@@ -132,7 +132,7 @@ async def _aimed(
     ask: ApiRequest, events: Sequence[Numbered], written: Sequence[Any], results: list[dict[str, Any]]
 ) -> Sequence[Numbered]:
     """Those whose stored target exists, or that name none; what is wrong with each other one is its result."""
-    gone = await missing(ask.own.store, (key_of(event) for _, event in events))
+    gone = await ask.own.missing_targets(event for _, event in events)
     if not gone:
         return events
     for index, event in events:

@@ -18,13 +18,11 @@ from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.decide.checks import name_problems
 from duly.decide.users import FIELDS, changed_user, new_user
 from duly.errors import Invalid, NotFound, Problem
-from duly.ports import PAGE_BYTES
 from duly.records.etags import user_tag
 from duly.records.results import RefusedRow, StoredRow
 from duly.records.specs import OfUser
 from duly.records.user import USER_JSON, User
 from duly.verbs.import_users import ImportObserver
-from duly.verbs.users import created_entry
 
 operations = Operations("users")
 
@@ -77,7 +75,7 @@ async def _fields(
             problems.append(Problem(field, f"is {own[field]}, and cannot be changed"))
     if problems:
         try:
-            check(known, await ask.own.store.now())
+            check(known, await ask.own.now())
         except Invalid as error:
             problems += error.problems
         raise Invalid(problems)
@@ -98,7 +96,7 @@ async def list_users(ask: ApiRequest) -> ApiResponse:
         raise Invalid(problems)
     if "key" in ask.query:
         return page_of(ask, page, "users", await _by_key(ask), USER_JSON.write, None)
-    found = await ask.own.store.list_users(ask.tenant, before=page.after, limit=page.limit + 1, within=PAGE_BYTES)
+    found = await ask.own.users.page(tenant=ask.tenant, limit=page.limit, after=page.after)
     return page_of_these(ask, page, "users", found, USER_JSON.write, lambda user: user.id)
 
 
@@ -177,8 +175,10 @@ async def list_users_events(ask: ApiRequest) -> ApiResponse:
 )
 async def user_history(ask: ApiRequest) -> ApiResponse:
     """Tell what was done to a user. What became of their events is in theirs."""
-    user = await ask.own.users.get(id_of(ask), tenant=ask.tenant)
-    return await page_of_history(ask, user.id, created_entry(user))
+    return await page_of_history(
+        ask,
+        lambda skip, limit: ask.own.users.history_page(id_of(ask), tenant=ask.tenant, skip=skip, limit=limit),
+    )
 
 
 @operations.add(

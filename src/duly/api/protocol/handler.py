@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from duly.api.access.auth import Authenticator
-from duly.api.access.tenancy import tenancy
+from duly.api.access.tenancy import prepare_tenancies, tenancy
 from duly.api.access.tenant_budget import TenantBudget, long_answer
 from duly.api.description.operations import Operation
 from duly.api.protocol.all_problems import gathered, together
@@ -37,7 +37,6 @@ from duly.api.protocol.request import IDEMPOTENCY_KEY, SLASH, ApiRequest, ApiRes
 from duly.decide.checks import name_problems
 from duly.duly import Duly
 from duly.errors import (
-    Conflict,
     DulyError,
     Invalid,
     Misuse,
@@ -148,7 +147,7 @@ class RequestHandler:
             return
         self._swept = time.monotonic()
         try:
-            await self.duly.store.forget_requests(MOST_SWEPT)
+            await self.duly.requests.forget(MOST_SWEPT)
         except StoreError as error:
             log.warning(Line("requests.not_forgotten", {"error": str(error)}))
 
@@ -160,7 +159,7 @@ class RequestHandler:
             return
         async with self._preparing:
             if not self._prepared:
-                await self.duly.store.prepare_rls_role()
+                await prepare_tenancies(self.duly)
                 self._prepared = True
 
 
@@ -211,15 +210,13 @@ async def write_page(listed: Listed, answer: ApiResponse) -> InPieces:
 async def _once(key: str, operation: Operation, ask: ApiRequest, body: bytes) -> ApiResponse:
     """The same key and the same body: the same answer, and nothing happens again. An answer that says that nothing was
     done is not kept: whoever mends the reason may ask again."""
-    store = ask.own.store
     asked = hashlib.sha256(f"{operation.method} {ask.address}\n".encode() + body).hexdigest()
-    known = await store.recall(ask.tenant, key, asked)
+    known = await ask.own.requests.recall(ask.tenant, key, asked)
     if known is not None:
-        if known.fingerprint != asked:
-            raise Conflict(f"the Idempotency-Key {key!r:.60} was used for another request: choose a new one")
         return ApiResponse(msgspec.Raw(known.body), known.status, {**msgspec.json.decode(known.headers), **REPLAYED})
     answer = await operation.run(ask)
-    await store.remember(ask.tenant, key, answer.status, _encode(answer.headers).decode(), _encode(answer.body))
+    headers = _encode(answer.headers).decode()
+    await ask.own.requests.remember(ask.tenant, key, answer.status, headers, _encode(answer.body))
     return answer
 
 

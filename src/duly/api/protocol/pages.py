@@ -1,13 +1,13 @@
 """Lists, a page at a time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from duly.api.protocol.listing import Listed
 from duly.api.protocol.query_string import Place, RequestedPage, any_place, link_to_next
 from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.errors import Invalid, Problem
-from duly.ports import PAGE_BYTES, CutShort
+from duly.ports import ListPage
 from duly.records.history import ENTRY_JSON, Entry
 
 Item = TypeVar("Item")
@@ -39,36 +39,26 @@ def page_of_these(
     ask: ApiRequest,
     page: RequestedPage,
     name: str,
-    found: Sequence[Item],
+    found: ListPage[Item],
     show: Callable[[Item], Any],
     place: Callable[[Item], str],
 ) -> ApiResponse:
-    """The same, where one more than fits was looked for: then there is a next page, after the last one's *place*."""
-    fits = found[: page.limit]
-    more = len(found) > page.limit or isinstance(found, CutShort)
-    return page_of(ask, page, name, fits, show, place(fits[-1]) if more else None)
+    """The same, where the next page begins after the last one's *place*."""
+    return page_of(ask, page, name, found.items, show, place(found.items[-1]) if found.more else None)
 
 
-async def page_of_history(ask: ApiRequest, subject: str, before: Sequence[Entry] = ()) -> ApiResponse:
-    """Entries never change and are only added at the end: so a cursor is how many came before. *before* are those that
-    are not in the history itself."""
+async def page_of_history(ask: ApiRequest, read: Callable[[int, int], Awaitable[ListPage[Entry]]]) -> ApiResponse:
+    """Entries never change and are only added at the end: so a cursor is how many came before. *read* is given that,
+    and how many are wanted."""
     page = asked_page(ask)
-    entries, after = await entries_of(ask, subject, page, before)
-    return page_of(ask, page, "history", entries, ENTRY_JSON.write, after)
-
-
-async def entries_of(
-    ask: ApiRequest, subject: str, page: RequestedPage, before: Sequence[Entry] = ()
-) -> tuple[Sequence[Entry], str | None]:
-    """Those of a page, and where the next page begins."""
     passed = _passed(page)
-    entries: list[Entry] = list(before[passed : passed + page.limit + 1])
-    room = page.limit + 1 - len(entries)
-    found = await ask.own.store.history(subject, skip=max(0, passed - len(before)), limit=room, within=PAGE_BYTES)
-    entries += found
-    fits = entries[: page.limit]
-    more = len(entries) > page.limit or isinstance(found, CutShort)
-    return fits, str(passed + len(fits)) if more else None
+    found = await read(passed, page.limit)
+    return page_of(ask, page, "history", found.items, ENTRY_JSON.write, where_next(found, passed))
+
+
+def where_next(found: ListPage[Entry], passed: int = 0) -> str | None:
+    """Where the next page of a history begins."""
+    return str(passed + len(found.items)) if found.more else None
 
 
 def _passed(page: RequestedPage) -> int:

@@ -20,11 +20,11 @@ from duly.channels.brokers.channel import BrokerDown, end_if_cancelled
 from duly.cli.demo.receiver import Arrival
 from duly.duly import Duly
 from duly.instants import write_instant
-from duly.timer_service.commands import TimerCommands
-from duly.timer_service.messages import REACHED, SCHEDULE, TIMER
-from duly.timer_service.service import TimerBroker, open_broker
+from duly.timer_service.messages import REACHED, SCHEDULE
+from duly.timer_service.service import TimerBroker, open_broker, take_timers
 
 HOST = "127.0.0.1"
+COMMANDS_AT_ONCE = 100
 CALLS = (6, 9)
 """Seconds after the start of each round at which a service call is due."""
 
@@ -76,7 +76,7 @@ class DemoBroker:
 
     async def take_in(self, duly: Duly) -> None:
         """Commands become timers, for ever."""
-        intake = TimerCommands(self.broker.commands, duly.store, [TIMER], duly.signals, 100)
+        intake = take_timers(duly, self.broker.commands, COMMANDS_AT_ONCE)
         while True:
             end_if_cancelled()
             try:

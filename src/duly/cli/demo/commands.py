@@ -124,8 +124,8 @@ def _duly(url: str, view: View, broker: "DemoBroker | None") -> Duly:
 
     @duly.on("birthday")
     async def greet(event: Event) -> None:
-        following = await duly.store.heads_of_users([str(event.user_id)])
-        view.remark(event, _when(event, following[0] if following else None))
+        user = str(event.user_id)
+        view.remark(event, _when(event, (await duly.users.next_events([user])).get(user)))
 
     return duly
 
@@ -164,7 +164,7 @@ async def _run(url: str, view: View, span: timedelta | None) -> None:
         _serving(duly) as api,
     ):
         counts, unfinished = await _counts(duly), await _unfinished(duly)
-        now = await duly.store.now()
+        now = await duly.now()
         with view:
             overdue = sum(event.due < now for event in unfinished)
             view.welcome(counts, overdue, receiver.url if receiver else None, broker.url if broker else None, api)
@@ -185,7 +185,7 @@ async def _run(url: str, view: View, span: timedelta | None) -> None:
                     helper.cancel()
                 await asyncio.gather(*helpers, return_exceptions=True)
             unfinished = await _unfinished(duly)
-            view.look(unfinished, await duly.store.now())
+            view.look(unfinished, await duly.now())
         view.farewell(len(unfinished))
 
 
@@ -254,11 +254,11 @@ async def _invite(duly: Duly) -> None:
     for guest in GUESTS:
         with contextlib.suppress(NotFound):
             before = await duly.users.by_key(guest.first_name, tenant=TENANT)
-            ahead, soon = await duly.users.ahead(before.id), await duly.store.now() + A_WHILE
+            ahead, soon = await duly.users.ahead(before.id), await duly.now() + A_WHILE
             if ahead and ahead[0].due < soon:
                 continue  # still to be greeted
             await duly.users.delete(before.id, reason="was greeted")
-        when = to_wall(await duly.store.now() + timedelta(seconds=guest.seconds), guest.timezone)
+        when = to_wall(await duly.now() + timedelta(seconds=guest.seconds), guest.timezone)
         await duly.users.add(
             tenant=TENANT,
             key=guest.first_name,
@@ -285,7 +285,7 @@ async def _plan_rounds(duly: Duly, span: timedelta | None, broker: "DemoBroker |
 async def _watch(duly: Duly, view: View) -> None:
     while True:
         with contextlib.suppress(StoreUnavailable):
-            view.look(await _unfinished(duly), await duly.store.now())
+            view.look(await _unfinished(duly), await duly.now())
         for _ in range(3):
             view.refresh()
             await asyncio.sleep(0.1)

@@ -137,7 +137,7 @@ async def _clock(duly: Duly) -> CheckResult:
     looks = []
     for _ in range(5):
         began, monotonic = datetime.now(UTC), time.monotonic()
-        theirs = await duly.store.now()
+        theirs = await duly.now()
         trip = timedelta(seconds=time.monotonic() - monotonic)
         looks.append((trip, theirs - (began + trip / 2)))
     trip, apart = min(looks)
@@ -152,7 +152,7 @@ async def _clock(duly: Duly) -> CheckResult:
 
 
 async def _events(duly: Duly, served: set[str]) -> AsyncIterator[CheckResult]:
-    now, overview = await duly.store.now(), await duly.store.overview()
+    now, overview = await duly.now(), await duly.store.overview()
     waiting = [row for row in overview if row[1] in (Status.PENDING, Status.PROCESSING)]
     for finding in webhooks(duly, waiting):
         yield finding

@@ -79,8 +79,8 @@ async def targets(duly: Duly) -> AsyncIterator[CheckResult]:
     async for finding in _seals(duly):
         yield finding
     parked = await all_parked(duly, None)
-    waiting = await duly.store.held_for([(known.tenant, known.destination) for known in parked]) if parked else {}
-    now = await duly.store.now()
+    waiting = await duly.targets.waiting_for(parked)
+    now = await duly.now()
     for known in parked[:MOST_TOLD]:
         yield _parked(known, waiting.get((known.tenant, known.destination), 0), now)
     if len(parked) > MOST_TOLD:

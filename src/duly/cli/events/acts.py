@@ -64,7 +64,7 @@ def each(ids: tuple[str, ...], word: str, act_of: Callable[[Duly], Act], invocat
 async def _do_each(ids: tuple[str, ...], word: str, act_of: Callable[[Duly], Act], invocation: Invocation) -> int:
     done: list[Event] = []
     async with invocation.duly_for_looking() as duly:
-        act, now = act_of(duly), await duly.store.now()
+        act, now = act_of(duly), await duly.now()
         for id in ids:
             try:
                 await act(id)

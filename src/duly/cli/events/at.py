@@ -64,7 +64,7 @@ async def _at(written: str, what: TimerOptions, aimed: TargetOptions, invocation
             target=await aimed.spec(duly, what.tenant),
             correlation_id=what.correlation_id,
         )
-        now = await duly.store.now()
+        now = await duly.now()
     handlers = handlers_of(duly)
     if handlers and added.event.target_json is None and what.type not in handlers:
         note(f"note: the app has no handler for {what.type!r}; the event waits for a worker that has one")

@@ -42,7 +42,7 @@ async def _list(which: ListFilters, limit: int, after: str | None, invocation: I
         asked = await which.filter(duly)
         found = await duly.events.find(asked, tenant=which.tenant, limit=limit, after=after)
         more = len(found) == limit and await duly.events.find(asked, tenant=which.tenant, limit=1, after=found[-1].id)
-        now = await duly.store.now()
+        now = await duly.now()
     if invocation.json:
         print_json(
             {
@@ -70,7 +70,7 @@ async def _show(id: str, tenant: str | None, invocation: Invocation) -> None:
     async with invocation.duly_for_looking() as duly:
         event = await duly.events.get(id, tenant=tenant)
         history = await duly.events.history(id, tenant=tenant)
-        now = await duly.store.now()
+        now = await duly.now()
     if invocation.json:
         print_json(EVENT_JSON.write(event) | {"history": [ENTRY_JSON.write(entry) for entry in history]})
     else:

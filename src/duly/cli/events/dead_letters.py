@@ -137,7 +137,7 @@ class BulkPreview(NamedTuple):
 async def _look(which: DeadLetterFilters, invocation: Invocation) -> BulkPreview:
     async with invocation.duly_for_looking() as duly:
         asked = await which.filter(duly)
-        return BulkPreview(asked, await duly.events.dead_letters(asked, tenant=which.tenant), await duly.store.now())
+        return BulkPreview(asked, await duly.events.dead_letters(asked, tenant=which.tenant), await duly.now())
 
 
 def _all(found: BulkPreview, plan: BulkPlan, many: BulkOptions, deed: Deed, invocation: Invocation) -> int:
@@ -200,7 +200,7 @@ async def _do(deed: Deed, which: EventFilter, report: BulkReport, invocation: In
         async with invocation.duly_for_looking() as duly:
             try:
                 await deed(duly, which, report)
-                report.now = await duly.store.now()
+                report.now = await duly.now()
             except Stopped:
                 report.interrupted = True
             except StoreError as error:

@@ -94,7 +94,7 @@ async def _list(tenant: str | None, limit: int, after: str | None, invocation: I
     async with invocation.duly_for_looking() as duly:
         found = await duly.keys.list(tenant=tenant, limit=limit, after=after)
         more = len(found) == limit and await duly.keys.list(tenant=tenant, limit=1, after=found[-1].id)
-        now = await duly.store.now()
+        now = await duly.now()
     if invocation.json:
         print_json(
             {
@@ -123,7 +123,7 @@ def revoke(
     async def act(duly: Duly, name: str) -> ActResult:
         found = await _find(duly, name, tenant)
         key = await duly.keys.revoke(found.id, tenant=tenant, by=person())
-        return ActResult(KEY_JSON.write(key) | {"state": key.state(await duly.store.now())}, done_to(key, "revoked"))
+        return ActResult(KEY_JSON.write(key) | {"state": key.state(await duly.now())}, done_to(key, "revoked"))
 
     return each(keys, act, "keys", "name the keys, by id or by name; `duly keys list` shows them", invocation)
 

@@ -36,7 +36,7 @@ def pause(*names: str, tenant: Tenant = "default", reason: Reason = None, invoca
         before = await duly.schedules.get(name, tenant=tenant)
         paused = await duly.schedules.pause(name, tenant=tenant, by=person(), reason=reason)
         what = "is paused: nothing of it starts until it is resumed" if before.enabled else "was paused already"
-        return ActResult(SCHEDULE_JSON.write(paused), acted(paused, what, await duly.store.now()))
+        return ActResult(SCHEDULE_JSON.write(paused), acted(paused, what, await duly.now()))
 
     return _each(names, act, "schedules", invocation)
 
@@ -56,7 +56,7 @@ def resume(
     async def act(duly: Duly, name: str) -> ActResult:
         before = await duly.schedules.get(name, tenant=tenant)
         result = await duly.schedules.resume(name, passed=passed.lower(), tenant=tenant, by=person())
-        now = await duly.store.now()
+        now = await duly.now()
         said = acted(result.schedule, "was not paused", now) if before.enabled else resumed(result, now)
         return ActResult(result.to_json(), said)
 
@@ -94,7 +94,7 @@ def skip(*names: str, tenant: Tenant = "default", reason: Reason = None, invocat
 
     async def act(duly: Duly, name: str) -> ActResult:
         skipped = await duly.schedules.skip(name, tenant=tenant, by=person(), reason=reason)
-        return ActResult(SCHEDULE_JSON.write(skipped), acted(skipped, "leaves one out", await duly.store.now()))
+        return ActResult(SCHEDULE_JSON.write(skipped), acted(skipped, "leaves one out", await duly.now()))
 
     return _each(names, act, "schedules", invocation)
 
@@ -114,7 +114,7 @@ def reschedule(
         zone = (await duly.schedules.get(name, tenant=tenant)).timezone
         due = await resolve_in(duly, " ".join(when), zone)
         moved = await duly.schedules.reschedule(name, due, tenant=tenant, by=person())
-        return ActResult(SCHEDULE_JSON.write(moved), acted(moved, "was moved, this once", await duly.store.now()))
+        return ActResult(SCHEDULE_JSON.write(moved), acted(moved, "was moved, this once", await duly.now()))
 
     return _each((name,), act, "schedules", invocation)
 

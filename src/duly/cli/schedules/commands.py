@@ -58,7 +58,7 @@ async def _list(tenant: str | None, limit: int, after: str | None, invocation: I
         last = None if after is None else _cursor(after, tenant)
         found = await duly.schedules.list(tenant=tenant, limit=limit, after=last)
         more = len(found) == limit and await duly.schedules.list(tenant=tenant, limit=1, after=found[-1])
-        now = await duly.store.now()
+        now = await duly.now()
     undeclared = await _undeclared(invocation)
     following = written_cursor(found[-1].tenant, found[-1].name, tenant) if more else None
     if invocation.json:
@@ -104,7 +104,7 @@ async def _show(name: str, tenant: str, invocation: Invocation) -> None:
         schedule = await duly.schedules.get(name, tenant=tenant)
         events = await duly.events.find(OfSeries(schedule.series), limit=SHOWN_EVENTS)
         history = await duly.schedules.history(name, tenant=tenant)
-        now = await duly.store.now()
+        now = await duly.now()
         ahead = await _ahead(duly, schedule)
     undeclared = await _undeclared(invocation)
     if invocation.json:
@@ -169,7 +169,7 @@ async def _preview(
             zone, asked, policies = await _asked(duly, *what)
         start = None if after is None else await resolve_in(duly, after, zone, "after")
         found = await duly.schedules.preview(asked, count=count, after=start, timezone=zone, tenant=tenant, **policies)
-        now = await duly.store.now()
+        now = await duly.now()
     if invocation.json:
         print_json({"occurrences": found})
     elif found:

@@ -104,7 +104,7 @@ async def _import(
 ) -> int:
     async with _duly(invocation, dry_run) as duly:
         done, refused = await _put_all(duly, jobs, become, dry_run)
-        now = await duly.store.now()
+        now = await duly.now()
     bad = sorted([*bad, *refused])
     if invocation.json:
         print_json({"schedules": [_to_json(one) for one in done], "bad": [one._asdict() for one in bad],

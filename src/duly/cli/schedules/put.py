@@ -99,7 +99,7 @@ async def _put(name: str | None, options: Options, tenant: str | None, invocatio
         written |= {"rule": await when.rule(duly), "timezone": when.timezone, **await bounds.policies(duly)}
         written["target"] = await aimed.spec(duly, tenant or DEFAULT_TENANT)
         done = await put_one(duly, read_schedule(written, tenant=tenant))
-        now = await duly.store.now()
+        now = await duly.now()
     if invocation.json:
         print_json(_to_json(done))
     else:
@@ -142,7 +142,7 @@ async def _put_file(name: str | None, file: str, tenant: str | None, invocation:
                 if alone:
                     raise
                 tell_error(_of(written, error), json=invocation.json)
-        now = await duly.store.now()
+        now = await duly.now()
     if invocation.json:
         print_json(_to_json(done[0]) if alone else {"schedules": [_to_json(one) for one in done]})
     else:

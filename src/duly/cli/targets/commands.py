@@ -12,7 +12,7 @@ from duly.cli.output import note, print_json, screen
 from duly.cli.pages import how_many, read_cursor, written_cursor
 from duly.cli.targets import acts, put
 from duly.cli.targets.pages import BEGINNING, all_parked
-from duly.cli.targets.views import Row, Waiting, one_destination, one_target, row_of, table
+from duly.cli.targets.views import Row, one_destination, one_target, row_of, table
 from duly.duly import Duly
 from duly.records.history import ENTRY_JSON
 from duly.records.target import KNOWN_JSON, TARGET_JSON, Known
@@ -56,15 +56,9 @@ async def _draw(duly: Duly, rows: Sequence[Row], what: str, after: str | None = 
     if not rows:
         note(f"no {what}" if after is None else f"no more {what}")
         return
-    waiting, now = await _waiting(duly, [row.known for row in rows]), await duly.store.now()
+    waiting, now = await duly.targets.waiting_for([row.known for row in rows]), await duly.now()
     console = screen()
     console.print(table(rows, waiting, now, console.width))
-
-
-async def _waiting(duly: Duly, destinations: Sequence[Known]) -> Waiting:
-    """How many events wait for each of those that are parked."""
-    parked = [(known.tenant, known.destination) for known in destinations if known.parked is not None]
-    return await duly.store.held_for(parked) if parked else {}
 
 
 @targets.command(sort_key=2)
@@ -84,7 +78,7 @@ async def _show(name: str, tenant: str, invocation: Invocation) -> None:
         target = await duly.targets.get(name, tenant=tenant)
         waiting = await duly.targets.waiting(name, tenant=tenant)
         history = await duly.targets.history(name, tenant=tenant)
-        now = await duly.store.now()
+        now = await duly.now()
     if invocation.json:
         around = {"waiting": waiting, "history": [ENTRY_JSON.write(entry) for entry in history]}
         print_json(TARGET_JSON.write(target) | around)
@@ -95,7 +89,7 @@ async def _show(name: str, tenant: str, invocation: Invocation) -> None:
 async def _show_destination(url: str, tenant: str, invocation: Invocation) -> None:
     async with invocation.duly_for_looking() as duly:
         known, waiting = await duly.targets.known(url, tenant=tenant), await duly.targets.waiting(url, tenant=tenant)
-        now = await duly.store.now()
+        now = await duly.now()
     if invocation.json:
         print_json(KNOWN_JSON.write(known) | {"waiting": waiting})
     else:
@@ -141,7 +135,7 @@ async def _parked(tenant: str | None, invocation: Invocation) -> None:
 
 
 async def _to_json(duly: Duly, destinations: Sequence[Known]) -> list[dict[str, Any]]:
-    waiting = await _waiting(duly, destinations)
+    waiting = await duly.targets.waiting_for(destinations)
     return [
         KNOWN_JSON.write(known) | {"waiting": waiting.get((known.tenant, known.destination), 0)}
         for known in destinations

@@ -12,7 +12,6 @@ from duly.cli.users import acts, import_file
 from duly.cli.users.acts import Tenant
 from duly.cli.users.names import find_user
 from duly.cli.users.views import UserContext, one_user, table
-from duly.duly import Duly
 from duly.records.event import EVENT_JSON, Event
 from duly.records.history import ENTRY_JSON
 from duly.records.user import USER_JSON
@@ -45,8 +44,8 @@ async def _list(tenant: str | None, limit: int, after: str | None, invocation: I
     async with invocation.duly_for_looking() as duly:
         found = await duly.users.list(tenant=tenant, limit=limit, after=after)
         more = len(found) == limit and await duly.users.list(tenant=tenant, limit=1, after=found[-1].id)
-        heads = await _next_events(duly, [user.id for user in found])
-        now = await duly.store.now()
+        heads = await duly.users.next_events([user.id for user in found])
+        now = await duly.now()
     if invocation.json:
         listed = [USER_JSON.write(user) | {"next_event": _in_short(heads.get(user.id))} for user in found]
         print_json({"users": listed, "next": found[-1].id if more else None})
@@ -67,12 +66,6 @@ def _in_short(head: Event | None) -> dict[str, Any] | None:
     return {name: told[name] for name in ("id", "type", "due_at", "local_at")}
 
 
-async def _next_events(duly: Duly, ids: list[str]) -> dict[str, Event]:
-    """The soonest of each user, by the users' ids."""
-    heads = await duly.store.heads_of_users(ids) if ids else []
-    return {str(head.user_id): head for head in sorted(heads, key=lambda head: head.due, reverse=True)}
-
-
 @users.command(sort_key=3)
 def show(
     user: Annotated[str, Parameter(help="Its id or its key", metavar="ID")],
@@ -91,7 +84,7 @@ async def _show(name: str, tenant: str | None, invocation: Invocation) -> None:
         ahead = await duly.users.ahead(user.id)
         events = await duly.users.events(user.id, limit=SHOWN_EVENTS)
         history = await duly.users.history(user.id)
-        now = await duly.store.now()
+        now = await duly.now()
     if invocation.json:
         around = {
             "ahead": [EVENT_JSON.write(event) for event in ahead],

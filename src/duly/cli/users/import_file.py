@@ -134,7 +134,7 @@ async def _rehearse(
             await rehearse(None, reading.rows(), how.tenant, duly.calendars, telling)
             return None
         async with looking:
-            await rehearse(looking.store, reading.rows(), how.tenant, duly.calendars, telling)
+            await looking.users.rehearse_import(reading.rows(), tenant=how.tenant, telling=telling, how=duly.calendars)
     except StoreError as error:
         return error
     return None
