@@ -13,7 +13,7 @@ from duly.decide.targets.rates import read_rate
 from duly.durations import format_duration
 from duly.errors import Invalid, Problem
 from duly.instants import due_problems, write_instant
-from duly.records.event import NewEvent
+from duly.records.event import TIMER_SPANS, NewEvent
 from duly.rules.notation import zone_problems
 from duly.rules.policies import DependsOn, Misfire
 from duly.rules.recurrence import DEFAULT_ZONE, OPEN, Dst, Rule
@@ -55,6 +55,7 @@ def timer_body(event: NewEvent) -> dict[str, Any]:
         "target": _raw(event.target_json),
         "retry": _raw(event.retry_json),
         "correlation_id": event.correlation_id,
+        **{name: format_duration(span) for name in TIMER_SPANS if (span := getattr(event, name)) is not None},
     }
     given = {name: value for name, value in told.items() if value is not None}
     return {**when, "type": event.type, "payload": _raw(event.payload_json), **given}

@@ -21,7 +21,7 @@ from duly.decide.targets.origin import HttpOrigin
 from duly.decide.targets.targets import HTTP, WEBHOOK, spec_problems
 from duly.errors import Invalid, Problem
 from duly.instants import due_problems
-from duly.records.event import Timer
+from duly.records.event import TIMER_SPANS, Timer
 
 MAX_PAYLOAD = 1024 * 1024
 MAX_DEPTH = 100
@@ -54,6 +54,12 @@ def timer_problems(timer: Timer, channels: Collection[str]) -> Iterator[Problem]
         yield from name_problems("correlation_id", timer.correlation_id)
     yield from target_problems(timer.target, channels)
     yield from retry_problems(timer.retry)
+    for field, option in TIMER_SPANS.items():
+        try:
+            if (given := getattr(timer, field)) is not None:
+                option.read(field, given)
+        except Invalid as error:
+            yield from error.problems
 
 
 # The next two return what they find instead of yielding it: they are asked about every timer of a batch, and to start a

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from duly.decide.checks import name_problems, timer_problems, write_json
 from duly.decide.retry import DEFAULT, retry_text
 from duly.decide.targets.targets import destination_of
 from duly.errors import Invalid, Problem
 from duly.instants import due_problems
-from duly.records.event import NewEvent, Timer, lane_of
+from duly.records.event import TIMER_SPANS, NewEvent, Timer, lane_of
+
+SPANS = tuple(TIMER_SPANS.items())
 
 NewIds = Callable[[int], Sequence[str]]
 
@@ -53,6 +56,11 @@ def _made(
         retry = None if timer.retry is DEFAULT else retry_text(timer.retry)
         common = kinds[kind] = lane_of(timer.type, timer.target), retry, destination_of(timer.target)
     lane, retry, destination = common
+    given = ((name, option, getattr(timer, name)) for name, option in SPANS)
+    try:
+        spans: dict[str, Any] = {name: option.read(name, span) for name, option, span in given if span is not None}
+    except Invalid:
+        return list(timer_problems(timer, channels))
     due = timer.due
     return NewEvent(
         id=new_id,
@@ -68,6 +76,7 @@ def _made(
         correlation_id=timer.correlation_id,
         destination=destination,
         via=via,
+        **spans,
     )
 
 

@@ -11,6 +11,7 @@ from duly.records.marks import FromOne, FromZero, Id, Internal, LookedUp, told
 from duly.records.retry_json import RETRY
 from duly.records.wire import JsonForm, Part, computed
 from duly.rules.zones import to_wall
+from duly.spans import span_options
 
 
 class Status(StrEnum):
@@ -74,6 +75,10 @@ class TimerOptions(TypedDict, total=False):
     target: dict[str, Any] | None
     retry: Retry
     correlation_id: str | None
+
+
+TIMER_SPANS = span_options(Timer)
+"""The fields of a timer that are spans of time. Its event has them too."""
 
 
 class NewEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):

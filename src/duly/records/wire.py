@@ -1,18 +1,20 @@
 """Records as JSON: out, in, and their JSON Schema, all from the one list of fields that a record is.
 
-A field is written under its own name, with these rules: an instant ends in ``_at`` (``due`` is ``due_at``), a text of
-JSON loses its ``_json`` and is written as the value that it is, and an internal field is left out. Where that is not
+A field is written under its own name, with these rules: an instant ends in ``_at`` (``due`` is ``due_at``), a span of
+time is written as ``1h30m``, a text of JSON loses its ``_json`` and is written as the value that it is, and an internal
+field is left out. Where that is not
 enough, a record's form has a part for the field, and where something is told that no field has, a computed part.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from inspect import cleandoc
 from types import NoneType, UnionType
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from duly.durations import format_duration, parse_duration
 from duly.records.marks import Instant, Mark
 
 R = TypeVar("R", bound=msgspec.Struct)
@@ -148,6 +150,8 @@ def plain_field(field: str, hint: Any) -> OneField:
     if bare in (datetime, datetime | None):
         name = field if field == "at" or field.endswith("_at") else f"{field}_at"
         return OneField(field, name, Instant | None if empty else Instant, _utc)
+    if bare in (timedelta, timedelta | None):
+        return OneField(field, field, str | None if empty else str, format_duration, _maybe_span)
     return OneField(field, field, _described(bare, metas))
 
 
@@ -177,6 +181,10 @@ def _text(raw: msgspec.Raw) -> str:
 def _maybe_text(raw: msgspec.Raw) -> str | None:
     text = bytes(raw)
     return None if text == NULL else text.decode()
+
+
+def _maybe_span(written: str | None) -> timedelta | None:
+    return None if written is None else parse_duration(written)
 
 
 def _utc(instant: datetime) -> datetime:

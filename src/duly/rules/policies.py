@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from types import NoneType
-from typing import Any, TypedDict, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypedDict, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -14,6 +14,7 @@ from duly.instants import EXAMPLE, read_moment, write_instant
 from duly.numbers import as_whole
 from duly.rules.exclusions import exclusion_problem, normal_exclusion
 from duly.rules.recurrence import OPEN, Dst, OnceLocal
+from duly.spans import SpanOption, span_options
 
 MISFIRES = ("latest", "all", "skip")
 ALLOW, SKIP = "allow", "skip"
@@ -53,9 +54,17 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
     start: datetime | None = None
     end: datetime | None = None
     dst: Dst = OPEN
-    jitter: timedelta = timedelta()
     exclude: tuple[str, ...] = ()
     mode: str = LIVE
+    jitter: Annotated[
+        timedelta,
+        SpanOption(
+            timedelta(),
+            LONGEST_JITTER,
+            "Fire up to so much later, each by its own",
+            ", and shorter than two occurrences are apart",
+        ),
+    ] = timedelta()
 
     @property
     def room(self) -> int | None:
@@ -78,9 +87,9 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
             "start": self.start and write_instant(self.start),
             "end": self.end and write_instant(self.end),
             "dst": {name: value for name, value in self.dst._asdict().items() if value is not None},
-            "jitter": format_duration(self.jitter),
             "exclude": list(self.exclude),
             "mode": self.mode,
+            **{name: _maybe_written(getattr(self, name)) for name in SPANS},
         }
 
 
@@ -97,6 +106,14 @@ class PolicyOptions(TypedDict, total=False):
     jitter: timedelta | str | None
     exclude: str | date | Iterable[str | date] | None
     mode: str | None
+
+
+SPANS = span_options(Policies)
+"""The policies that are spans of time."""
+
+
+def _maybe_written(span: timedelta | None) -> str | None:
+    return None if span is None else format_duration(span)
 
 
 DEFAULT = Policies()
@@ -232,10 +249,6 @@ def _moment(field: str) -> Callable[[Any, str | None], datetime]:
     return read
 
 
-def _jitter(value: Any, _: str | None) -> timedelta:
-    return _span("jitter", value, LONGEST_JITTER)
-
-
 def _overlap(value: Any, _: str | None) -> str:
     return _one_of("overlap", value, OVERLAPS)
 
@@ -248,6 +261,10 @@ def _max_concurrent(value: Any, _: str | None) -> int:
     return _whole("max_concurrent", value, MOST_CONCURRENT)
 
 
+def _reader_of(span: str) -> Callable[[Any, str | None], timedelta]:
+    return lambda value, _: SPANS[span].read(span, value)
+
+
 _READERS: dict[str, Callable[[Any, str | None], Any]] = {
     "misfire": _misfire,
     "overlap": _overlap,
@@ -256,9 +273,9 @@ _READERS: dict[str, Callable[[Any, str | None], Any]] = {
     "start": _moment("start"),
     "end": _moment("end"),
     "dst": _dst,
-    "jitter": _jitter,
     "exclude": _exclude,
     "mode": _mode,
+    **{name: _reader_of(name) for name in SPANS},
 }
 
 

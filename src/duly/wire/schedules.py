@@ -5,11 +5,12 @@ from typing import Any
 
 from duly.decide.checks import name_problems, retry_problems, target_problems, write_json
 from duly.decide.retry import Retry, parse_retry
+from duly.durations import EXAMPLES as A_DURATION
 from duly.errors import Invalid, Problem
 from duly.records.schedule import SCHEDULE_JSON
 from duly.rules.notation import parse_rule, usual_dst, zone_of, zone_problems
 from duly.rules.policies import FIELDS as POLICIES
-from duly.rules.policies import read_policies
+from duly.rules.policies import SPANS, read_policies
 from duly.rules.recurrence import DEFAULT_ZONE, Rule
 
 FIELDS = ("name", "tenant", "type", "rule", "timezone", "payload", "target", *POLICIES, "retry", "enabled")
@@ -37,6 +38,9 @@ def read_schedule(
         problems += found
         zone = DEFAULT_ZONE
     policies = {field: given.pop(field) for field in POLICIES if field in given}
+    for field in SPANS.keys() & policies.keys():
+        if not isinstance(policies[field], str):
+            problems.append(Problem(field, f"expected {A_DURATION}, not {policies.pop(field)!r:.50}"))
     problems += _problems(lambda: read_policies(policies, zone))
     if "rule" in given:
         problems += _problems(lambda: parse_rule(given["rule"], zone))

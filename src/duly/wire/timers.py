@@ -6,11 +6,13 @@ from typing import Any
 
 from duly.decide.checks import timer_problems, write_json
 from duly.decide.retry import DEFAULT, Retry, parse_retry
+from duly.durations import EXAMPLES as A_DURATION
 from duly.errors import Invalid, Problem
 from duly.instants import read_instant, read_span
+from duly.records.event import TIMER_SPANS as SPANS
 from duly.records.event import Timer
 
-FIELDS = ("key", "due_at", "after", "type", "payload", "target", "retry", "correlation_id")
+FIELDS = ("key", "due_at", "after", "type", "payload", "target", "retry", "correlation_id", *SPANS)
 SOME_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 
 
@@ -36,6 +38,7 @@ def read_timer(written: Any, tenant: str, channels: Collection[str], *, key: str
         written.get("target"),
         retry,
         written.get("correlation_id"),
+        **_spans(written, problems),
     )
     if problems:
         payload = write_json(timer.payload, "payload")
@@ -63,6 +66,21 @@ def _due(written: Mapping[Any, Any], problems: list[Problem]) -> Any:
         problems.append(due)
         return SOME_TIME
     return due
+
+
+def _spans(written: Mapping[Any, Any], problems: list[Problem]) -> dict[str, Any]:
+    """Those that are good."""
+    found: dict[str, Any] = {}
+    for field, option in SPANS.items():
+        given = written.get(field)
+        if isinstance(given, str):
+            try:
+                found[field] = option.read(field, given)
+            except Invalid as error:
+                problems += error.problems
+        elif given is not None:
+            problems.append(Problem(field, f"expected {A_DURATION}, not {given!r:.50}"))
+    return found
 
 
 def _retry(written: Any, problems: list[Problem]) -> Retry:

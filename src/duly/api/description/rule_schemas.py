@@ -16,6 +16,7 @@ from duly.api.description.schema_words import (
     moment,
     name,
     span,
+    spans,
     start_of_rule,
     taken,
     text,
@@ -23,7 +24,6 @@ from duly.api.description.schema_words import (
 )
 from duly.rules.notation import LONGEST_EVERY, MOST_EXDATES, SHORTEST
 from duly.rules.policies import (
-    LONGEST_JITTER,
     LONGEST_TOLERANCE,
     LONGEST_WITHIN,
     MISFIRES,
@@ -33,6 +33,7 @@ from duly.rules.policies import (
     MOST_MISSED,
     OVERLAPS,
     SHORTEST_WITHIN,
+    SPANS,
 )
 from duly.rules.rrule_text import MOST_CHARACTERS
 from duly.rules.templates import TEMPLATES
@@ -131,9 +132,9 @@ policies: Mapping[str, Schema] = {
     "start": moment,
     "end": {**moment, "description": f"{moment['description']}; after the start"},
     "dst": dst,
-    "jitter": span(timedelta(), LONGEST_JITTER, ", and shorter than two occurrences are apart"),
     "exclude": {"anyOf": [listed(_day_of_rest, maxItems=MOST_EXCLUSIONS), _day_of_rest]},
     "mode": choice(*MODES),
+    **spans(SPANS),
 }
 
 policy_changes: Mapping[str, Schema] = {

@@ -13,6 +13,7 @@ from duly.durations import format_duration
 from duly.instants import DATE, HOURS_AND_MINUTES, INSTANT, LOCAL, MAX_DELAY, OFFSET, TIME_OF_DAY, YEARS
 from duly.records.cursors import CURSOR
 from duly.records.event import Status
+from duly.spans import SpanOption
 
 Schema = Mapping[str, Any]
 
@@ -107,18 +108,24 @@ def paged(items: str, schema: str, **more: Schema) -> Schema:
     return answered({items: listed(ref(schema)), "next_cursor": cursor, **more})
 
 
-def span(least: timedelta, most: timedelta, note: str = "") -> Schema:
+def span(least: timedelta, most: timedelta, note: str = "", told: str = "") -> Schema:
     """A duration between two others, both included."""
     low, high = format_duration(least), format_duration(most)
+    units = f"sum of numbers with units (w, d, h, m, s, ms, us), from {low} to {high}{note}"
     return {
         "type": "string",
         "pattern": SPAN,
         "format": "time-span",
-        "description": f"A sum of numbers with units (w, d, h, m, s, ms, us), from {low} to {high}{note}",
+        "description": f"{told}: a {units}" if told else f"A {units}",
         "examples": ["30s", "1m30s"],
         "x-from": low,
         "x-to": high,
     }
+
+
+def spans(options: Mapping[str, SpanOption]) -> dict[str, Schema]:
+    """Those of a record's fields that are spans."""
+    return {name: span(option.least, option.most, option.note, option.told) for name, option in options.items()}
 
 
 cursor: Schema = maybe({"type": "string", "description": "For what comes next; null at the end"})

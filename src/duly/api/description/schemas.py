@@ -25,6 +25,7 @@ from duly.api.description.schema_words import (
     reason,
     ref,
     span,
+    spans,
     taken,
     text,
     uuid,
@@ -48,7 +49,7 @@ from duly.records.answers import (
     TimerResults,
     UserResults,
 )
-from duly.records.event import EVENT_PAGE
+from duly.records.event import EVENT_PAGE, TIMER_SPANS
 from duly.records.history import HISTORY_PAGE
 from duly.records.results import Backfilled, DeadLetters
 from duly.records.schedule import SCHEDULE_JSON, SCHEDULE_PAGE
@@ -107,6 +108,7 @@ _timer: Mapping[str, Schema] = {
     "target": maybe(target),
     "retry": maybe(retry),
     "correlation_id": maybe(name("correlation_id")),
+    **each_maybe(spans(TIMER_SPANS)),
 }
 _GIVEN: Schema = {"type": "string"}
 _ONE_OF_THEM = [

@@ -1,8 +1,7 @@
 """``duly at``: one event, at an instant or after a delay."""
 
 import asyncio
-from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 from rich.text import Text
@@ -12,18 +11,18 @@ from duly.cli.invocation import Hidden, Invocation
 from duly.cli.output import STYLES, away, note, print_json, readable, screen, utc
 from duly.cli.payloads import read_payload
 from duly.cli.processes.capabilities import handlers_of
+from duly.cli.spans import given_spans, with_spans
 from duly.cli.targets.options import HERE, TargetOptions
 from duly.errors import Misuse
 from duly.ports import Added
-from duly.records.event import EVENT_JSON, Event
+from duly.records.event import EVENT_JSON, TIMER_SPANS, Event
 
 
 def register(commands: App) -> None:
     commands.command(at)
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
+@with_spans(TIMER_SPANS)
 class TimerOptions:
     """What is to happen."""
 
@@ -53,6 +52,7 @@ def at(
 
 async def _at(written: str, what: TimerOptions, aimed: TargetOptions, invocation: Invocation) -> None:
     due, payload = parse_when(written), read_payload(what.payload)
+    spans: Any = given_spans(TIMER_SPANS, what)
     duly = invocation.duly()
     async with duly:
         added = await duly.put(
@@ -63,6 +63,7 @@ async def _at(written: str, what: TimerOptions, aimed: TargetOptions, invocation
             tenant=what.tenant,
             target=await aimed.spec(duly, what.tenant),
             correlation_id=what.correlation_id,
+            **spans,
         )
         now = await duly.now()
     handlers = handlers_of(duly)

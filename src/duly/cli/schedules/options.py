@@ -6,8 +6,10 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from duly.cli.instants import resolve_in, without_delay
+from duly.cli.spans import given_spans, with_spans
 from duly.duly import Duly
 from duly.errors import Misuse
+from duly.rules.policies import SPANS
 from duly.rules.recurrence import DEFAULT_ZONE
 
 KINDS = {"cron": "cron", "every": "every", "rrule": "rrule", "yearly": "yearly", "once": "at", "template": "template"}
@@ -102,8 +104,7 @@ class TimetableOptions:
         )
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
+@with_spans(SPANS)
 class DeliveryOptions:
     """How it fires."""
 
@@ -123,7 +124,6 @@ class DeliveryOptions:
         str | None, Parameter(help="Fire only if this schedule has succeeded --within a span", metavar="NAME")
     ] = None
     within: Annotated[str | None, Parameter(help="With --depends-on: such as 1h", metavar="SPAN")] = None
-    jitter: Annotated[str | None, Parameter(help="Fire up to so much later, each by its own", metavar="SPAN")] = None
     mode: Annotated[
         str | None, Parameter(help="live, or shadow: record what would have fired, and deliver nothing", metavar="MODE")
     ] = None
@@ -138,8 +138,8 @@ class DeliveryOptions:
             overlap=self.overlap,
             max_concurrent=self.max_concurrent,
             depends_on=depends_on or None,
-            jitter=self.jitter,
             mode=self.mode,
+            **given_spans(SPANS, self),
         )
 
 

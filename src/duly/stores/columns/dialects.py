@@ -38,6 +38,7 @@ SQLITE = ColumnSql(
     rows=_json_rows,
     read={
         Kind.INSTANT: "EPOCH + timedelta(0, 0, {})",
+        Kind.SPAN: "timedelta(0, 0, {})",
         Kind.DAY: "date.fromisoformat({})",
         Kind.TIME_OF_DAY: "time.fromisoformat({})",
         Kind.FLAG: "bool({})",
@@ -73,7 +74,11 @@ POSTGRES = ColumnSql(
     },
     expressions={"interruptions": "{0}unsettled - ({0}status = 'PROCESSING')::int"},
     rows=_unnested_rows,
-    read={Kind.DAY: "date.fromisoformat({})", Kind.TIME_OF_DAY: "time.fromisoformat({})"},
+    read={
+        Kind.SPAN: "timedelta(0, 0, {})",
+        Kind.DAY: "date.fromisoformat({})",
+        Kind.TIME_OF_DAY: "time.fromisoformat({})",
+    },
 )
 
 DIALECTS = {"sqlite": SQLITE, "postgres": POSTGRES}

@@ -126,6 +126,10 @@ def _write_instant(instant: datetime) -> bytes:
     return _pack_instant(8, micros_of(instant))
 
 
+def _write_span(span: timedelta) -> bytes:
+    return _pack_instant(8, span // MICROSECOND)
+
+
 def _write_day(day: date) -> bytes:
     return _pack_whole(4, day.toordinal() - FIRST_DAY)
 
@@ -152,6 +156,7 @@ WRITERS: dict[str, Any] = {
     Kind.TEXT.name: _write_text,
     Kind.JSON.name: _write_text,
     Kind.INSTANT.name: _write_instant,
+    Kind.SPAN.name: _write_span,
     Kind.DAY.name: _write_day,
     Kind.TIME_OF_DAY.name: _write_time,
     Kind.FLAG.name: _write_flag,

@@ -1,0 +1,33 @@
+"""Options of the command line that are spans of time, made from the fields that have them."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
+
+from cyclopts import Parameter
+
+from duly.spans import SpanOption
+
+T = TypeVar("T")
+
+
+def with_spans(spans: Mapping[str, SpanOption]) -> Callable[[type[T]], type[T]]:
+    """Give the class of options below one for each of these fields."""
+
+    def add(options: type[T]) -> type[T]:
+        added = {
+            name: Annotated[str | None, Parameter(help=f"{span.told}, such as 1h", metavar="SPAN")]
+            for name, span in spans.items()
+        }
+        options.__annotations__ = {**inspect.get_annotations(options), **added}
+        for name in added:
+            setattr(options, name, None)
+        return Parameter(name="*")(dataclass(frozen=True, kw_only=True)(options))
+
+    return add
+
+
+def given_spans(spans: Mapping[str, SpanOption], options: object) -> dict[str, str]:
+    """Those that were given, as they were written."""
+    return {name: given for name in spans if (given := getattr(options, name)) is not None}
