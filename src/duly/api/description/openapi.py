@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -14,6 +14,8 @@ from duly.api.description.schemas import SCHEMAS
 from duly.api.description.target_schemas import stored
 from duly.api.protocol.problems import MEDIA_TYPE
 from duly.decide.checks import LONGEST
+from duly.records.answers import ProblemDocument
+from duly.records.wire import schemas as struct_schemas
 
 KEY = "API key"
 SECURITY: Mapping[str, Any] = {
@@ -41,13 +43,17 @@ _PATH_SCHEMAS: Mapping[str, Schema] = {"key": name("key"), "name": name("name"),
 _TARGETS = "/v1/targets/"
 
 
-def described_api(operations: Iterable[Operation], open_operations: Iterable[OpenOperation]) -> dict[str, Any]:
+def described_api(operations: Sequence[Operation], open_operations: Sequence[OpenOperation]) -> dict[str, Any]:
     """The OpenAPI document of the whole API."""
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.lower()] = described(operation)
     paths |= {one.path: described_open(one) for one in open_operations}
+    described_answers = [*(one.answers for one in operations), *(one.answers for one in open_operations)]
+    answers = [answer.schema for by_status in described_answers for answer in by_status.values()]
+    structs = {ProblemDocument, *(schema for schema in answers if isinstance(schema, type))}
     schemas = {name: dict(schema) for name, schema in SCHEMAS.items()}
+    schemas |= struct_schemas(sorted(structs, key=lambda one: one.__name__), ref("{name}")["$ref"])
     return {
         "openapi": "3.1.0",
         "info": {"title": "Duly", "description": ABOUT, "version": __version__},
@@ -105,7 +111,8 @@ def _answer(operation: Operation, answers: DescribedResponse) -> dict[str, Any]:
 
 
 def _content(answers: DescribedResponse, headers: Mapping[str, Any]) -> dict[str, Any]:
-    content = {"schema": dict(answers.schema), "example": answers.example}
+    schema = ref(answers.schema.__name__) if isinstance(answers.schema, type) else answers.schema
+    content = {"schema": dict(schema), "example": answers.example}
     every = {"X-Request-Id": _answered(REQUEST_ID)}
     return {"description": answers.told, "headers": {**every, **headers}, "content": {answers.media_type: content}}
 

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from duly.api.protocol.bodies import LARGE
 from duly.api.protocol.request import Afterwards, Run
 from duly.records.api_key import Scope
@@ -16,7 +18,7 @@ class DescribedResponse:
     """What one status means, with an example of it."""
 
     told: str
-    schema: Schema
+    schema: "Schema | type[msgspec.Struct]"  # a struct is described as it is written
     example: Any = None
     tagged: bool = False  # has an ETag
     located: bool = False  # has a Location

@@ -1,5 +1,5 @@
-"""The shapes of what the API takes, as JSON Schema, beside those of what it answers, which follow from the records.
-What no schema can say is checked all the same."""
+"""The shapes of what the API takes, as JSON Schema. What no schema can say is checked all the same. What it answers is
+described by the structs that are written."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -35,27 +35,8 @@ from duly.api.description.schema_words import (
 from duly.api.description.target_schemas import new_target, target
 from duly.decide.checks import LONGEST_RETRY, MAX_ATTEMPTS, MOST_LISTED
 from duly.decide.users import LONGEST_NAME
-from duly.records.answers import (
-    DISCARDED,
-    EVENT_WITH_HISTORY,
-    REPLAYED,
-    RESUMED,
-    TARGET_WITH_SECRET,
-    DeletedSchedule,
-    KnownTypes,
-    Occurrences,
-    ProblemDocument,
-    ReleasedEvents,
-    TimerResults,
-    UserResults,
-)
-from duly.records.event import EVENT_PAGE, TIMER_SPANS
-from duly.records.history import HISTORY_PAGE
-from duly.records.results import Backfilled, DeadLetters
-from duly.records.schedule import SCHEDULE_JSON, SCHEDULE_PAGE
-from duly.records.target import TARGET_PAGE
-from duly.records.user import USER_PAGE
-from duly.records.wire import schemas
+from duly.records.event import TIMER_SPANS
+from duly.records.schedule import SCHEDULE_JSON
 from duly.rules.yearly import LEAPS
 
 _retry: Mapping[str, Schema] = {
@@ -131,7 +112,7 @@ def _or_refused(schema: str) -> Schema:
     return {"anyOf": [ref(schema), {"description": "Anything else is refused; the others are not harmed"}]}
 
 
-REQUESTS: Mapping[str, Schema] = {
+SCHEMAS: Mapping[str, Schema] = {
     "Timer": taken({**_timer, "key": maybe(name("key"))}, "type", oneOf=_ONE_OF_THEM),
     "Timers": taken({"timers": listed(_or_refused("Timer"), minItems=1, maxItems=MOST_BULK)}, "timers"),
     "Filter": taken(filter_schemas.BODY, description="Which dead letters; all that is given must hold"),
@@ -174,28 +155,3 @@ REQUESTS: Mapping[str, Schema] = {
     "NewTarget": new_target,
     "Limits": taken({"concurrency": maybe(whole(1, 10_000)), "rate": maybe(rate)}),
 }
-
-ANSWERS = (
-    ProblemDocument,
-    EVENT_PAGE.struct,
-    EVENT_WITH_HISTORY,
-    HISTORY_PAGE.struct,
-    TimerResults,
-    REPLAYED,
-    DISCARDED,
-    DeadLetters,
-    SCHEDULE_PAGE.struct,
-    RESUMED,
-    DeletedSchedule,
-    Backfilled,
-    Occurrences,
-    USER_PAGE.struct,
-    UserResults,
-    KnownTypes,
-    TARGET_PAGE.struct,
-    TARGET_WITH_SECRET,
-    ReleasedEvents,
-)
-"""What is answered, as it is written: the schemas follow from the records."""
-
-SCHEMAS: Mapping[str, Schema] = {**REQUESTS, **schemas(ANSWERS, ref("{name}")["$ref"])}

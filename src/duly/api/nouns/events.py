@@ -22,14 +22,16 @@ from duly.decide.targets.rates import read_rate
 from duly.errors import NotFound, Problem
 from duly.instants import read_instant
 from duly.ports import ListPage
-from duly.records.event import EVENT_JSON, Event
+from duly.records.answers import DISCARDED, EVENT_WITH_HISTORY, REPLAYED
+from duly.records.event import EVENT_JSON, EVENT_PAGE, Event
 from duly.records.filters import EventFilter, read_filter
-from duly.records.history import ENTRY_JSON, Entry
+from duly.records.history import ENTRY_JSON, HISTORY_PAGE, Entry
+from duly.records.results import DeadLetters
 from duly.records.specs import Spec
 
 operations = Operations("events")
 
-EVENT = DescribedResponse("The event as it is now", ref("Event"), examples.EVENT)
+EVENT = DescribedResponse("The event as it is now", EVENT_JSON.struct, examples.EVENT)
 IN_FILTER = {"schedule": "filter.schedule"}
 """What a verb calls otherwise than a body with a filter does."""
 
@@ -54,7 +56,7 @@ def _shown(event: Event) -> dict[str, Any]:
     "/v1/events",
     {
         200: DescribedResponse(
-            "A page, the newest first", ref("Events"), examples.page("events", examples.EVENT, next_after=None)
+            "A page, the newest first", EVENT_PAGE.struct, examples.page("events", examples.EVENT, next_after=None)
         )
     },
     query={**FILTERS, **PAGING_BY_ID},
@@ -76,7 +78,7 @@ async def list_events(ask: ApiRequest) -> ApiResponse:
     {
         200: DescribedResponse(
             "The event",
-            ref("EventWithHistory"),
+            EVENT_WITH_HISTORY,
             {**examples.EVENT, "history": [examples.ENTRY], "history_cursor": None},
         )
     },
@@ -95,7 +97,7 @@ async def get_event(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "GET",
     "/v1/events/{id}/history",
-    {200: DescribedResponse("A page, the oldest first", ref("History"), examples.page("history", examples.ENTRY))},
+    {200: DescribedResponse("A page, the oldest first", HISTORY_PAGE.struct, examples.page("history", examples.ENTRY))},
     query=PAGING,
 )
 async def event_history(ask: ApiRequest) -> ApiResponse:
@@ -183,7 +185,7 @@ async def _which(ask: ApiRequest, kinds: Mapping[str, Kind]) -> tuple[EventFilte
 @operations.add(
     "POST",
     "/v1/events/replay",
-    {200: DescribedResponse("How many", ref("Replayed"), examples.REPLAYED)},
+    {200: DescribedResponse("How many", REPLAYED, examples.REPLAYED)},
     takes=RequestBody(ref("Replay"), {"filter": {"type": "invoice.overdue"}, "rate": "50/s"}),
 )
 async def replay_events(ask: ApiRequest) -> ApiResponse:
@@ -200,7 +202,7 @@ async def replay_events(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "POST",
     "/v1/events/discard",
-    {200: DescribedResponse("How many", ref("Discarded"), {"discarded": 12, "left_alone": 0, "next_cursor": None})},
+    {200: DescribedResponse("How many", DISCARDED, {"discarded": 12, "left_alone": 0, "next_cursor": None})},
     takes=RequestBody(ref("Discard"), {"filter": {"due_to": "2026-01-01T00:00:00Z"}, "reason": "too old"}),
 )
 async def discard_events(ask: ApiRequest) -> ApiResponse:
@@ -217,11 +219,7 @@ async def discard_events(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "GET",
     "/v1/dead-letters",
-    {
-        200: DescribedResponse(
-            "How many there are, and the most frequent kinds", ref("DeadLetters"), examples.DEAD_LETTERS
-        )
-    },
+    {200: DescribedResponse("How many there are, and the most frequent kinds", DeadLetters, examples.DEAD_LETTERS)},
     query=FILTERS,
 )
 async def count_dead_letters(ask: ApiRequest) -> ApiResponse:

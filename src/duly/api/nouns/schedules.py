@@ -32,17 +32,20 @@ from duly.decide.checks import MOST_LISTED
 from duly.decide.preview import Preview
 from duly.errors import Conflict, Invalid, NotFound, Problem, Stale
 from duly.instants import read_instant
+from duly.records.answers import RESUMED, DeletedSchedule, Occurrences
 from duly.records.api_key import Scope
 from duly.records.etags import schedule_tag
 from duly.records.event import EVENT_JSON
-from duly.records.schedule import SCHEDULE_JSON, Schedule
+from duly.records.history import HISTORY_PAGE
+from duly.records.results import Backfilled
+from duly.records.schedule import SCHEDULE_JSON, SCHEDULE_PAGE, Schedule
 from duly.rules.recurrence import DEFAULT_ZONE
 from duly.verbs.schedules import MOST_BACKFILLED, UNCHANGED
 from duly.wire.schedules import READ_ONLY, read_schedule
 
 operations = Operations("schedules")
 
-SCHEDULE = DescribedResponse("The schedule", ref("Schedule"), examples.SCHEDULE, tagged=True)
+SCHEDULE = DescribedResponse("The schedule", SCHEDULE_JSON.struct, examples.SCHEDULE, tagged=True)
 MERGED = ("misfire", "retry", "dst", "depends_on")
 """Of these, a change may give some fields alone."""
 
@@ -64,8 +67,8 @@ async def _there(ask: ApiRequest) -> Schedule | None:
     "PUT",
     "/v1/schedules/{name}",
     {
-        201: DescribedResponse("It is created", ref("Schedule"), examples.SCHEDULE, tagged=True, located=True),
-        200: DescribedResponse("It is replaced, or was the same", ref("Schedule"), examples.SCHEDULE, tagged=True),
+        201: DescribedResponse("It is created", SCHEDULE_JSON.struct, examples.SCHEDULE, tagged=True, located=True),
+        200: DescribedResponse("It is replaced, or was the same", SCHEDULE_JSON.struct, examples.SCHEDULE, tagged=True),
     },
     takes=RequestBody(ref("NewSchedule"), examples.NEW_SCHEDULE),
     conflicts=True,
@@ -91,7 +94,7 @@ async def put_schedule(ask: ApiRequest) -> ApiResponse:
     "/v1/schedules",
     {
         200: DescribedResponse(
-            "A page, in the order of names", ref("Schedules"), examples.page("schedules", examples.SCHEDULE)
+            "A page, in the order of names", SCHEDULE_PAGE.struct, examples.page("schedules", examples.SCHEDULE)
         )
     },
     query=PAGING_BY_NAME,
@@ -155,7 +158,7 @@ def _merged(there: Schedule, changes: dict[str, Any]) -> dict[str, Any]:
 @operations.add(
     "DELETE",
     "/v1/schedules/{name}",
-    {200: DescribedResponse("It is gone", ref("DeletedSchedule"), {"name": "weekly-report", "cancelled": 1})},
+    {200: DescribedResponse("It is gone", DeletedSchedule, {"name": "weekly-report", "cancelled": 1})},
     conflicts=True,
     guarded=True,
 )
@@ -183,11 +186,7 @@ async def pause_schedule(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "POST",
     "/v1/schedules/{name}/resume",
-    {
-        200: DescribedResponse(
-            "It goes on", ref("Resumed"), {**examples.SCHEDULE, "passed": 2, "fires": False}, tagged=True
-        )
-    },
+    {200: DescribedResponse("It goes on", RESUMED, {**examples.SCHEDULE, "passed": 2, "fires": False}, tagged=True)},
     takes=RequestBody(taken({"passed": maybe(choice("skip", "fire"))}), {"passed": "skip"}, required=False),
     conflicts=True,
 )
@@ -207,7 +206,7 @@ async def resume_schedule(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "POST",
     "/v1/schedules/{name}/trigger",
-    {201: DescribedResponse("The event that fires now", ref("Event"), examples.EVENT, located=True)},
+    {201: DescribedResponse("The event that fires now", EVENT_JSON.struct, examples.EVENT, located=True)},
     takes=RequestBody(
         taken({"payload": anything, "correlation_id": maybe(name("correlation_id"))}),
         {"payload": {"only": "today"}},
@@ -245,7 +244,7 @@ DUE = taken({"due_at": given_instant}, "due_at")
 @operations.add(
     "POST",
     "/v1/schedules/{name}/reschedule",
-    {200: DescribedResponse("The schedule", ref("Schedule"), examples.MOVED, tagged=True)},
+    {200: DescribedResponse("The schedule", SCHEDULE_JSON.struct, examples.MOVED, tagged=True)},
     takes=RequestBody(DUE, {"due_at": "2026-12-01T10:00:00Z"}),
     conflicts=True,
 )
@@ -274,7 +273,7 @@ async def skip_next(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "POST",
     "/v1/schedules/{name}/backfill",
-    {200: DescribedResponse("What it has made", ref("Backfilled"), examples.BACKFILLED)},
+    {200: DescribedResponse("What it has made", Backfilled, examples.BACKFILLED)},
     takes=RequestBody(
         taken(
             {
@@ -307,7 +306,7 @@ async def backfill_schedule(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "GET",
     "/v1/schedules/{name}/preview",
-    {200: DescribedResponse("The next ones", ref("Occurrences"), examples.OCCURRENCES)},
+    {200: DescribedResponse("The next ones", Occurrences, examples.OCCURRENCES)},
     query={"count": whole(1, MOST_LISTED), "after": given_instant},
 )
 async def preview_schedule(ask: ApiRequest) -> ApiResponse:
@@ -338,7 +337,7 @@ def _ahead(found: Sequence[Preview], budget: PreviewBudget) -> ApiResponse:
 @operations.add(
     "POST",
     "/v1/schedules/preview",
-    {200: DescribedResponse("The next ones", ref("Occurrences"), examples.OCCURRENCES)},
+    {200: DescribedResponse("The next ones", Occurrences, examples.OCCURRENCES)},
     needs=Scope.READ,
     takes=RequestBody(ref("PreviewedRule"), examples.PREVIEW),
 )
@@ -368,7 +367,7 @@ async def preview_rule(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "GET",
     "/v1/schedules/{name}/history",
-    {200: DescribedResponse("A page, the oldest first", ref("History"), examples.page("history", examples.ENTRY))},
+    {200: DescribedResponse("A page, the oldest first", HISTORY_PAGE.struct, examples.page("history", examples.ENTRY))},
     query=PAGING,
 )
 async def schedule_history(ask: ApiRequest) -> ApiResponse:

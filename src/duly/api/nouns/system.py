@@ -13,12 +13,13 @@ from starlette.routing import Route
 from duly.api.description import examples
 from duly.api.description.docs_page import POLICY, docs_page
 from duly.api.description.operations import DescribedResponse, OpenOperation, Operations
-from duly.api.description.schema_words import answered, choice, ref
+from duly.api.description.schema_words import answered, choice
 from duly.api.protocol.handler import RequestHandler, write
 from duly.api.protocol.problems import RETRY_AFTER, problem
 from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.errors import DulyError, StoreUnavailable
 from duly.observers.metrics import Metrics
+from duly.records.answers import KnownTypes
 from duly.records.event import HANDLER
 from duly.signals import StoreDown
 
@@ -31,7 +32,7 @@ KNOWN_FOR = 1.0
 @operations.add(
     "GET",
     "/v1/event-types",
-    {200: DescribedResponse("Those that are known here", ref("KnownTypes"), examples.EVENT_TYPES)},
+    {200: DescribedResponse("Those that are known here", KnownTypes, examples.EVENT_TYPES)},
 )
 async def list_event_types(ask: ApiRequest) -> ApiResponse:
     """List the types of events that are registered: those of users' calendars, and those that have handlers here."""

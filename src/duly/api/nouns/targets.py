@@ -15,14 +15,15 @@ from duly.api.protocol.pages import asked_page, page_of_these
 from duly.api.protocol.query_string import name_place
 from duly.api.protocol.request import IDEMPOTENCY_KEY, ApiRequest, ApiResponse
 from duly.errors import Invalid, Problem
-from duly.records.target import TARGET_JSON, Target
+from duly.records.answers import TARGET_WITH_SECRET, ReleasedEvents
+from duly.records.target import TARGET_JSON, TARGET_PAGE, Target
 from duly.verbs.targets import LONGEST_KEPT
 
 BOOLEANS = ("true", "false")
 
 operations = Operations("targets")
 
-TARGET = DescribedResponse("The target", ref("Target"), examples.TARGET)
+TARGET = DescribedResponse("The target", TARGET_JSON.struct, examples.TARGET)
 SECRET = {**examples.TARGET, "secret": "whsec_bWFkZSB1cCBmb3IgdGhlIGV4YW1wbGUgYWJvdmU="}
 
 
@@ -41,10 +42,8 @@ def _with_secret(target: Target) -> dict[str, Any]:
     "PUT",
     "/v1/targets/{name}",
     {
-        201: DescribedResponse(
-            "It is stored; its secret is shown this once", ref("TargetWithSecret"), SECRET, located=True
-        ),
-        200: DescribedResponse("It is replaced", ref("TargetWithSecret"), {**SECRET, "secret": None}),
+        201: DescribedResponse("It is stored; its secret is shown this once", TARGET_WITH_SECRET, SECRET, located=True),
+        200: DescribedResponse("It is replaced", TARGET_WITH_SECRET, {**SECRET, "secret": None}),
     },
     takes=RequestBody(ref("NewTarget"), {"url": "https://hooks.example/duly"}),
     conflicts=True,
@@ -72,7 +71,7 @@ async def put_target(ask: ApiRequest) -> ApiResponse:
     "/v1/targets",
     {
         200: DescribedResponse(
-            "A page, in the order of names", ref("Targets"), examples.page("targets", examples.TARGET)
+            "A page, in the order of names", TARGET_PAGE.struct, examples.page("targets", examples.TARGET)
         )
     },
     query=PAGING_BY_NAME,
@@ -93,7 +92,7 @@ async def get_target(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "DELETE",
     "/v1/targets/{name}",
-    {200: DescribedResponse("As it was", ref("Target"), examples.TARGET)},
+    {200: DescribedResponse("As it was", TARGET_JSON.struct, examples.TARGET)},
     query={"force": choice(*BOOLEANS)},
     conflicts=True,
 )
@@ -111,7 +110,7 @@ async def delete_target(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "POST",
     "/v1/targets/{name}/rotate",
-    {200: DescribedResponse("With the new secret, shown this once", ref("TargetWithSecret"), SECRET)},
+    {200: DescribedResponse("With the new secret, shown this once", TARGET_WITH_SECRET, SECRET)},
     takes=RequestBody(
         taken(each_maybe({"secret": secret, "keep": span(timedelta(), LONGEST_KEPT)})), {"keep": "1d"}, required=False
     ),
@@ -153,7 +152,7 @@ async def disable_target(ask: ApiRequest) -> ApiResponse:
     "/v1/targets/{name}/enable",
     {
         200: DescribedResponse(
-            "How many events were released", ref("ReleasedEvents"), {"name": "shop", "events": 12, "more": False}
+            "How many events were released", ReleasedEvents, {"name": "shop", "events": 12, "more": False}
         )
     },
     takes=NOTHING,

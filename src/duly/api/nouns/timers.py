@@ -16,6 +16,7 @@ from duly.api.protocol.problems import errors_of
 from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.engine.destinations.target_references import key_of, targets_missing
 from duly.errors import Invalid, Problem
+from duly.records.answers import TimerResults
 from duly.records.event import EVENT_JSON, NewEvent, Timer
 from duly.wire.timers import read_timer
 
@@ -31,8 +32,8 @@ CHANGES = {"moved": "changed"}
     "PUT",
     "/v1/timers/{key}",
     {
-        201: DescribedResponse("It is scheduled", ref("Event"), examples.EVENT, located=True),
-        200: DescribedResponse("It was there: moved, unchanged, or fired already", ref("Event"), examples.EVENT),
+        201: DescribedResponse("It is scheduled", EVENT_JSON.struct, examples.EVENT, located=True),
+        200: DescribedResponse("It was there: moved, unchanged, or fired already", EVENT_JSON.struct, examples.EVENT),
     },
     takes=RequestBody(ref("Timer"), examples.TIMER),
 )
@@ -50,7 +51,7 @@ async def put_timer(ask: ApiRequest) -> ApiResponse:
     return ApiResponse(body, 201, {"Location": ask.address})
 
 
-@operations.add("GET", "/v1/timers/{key}", {200: DescribedResponse("The timer", ref("Event"), examples.EVENT)})
+@operations.add("GET", "/v1/timers/{key}", {200: DescribedResponse("The timer", EVENT_JSON.struct, examples.EVENT)})
 async def get_timer(ask: ApiRequest) -> ApiResponse:
     """Read a timer."""
     return ApiResponse(EVENT_JSON.write(await ask.own.events.by_key(ask.named("key"), tenant=ask.tenant)))
@@ -61,7 +62,7 @@ async def get_timer(ask: ApiRequest) -> ApiResponse:
     "/v1/timers/{key}",
     {
         200: DescribedResponse(
-            "It is cancelled", ref("Event"), {**examples.EVENT, "status": "CANCELLED", "ready_at": None}
+            "It is cancelled", EVENT_JSON.struct, {**examples.EVENT, "status": "CANCELLED", "ready_at": None}
         )
     },
     conflicts=True,
@@ -75,7 +76,7 @@ async def cancel_timer(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "POST",
     "/v1/timers",
-    {200: DescribedResponse("What became of each, in order", ref("TimerResults"), examples.TIMER_RESULTS)},
+    {200: DescribedResponse("What became of each, in order", TimerResults, examples.TIMER_RESULTS)},
     takes=RequestBody(
         ref("Timers"), {"timers": [{**examples.TIMER, "key": "invoice-7"}, {"type": "x", "due_at": 5}]}, BULKY
     ),

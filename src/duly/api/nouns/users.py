@@ -18,15 +18,18 @@ from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.decide.checks import name_problems
 from duly.decide.users import FIELDS, changed_user, new_user
 from duly.errors import Invalid, NotFound, Problem
+from duly.records.answers import UserResults
 from duly.records.etags import user_tag
+from duly.records.event import EVENT_PAGE
+from duly.records.history import HISTORY_PAGE
 from duly.records.results import RefusedRow, StoredRow
 from duly.records.specs import OfUser
-from duly.records.user import USER_JSON, User
+from duly.records.user import USER_JSON, USER_PAGE, User
 from duly.verbs.import_users import ImportObserver
 
 operations = Operations("users")
 
-USER = DescribedResponse("The user", ref("User"), examples.USER, tagged=True)
+USER = DescribedResponse("The user", USER_JSON.struct, examples.USER, tagged=True)
 SHOWN = ("created_at", "updated_at", "warnings")
 """What a user shows and nobody can set: ignored where it is sent back."""
 
@@ -40,7 +43,7 @@ def _answer(user: User, status: int = 200, **headers: str) -> ApiResponse:
     "/v1/users",
     {
         201: DescribedResponse(
-            "The user, whose events are planned", ref("User"), examples.USER, tagged=True, located=True
+            "The user, whose events are planned", USER_JSON.struct, examples.USER, tagged=True, located=True
         )
     },
     takes=RequestBody(ref("NewUser"), examples.NEW_USER),
@@ -85,7 +88,7 @@ async def _fields(
 @operations.add(
     "GET",
     "/v1/users",
-    {200: DescribedResponse("A page, the newest first", ref("Users"), examples.page("users", examples.USER))},
+    {200: DescribedResponse("A page, the newest first", USER_PAGE.struct, examples.page("users", examples.USER))},
     query={"key": name("key", description="Only the one whom your system calls so"), **PAGING_BY_ID},
 )
 async def list_users(ask: ApiRequest) -> ApiResponse:
@@ -137,7 +140,7 @@ async def change_user(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "DELETE",
     "/v1/users/{id}",
-    {200: DescribedResponse("As it was", ref("User"), examples.USER)},
+    {200: DescribedResponse("As it was", USER_JSON.struct, examples.USER)},
     conflicts=True,
     guarded=True,
 )
@@ -155,7 +158,7 @@ async def delete_user(ask: ApiRequest) -> ApiResponse:
     "/v1/users/{id}/events",
     {
         200: DescribedResponse(
-            "A page, the newest first", ref("Events"), examples.page("events", examples.EVENT, next_after=None)
+            "A page, the newest first", EVENT_PAGE.struct, examples.page("events", examples.EVENT, next_after=None)
         )
     },
     query=PAGING_BY_ID,
@@ -170,7 +173,7 @@ async def list_users_events(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "GET",
     "/v1/users/{id}/history",
-    {200: DescribedResponse("A page, the oldest first", ref("History"), examples.page("history", examples.ENTRY))},
+    {200: DescribedResponse("A page, the oldest first", HISTORY_PAGE.struct, examples.page("history", examples.ENTRY))},
     query=PAGING,
 )
 async def user_history(ask: ApiRequest) -> ApiResponse:
@@ -184,7 +187,7 @@ async def user_history(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "POST",
     "/v1/users/import",
-    {200: DescribedResponse("What became of each, in order", ref("UserResults"), examples.USER_RESULTS)},
+    {200: DescribedResponse("What became of each, in order", UserResults, examples.USER_RESULTS)},
     takes=RequestBody(ref("NewUsers"), {"users": [examples.NEW_USER, {"first_name": "Ada"}]}, BULKY),
 )
 async def import_users(ask: ApiRequest) -> ApiResponse:
