@@ -72,6 +72,17 @@ def test_at_stores_the_event_and_tells_its_id_type_due_and_distance(on: Shell) -
     assert due == f"due {shown['due_at'][:19].replace('T', ' ')} UTC, in 2h\n"
 
 
+def test_a_timer_and_a_schedule_can_expire(on: Shell) -> None:
+    id = on.at("2031-12-01T09:00:00Z", "--type", "greet", "--expires", "90m")
+    assert on.show(id)["expires"] == "1h30m"
+    assert "expires" in on("events", "show", id).out
+    assert "2031-12-01 10:30:00.000 UTC" in on("events", "show", id).out
+    put = on("schedules", "put", "digest", "--type", "digest", "--cron", "@daily", "--expires", "2h", "--json")
+    assert put.json["expires"] == "2h"
+    refused = on("at", "now", "--type", "greet", "--expires", "0s")
+    assert (refused.code, "expires: must be 1s to 366d, not 0s" in refused.err) == (2, True)
+
+
 def test_an_instant_is_stored_to_the_microsecond(on: Shell) -> None:
     assert on.show(on.at("2031-12-01T09:00:00.123456+02:00", "--type", "x"))["due_at"] == "2031-12-01T07:00:00.123456Z"
 

@@ -80,6 +80,22 @@ async def test_what_is_no_instant_is_refused(http: Caller, due: Any) -> None:
     assert paths(await http("PUT", "/v1/timers/a", a_timer(due_at=due))) == ["due_at"]
 
 
+async def test_a_timer_can_expire(http: Caller) -> None:
+    told = await http.put("/v1/timers/invoice-7", {"type": "x", "after": "1h", "expires": "90m"})
+    assert told["expires"] == "1h30m"
+    assert (await http.get("/v1/timers/invoice-7"))["expires"] == "1h30m"
+    assert (await http.put("/v1/timers/invoice-7", {"type": "x", "after": "1h"}))["expires"] is None
+
+
+@pytest.mark.parametrize("wrong", [60, 0, True, "soon", "0s", "400d", {}, ["1h"]], ids=str)
+async def test_what_is_no_span_is_refused_of_timers_and_schedules(http: Caller, wrong: Any) -> None:
+    timer = await http("PUT", "/v1/timers/x", {"type": "x", "expires": wrong})
+    assert [error["path"] for error in timer.json()["errors"]] == ["due_at", "expires"]
+    schedule = {"type": "x", "rule": {"cron": "@daily"}, "expires": wrong, "jitter": 5}
+    refused = await http("PUT", "/v1/schedules/x", schedule)
+    assert {error["path"] for error in refused.json()["errors"]} == {"expires", "jitter"}
+
+
 async def test_one_bad_timer_of_many_does_not_harm_the_others(http: Caller) -> None:
     many = [
         a_timer(key="a"),

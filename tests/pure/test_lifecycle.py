@@ -20,6 +20,7 @@ LEGAL = {
     (PROCESSING, "fail"): FAILED,
     (PENDING, "cancel"): CANCELLED,
     (PENDING, "skip"): SKIPPED,
+    (PROCESSING, "expire"): SKIPPED,
     (PENDING, "reschedule"): PENDING,
     (FAILED, "replay"): PENDING,
     (FAILED, "discard"): CANCELLED,

@@ -47,6 +47,7 @@ def test_a_timer_becomes_an_event() -> None:
         "zone_data": None,
         "asked": None,
         "via": None,
+        "expires": None,
         "held": None,
         "gated": False,
         "rule_json": None,

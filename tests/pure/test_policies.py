@@ -72,6 +72,7 @@ def test_policies_are_written_as_the_interface_shows_them() -> None:
         "jitter": "0s",
         "exclude": [],
         "mode": "live",
+        "expires": None,
     }
     given = read_policies(
         {"depends_on": {"schedule": "load", "within": "1h"}, "end": "2026-12-01T09:00:00+01:00"}, None

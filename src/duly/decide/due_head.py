@@ -200,6 +200,7 @@ def event_of(series: Series, id: str, occurrence: str, **fields: Any) -> NewEven
         timezone=series.timezone,
         rule_json=series.carried_rule,
         via=series.via,
+        expires=series.policies.expires,
         **fields,
     )
 

@@ -6,7 +6,8 @@ from datetime import timedelta
 from duly.decide.error_text import storable
 from duly.decide.targets.targets import waits_for
 from duly.errors import IllegalTransition
-from duly.records.event import Delivered, Event, Failed, Held, Outcome, Rejected, Status, Verdict
+from duly.instants import write_instant
+from duly.records.event import Delivered, Event, Expired, Failed, Held, Outcome, Rejected, Status, Verdict
 
 PENDING, PROCESSING = Status.PENDING, Status.PROCESSING
 COMPLETED, FAILED, CANCELLED, SKIPPED = (
@@ -24,6 +25,7 @@ TRANSITIONS: Mapping[str, tuple[frozenset[Status], Status]] = {
     "fail": (frozenset({PROCESSING}), FAILED),
     "cancel": (frozenset({PENDING}), CANCELLED),
     "skip": (frozenset({PENDING}), SKIPPED),
+    "expire": (frozenset({PROCESSING}), SKIPPED),
     "reschedule": (frozenset({PENDING}), PENDING),
     "replay": (frozenset({FAILED}), PENDING),
     "discard": (frozenset({FAILED}), CANCELLED),
@@ -59,6 +61,10 @@ def judge(outcome: Outcome, event: Event, jitter: float) -> Verdict:
     if isinstance(outcome, Held):
         reason = f"{waits_for(outcome.destination)}{storable(outcome.reason)}"
         return Verdict(PENDING, "held", error=reason, counts=False, held=outcome.destination)
+    if isinstance(outcome, Expired):
+        told = f"expired: no attempt was to begin after {write_instant(event.expires_at)}"
+        error = told if event.last_error is None else f"{told}. Its last error: {event.last_error}"
+        return Verdict(SKIPPED, "skipped", error=storable(error), counts=False)
     wait = _bounded(outcome.retry_after)
     return Verdict(PENDING, "given back", error=storable(outcome.reason), wait=wait, counts=False, told=outcome.told)
 

@@ -1,7 +1,8 @@
 """Hand an event to its channel. What comes back is a value, whatever happened."""
 
+from collections.abc import Coroutine
 from datetime import timedelta
-from typing import cast
+from typing import Any, cast
 
 from duly.decide.error_text import describe, describe_without_paths
 from duly.decide.exhaustion import unreachable
@@ -12,7 +13,7 @@ from duly.engine.settle import completed
 from duly.engine.tally import PassTally, tally_of
 from duly.errors import StoreUnavailable
 from duly.ports import ClaimPath, HandlerTransaction, Route, TransactionalChannel
-from duly.records.event import Delivered, Event, Failed, Outcome, Settlement, Unreachable
+from duly.records.event import Delivered, Event, Expired, Failed, Outcome, Settlement, Unreachable
 from duly.signals import Lost
 
 SOON = timedelta(seconds=1)
@@ -34,6 +35,22 @@ async def deliver(event: Event, route: Route, destinations: CircuitBreaker) -> O
         return Unreachable(STORE_AWAY, SOON)
     except Exception as error:  # a channel returns its failures; one that raises is a bug in that channel
         return unreachable(error) or Failed(f"{type(route.channel).__name__} raised {describe_without_paths(error)}")
+
+
+async def unless_expired(
+    event: Event, store: ClaimPath, attempt: Coroutine[Any, Any, Outcome | None]
+) -> Outcome | None:
+    """The attempt, if it may still begin. The store's clock decides: the event may have waited here, and only events
+    that expire pay for the question."""
+    try:
+        now = await store.now()
+    except StoreUnavailable:
+        attempt.close()
+        return Unreachable(STORE_AWAY, SOON)
+    if event.expires_at is not None and now > event.expires_at:
+        attempt.close()
+        return Expired()
+    return await attempt
 
 
 class _Undone(Exception):

@@ -14,7 +14,7 @@ from duly.engine.tally import PassTally, Tally, tally_of
 from duly.errors import StoreUnavailable
 from duly.ports import ClaimPath
 from duly.records.event import TERMINAL, Event, Outcome, Settlement, Status, Unreachable
-from duly.signals import Completed, DeadLettered, GivenBack, HeldBack, Late, Lost, Retried, Signals, lateness
+from duly.signals import Completed, DeadLettered, GivenBack, HeldBack, Late, Lost, Retried, Signals, Skipped, lateness
 
 log = logging.getLogger("duly")
 
@@ -42,6 +42,8 @@ async def settle(
             completed(event, signals)
         elif verdict.status is Status.FAILED:
             signals.emit(DeadLettered(event, verdict.error or ""))
+        elif verdict.status is Status.SKIPPED:
+            signals.emit(Skipped(event, verdict.error or ""))
         elif verdict.counts:
             signals.emit(Retried(event, verdict.error or "", verdict.wait or NOW))
         else:

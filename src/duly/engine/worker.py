@@ -18,7 +18,7 @@ from duly.decide.fair_share import Key
 from duly.engine.boot_clock import steady
 from duly.engine.claim import Claims, claim_interrupted
 from duly.engine.clock_steps import StoreClock
-from duly.engine.deliver import deliver, deliver_and_settle
+from duly.engine.deliver import deliver, deliver_and_settle, unless_expired
 from duly.engine.destinations.broker_health import BrokerHealth, prepare
 from duly.engine.destinations.circuit_breaker import CircuitBreaker
 from duly.engine.destinations.destination_cache import DestinationCache
@@ -464,9 +464,12 @@ class Worker:
     def _attempt(self, event: Event, route: Route) -> Coroutine[Any, Any, Outcome | None]:
         if self._leases.has_ended(event):
             return too_late(event)
+        attempt: Coroutine[Any, Any, Outcome | None]
         if route.transactional:
-            return deliver_and_settle(event, route, self._store, self.name, self._tally, self._lent)
-        return deliver(event, route, self._destinations)
+            attempt = deliver_and_settle(event, route, self._store, self.name, self._tally, self._lent)
+        else:
+            attempt = deliver(event, route, self._destinations)
+        return attempt if event.expires is None else unless_expired(event, self._store, attempt)
 
     async def _finish_all(self, *, even_if_stopping: bool = False, within: float = math.inf) -> None:
         """Return when nothing is under way and everything is settled, or when it is time to drain instead."""

@@ -10,6 +10,7 @@ from duly.decide.retry import DEFAULT, Retry, read_retry
 from duly.records.marks import FromOne, FromZero, Id, Internal, LookedUp, told
 from duly.records.retry_json import RETRY
 from duly.records.wire import JsonForm, Part, computed
+from duly.rules.policies import EXPIRES
 from duly.rules.zones import to_wall
 from duly.spans import span_options
 
@@ -65,6 +66,7 @@ class Timer(msgspec.Struct, frozen=True):
     target: dict[str, Any] | None = None
     retry: Retry = DEFAULT
     correlation_id: str | None = None
+    expires: Annotated[timedelta | float | str | None, EXPIRES] = None
 
 
 class TimerOptions(TypedDict, total=False):
@@ -75,6 +77,7 @@ class TimerOptions(TypedDict, total=False):
     target: dict[str, Any] | None
     retry: Retry
     correlation_id: str | None
+    expires: timedelta | float | str | None
 
 
 TIMER_SPANS = span_options(Timer)
@@ -107,6 +110,7 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     destination: str | None = None
     asked: int | None = None  # larger is later: an older wish for the same key does not undo a newer one
     via: str | None = None  # how it came: see decide/targets/origin.py
+    expires: timedelta | None = None
 
     @property
     def stored_target(self) -> str | None:
@@ -152,6 +156,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     rule_json: Internal[str | None] = None  # by which a user's series continues; a schedule has its own
     destination: str | None = None  # whom its target names, where limits apply to that
     via: Internal[str | None] = None  # how it came: see decide/targets/origin.py
+    expires: timedelta | None = None  # so long after its due time, no attempt begins any more
     schedule: Annotated[LookedUp[str | None], told("The name of its schedule")] = None  # a handler is not told
 
     @property
@@ -192,6 +197,11 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     def schedule_id(self) -> str | None:
         """Which schedule it is of."""
         return schedule_of(self.series)
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """The last instant at which an attempt may begin; None: at any time."""
+        return None if self.expires is None else self.due + self.expires
 
     @property
     def lateness(self) -> timedelta | None:
@@ -266,7 +276,11 @@ class Held(msgspec.Struct, frozen=True):
     reason: str
 
 
-Outcome = Delivered | Failed | Rejected | Unreachable | Held
+class Expired(msgspec.Struct, frozen=True):
+    """It was too late to begin: no attempt was made, and none will be."""
+
+
+Outcome = Delivered | Failed | Rejected | Unreachable | Held | Expired
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):

@@ -46,6 +46,11 @@ class DependsOn(msgspec.Struct, frozen=True):
     within: timedelta
 
 
+EXPIRES = SpanOption(
+    timedelta(seconds=1), timedelta(days=366), "No attempt begins so long after it is due: it is skipped then"
+)
+
+
 class Policies(msgspec.Struct, frozen=True, kw_only=True):
     misfire: Misfire = Misfire()
     overlap: str = ALLOW
@@ -65,6 +70,7 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
             ", and shorter than two occurrences are apart",
         ),
     ] = timedelta()
+    expires: Annotated[timedelta | None, EXPIRES] = None
 
     @property
     def room(self) -> int | None:
@@ -103,9 +109,10 @@ class PolicyOptions(TypedDict, total=False):
     start: date | str | None  # a datetime is a date
     end: date | str | None
     dst: Dst | dict[str, str] | None
-    jitter: timedelta | str | None
+    jitter: timedelta | float | str | None
     exclude: str | date | Iterable[str | date] | None
     mode: str | None
+    expires: timedelta | float | str | None
 
 
 SPANS = span_options(Policies)

@@ -139,6 +139,11 @@ class Events:
             status = step(event.status, "replay", f"event {id}")
             if problems := closed(event.via, event.target, self._channels):
                 raise Invalid(problems)
+            if event.expires_at is not None and await tx.now() > event.expires_at:
+                ended = write_instant(event.expires_at)
+                raise Conflict(
+                    f"cannot replay event {id}: it expired at {ended} and would be skipped; make another one"
+                )
             again = msgspec.structs.replace(event, status=status, attempts=0, interruptions=0)
             detail = f"after {event.attempts} attempts: {event.last_error or ''}"
             replayed = await _change(tx, again, "replayed", by, detail)

@@ -99,15 +99,6 @@ def taken(fields: Mapping[str, Schema], *required: str, **more: Any) -> Schema:
     }
 
 
-def answered(fields: Mapping[str, Schema], **more: Any) -> Schema:
-    """An object that is answered: all of it is always there."""
-    return {"type": "object", "properties": dict(fields), "required": list(fields), **more}
-
-
-def paged(items: str, schema: str, **more: Schema) -> Schema:
-    return answered({items: listed(ref(schema)), "next_cursor": cursor, **more})
-
-
 def span(least: timedelta, most: timedelta, note: str = "", told: str = "") -> Schema:
     """A duration between two others, both included."""
     low, high = format_duration(least), format_duration(most)
@@ -128,14 +119,12 @@ def spans(options: Mapping[str, SpanOption]) -> dict[str, Schema]:
     return {name: span(option.least, option.most, option.note, option.told) for name, option in options.items()}
 
 
-cursor: Schema = maybe({"type": "string", "description": "For what comes next; null at the end"})
 given_cursor: Schema = {
     "type": "string",
     "pattern": exactly(CURSOR),
     "format": "cursor",
     "description": "The next_cursor that the same request was answered with, as it is",
 }
-instant: Schema = {"type": "string", "format": "date-time", "description": "A UTC instant"}
 given_instant: Schema = {
     "type": "string",
     "pattern": exactly(INSTANT),
@@ -143,9 +132,6 @@ given_instant: Schema = {
     "description": f"A date that exists and a time, with Z or an offset; a year from {YEARS}, in UTC as well",
     "examples": ["2026-12-01T09:00:00Z"],
 }
-span_any: Schema = {"type": "string", "pattern": SPAN, "description": "Such as 30s, 1h30m or 90d"}
-"""As it is shown."""
-
 delay: Schema = span(timedelta(), MAX_DELAY)
 a_date: Schema = {"type": "string", "format": "date"}
 uuid: Schema = {"type": "string", "format": "uuid"}

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from duly.api.description import examples
 from duly.api.description.docs_page import POLICY, docs_page
 from duly.api.description.operations import DescribedResponse, OpenOperation, Operations
-from duly.api.description.schema_words import answered, choice
+from duly.api.description.schema_words import choice
 from duly.api.protocol.handler import RequestHandler, write
 from duly.api.protocol.problems import RETRY_AFTER, problem
 from duly.api.protocol.request import ApiRequest, ApiResponse
@@ -50,7 +50,7 @@ async def list_event_types(ask: ApiRequest) -> ApiResponse:
 
 
 def _state(word: str) -> tuple[Mapping[str, Any], dict[str, str]]:
-    return answered({"status": choice(word)}), {"status": word}
+    return {"type": "object", "properties": {"status": choice(word)}, "required": ["status"]}, {"status": word}
 
 
 OPEN = (

@@ -212,6 +212,8 @@ def _facts(event: Event, now: datetime) -> Iterator[tuple[str, str | Text]]:
         yield "local", f"{event.local:%a %Y-%m-%d %H:%M:%S} in {event.timezone}"
     if event.scheduled not in (None, event.due):
         yield "by its rule", f"{utc_millis(event.scheduled)} UTC"
+    if event.expires_at is not None:
+        yield "expires", f"{utc_millis(event.expires_at)} UTC, {away(event.expires_at - now)}"
     if event.executed is not None and event.lateness is not None:
         yield "executed", f"{utc_millis(event.executed)} UTC, {brief(event.lateness)} late"
     yield "attempts", f"{event.attempts} of at most {event.retry.max_attempts}"

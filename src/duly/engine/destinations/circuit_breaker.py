@@ -16,7 +16,7 @@ from duly.engine.destinations.destination_cache import DestinationCache, Key
 from duly.engine.destinations.parking import FIRST, note, open_again
 from duly.errors import StoreUnavailable
 from duly.ports import TargetStore
-from duly.records.event import Delivered, Event, Failed, Held, Outcome, Rejected, Unreachable
+from duly.records.event import Delivered, Event, Expired, Failed, Held, Outcome, Rejected, Unreachable
 from duly.records.target import DESTINATION_OF_ALL, Known
 from duly.signals import DestinationOpened, DestinationParked, Signals
 
@@ -121,7 +121,7 @@ class CircuitBreaker:
 
     def ended(self, event: Event, outcome: Outcome | None) -> None:
         self._probes.discard(event.id)
-        if event.destination is None or outcome is None or isinstance(outcome, Held | Unreachable):
+        if event.destination is None or outcome is None or isinstance(outcome, Held | Unreachable | Expired):
             return
         key = (event.tenant, event.destination)
         window = self._windows.get(key)
