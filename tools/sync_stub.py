@@ -101,7 +101,11 @@ def groups(where: Module, owner: str, names: tuple[str, ...]) -> Iterator[tuple[
 
 def signatures(where: Module, group: str, imports: Imports) -> list[str]:
     public = [one for one in _functions(where.find(group)) if not one.name.startswith("_")]
-    return [written(one, where, imports) for one in public]
+    return [written(one, where, imports) for one in public if not _is_for_doors(one)]
+
+
+def _is_for_doors(function: Function) -> bool:
+    return any(isinstance(one, ast.Name) and one.id == "for_doors" for one in function.decorator_list)
 
 
 def class_of(name: str, body: list[str]) -> str:

@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from duly.errors import Misuse
-from duly.verbs.reads import only_reads
+from duly.verbs.marks import is_for_doors, only_reads
 
 T = TypeVar("T")
 END: Any = object()
@@ -177,10 +177,14 @@ class SyncGroup:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-        return self._sync._waiting(getattr(self._group, name))
+        verb = getattr(self._group, name)
+        if is_for_doors(verb):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        return self._sync._waiting(verb)
 
     def __dir__(self) -> list[str]:
-        return [name for name in dir(self._group) if not name.startswith("_")]
+        names = (name for name in dir(self._group) if not name.startswith("_"))
+        return [name for name in names if not is_for_doors(getattr(self._group, name))]
 
 
 class SyncTransaction:

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, NoReturn, Protocol, Self, TypeVar, Unpack
 
 from duly.decide.preview import Preview
 from duly.decide.retry import Retry
-from duly.engine.series.put_users import Calendars
-from duly.ports import Added, ListPage, Page
+from duly.decide.why import Why
+from duly.ports import Added, Page
 from duly.records.answers import KnownType
 from duly.records.api_key import ApiKey, MadeKey, Scope
 from duly.records.event import Event, Timer, TimerOptions
@@ -33,7 +33,6 @@ from duly.records.user import User, UserChanges, UserFields
 from duly.rules.policies import PolicyOptions
 from duly.rules.recurrence import Rule
 from duly.signals import PassEnded
-from duly.verbs.dead_letters import Extent, Place
 from duly.verbs.import_users import ImportObserver, Lines
 
 T = TypeVar("T")
@@ -75,14 +74,10 @@ class _Events:
         after: str | None = None,
     ) -> Page:
         """The newest first, in a time that does not grow with the number of events."""
-    def schedules_of(self, events: Iterable[Event]) -> dict[str, str]:
-        """The names of the schedules that events are of, as these verbs gave them, by the events' ids."""
     def history(self, id: str, *, tenant: str | None = None) -> list[Entry]:
         """Every attempt, interruption and human act, oldest first."""
-    def get_with_history(
-        self, id: str, *, tenant: str | None = None, skip: int = 0, limit: int = ...
-    ) -> tuple[Event, ListPage[Entry]]:
-        """An event, and a page of its history."""
+    def why(self, id: str, *, tenant: str | None = None) -> Why:
+        """Why it has not fired yet, or did not."""
     def cancel(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
         """It will not fire."""
     def reschedule(self, id: str, due: datetime, *, tenant: str | None = None, by: str = "api") -> Event:
@@ -104,17 +99,6 @@ class _Events:
         progress: Callable[[Replayed], object] | None = None,
     ) -> Replayed:
         """Replay the dead letters that satisfy the spec, the oldest first, at most *limit*."""
-    def replay_batch(
-        self,
-        spec: Spec | EventFilter | None,
-        extent: Extent,
-        *,
-        tenant: str | None = None,
-        rate: float | str | None = None,
-        by: str = "api",
-        progress: Callable[[Replayed], object] | None = None,
-    ) -> tuple[Replayed, Place | None]:
-        """As ``replay_all``, as far as the extent goes, and where another call goes on; None at the end."""
     def discard_all(
         self,
         spec: Spec | EventFilter | None = None,
@@ -126,17 +110,6 @@ class _Events:
         progress: Callable[[Discarded], object] | None = None,
     ) -> Discarded:
         """Put away the dead letters that satisfy the spec, the oldest first, at most *limit*."""
-    def discard_batch(
-        self,
-        spec: Spec | EventFilter | None,
-        extent: Extent,
-        *,
-        tenant: str | None = None,
-        by: str = "api",
-        reason: str | None = None,
-        progress: Callable[[Discarded], object] | None = None,
-    ) -> tuple[Discarded, Place | None]:
-        """As ``discard_all``, as far as the extent goes, and where another call goes on; None at the end."""
 
 class _Schedules:
     def put(
@@ -162,10 +135,6 @@ class _Schedules:
         self, *, tenant: str | None = None, limit: int = 100, after: Schedule | None = None
     ) -> builtins.list[Schedule]:
         """In the order of tenant and name."""
-    def page(self, *, tenant: str = "default", limit: int = 100, after: str | None = None) -> ListPage[Schedule]:
-        """In the order of names, as far as there is room for their bytes."""
-    def history_page(self, name: str, *, tenant: str = "default", skip: int = 0, limit: int = 100) -> ListPage[Entry]:
-        """Of every human act, oldest first."""
     def history(self, name: str, *, tenant: str = "default") -> builtins.list[Entry]:
         """Every human act, oldest first."""
     def pause(self, name: str, *, tenant: str = "default", by: str = "api", reason: str | None = None) -> Schedule:
@@ -226,8 +195,6 @@ class _Users:
         """The user whom the caller's own system calls so."""
     def list(self, *, tenant: str | None = None, limit: int = 100, after: str | None = None) -> builtins.list[User]:
         """The newest first."""
-    def page(self, *, tenant: str | None = None, limit: int = 100, after: str | None = None) -> ListPage[User]:
-        """The newest first, as far as there is room for their bytes."""
     def update(
         self,
         id: str,
@@ -254,20 +221,12 @@ class _Users:
         """The events of a user, the newest first."""
     def ahead(self, id: str, *, tenant: str | None = None) -> builtins.list[Event]:
         """What is planned for a user: the next event of each type, the soonest first."""
-    def next_events(self, ids: Sequence[str]) -> dict[str, Event]:
-        """The soonest event of each of these users, by the users' ids."""
-    def history_page(self, id: str, *, tenant: str | None = None, skip: int = 0, limit: int = 100) -> ListPage[Entry]:
-        """Of every act, oldest first."""
     def history(self, id: str, *, tenant: str | None = None) -> builtins.list[Entry]:
         """Every act, oldest first."""
     def import_(
         self, rows: Lines, *, tenant: str = "default", by: str = "import", telling: ImportObserver = ...
     ) -> Imported:
         """Add many, some thousand in each transaction."""
-    def rehearse_import(
-        self, rows: Lines, *, tenant: str = "default", telling: ImportObserver = ..., how: Calendars | None = None
-    ) -> Imported:
-        """What an import would do, without doing it; by the event types of another Duly, where they are given."""
     def refresh(self, *, tenant: str | None = None, by: str = "refresh") -> Refreshed:
         """Let everybody's events follow the event types and the delivery time as they are now: after a type was added,
         removed or changed."""
@@ -306,8 +265,6 @@ class _Targets:
         self, *, tenant: str | None = None, after: tuple[str, str] = ("", ""), limit: int = ...
     ) -> builtins.list[Target]:
         """In the order of tenant and name."""
-    def page(self, *, tenant: str = "default", limit: int = 100, after: str | None = None) -> ListPage[Target]:
-        """In the order of names, as far as there is room for their bytes."""
     def delete(self, name: str, *, force: bool = False, tenant: str = "default", by: str = "api") -> Target:
         """Refused while events wait for it, unless by *force*: then they become dead letters when they are due."""
     def history(self, name: str, *, tenant: str = "default") -> builtins.list[Entry]: ...
@@ -335,8 +292,6 @@ class _Targets:
         """Those with limits, and those that are parked."""
     def waiting(self, destination: str, *, tenant: str = "default") -> int:
         """How many events are held until it is open again."""
-    def waiting_for(self, destinations: Sequence[Known]) -> dict[tuple[str, str], int]:
-        """How many events are held for each of these that is parked, by its tenant and destination."""
     def signing_secret(self, url: str, *, tenant: str = "default") -> str:
         """What signs webhooks to a URL that is no stored target's; their receiver needs it."""
 

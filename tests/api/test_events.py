@@ -313,7 +313,7 @@ async def test_events_are_told_the_names_of_their_schedules_with_one_question(
     await app.schedules.delete("gone")
     [by_hand] = await keep(app.store, make_event(series="schedule:by-hand", occurrence="1"))
     events = await app.events.find()
-    named = await app.events.schedules_of(events)
+    named = {event.id: event.schedule for event in events if event.schedule is not None}
     by_series = {event.series: event for event in events if event.head}
     assert named == {
         by_series[hourly.series].id: "hourly",
@@ -330,8 +330,7 @@ async def test_nobody_is_asked_for_names_where_there_are_none(app: Duly, monkeyp
     asked = _questions(app, monkeypatch)
     await app.users.add(**a_user())
     await app.at(START + HOUR, "digest")
-    assert await app.events.schedules_of(await app.events.find()) == {}
-    assert await app.events.schedules_of([]) == {}
+    assert {event.schedule for event in await app.events.find()} == {None}
     assert asked == []
 
 
@@ -351,7 +350,7 @@ def test_synchronous_code_is_told_the_names_too(url: str) -> None:
     with Duly(url).sync as sync:
         sync.schedules.put("hourly", every("1h"), "digest")
         events = sync.events.find()
-        assert sync.events.schedules_of(events) == {events[0].id: "hourly"}
+        assert [event.schedule for event in events] == ["hourly"]
 
 
 # -- page by page

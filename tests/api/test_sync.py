@@ -146,7 +146,7 @@ def test_verbs_that_read_run_beside_an_open_transaction_on_sqlite_and_no_others(
                     read.add(f"{group}.{name}")
     assert sorted(read) == [
         "events.by_key", "events.dead_letters", "events.find", "events.get", "events.history", "events.page",
-        "events.schedules_of", "keys.get", "keys.known", "keys.list", "keys.made_any", "keys.named", "keys.recognise",
+        "events.why", "keys.get", "keys.known", "keys.list", "keys.made_any", "keys.named", "keys.recognise",
         "schedules.get", "schedules.history", "schedules.list", "schedules.preview",
         "targets.destinations", "targets.list", "targets.signing_secret",
         "users.ahead", "users.by_key", "users.events", "users.get", "users.history", "users.list",

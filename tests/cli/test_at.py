@@ -83,6 +83,14 @@ def test_a_timer_and_a_schedule_can_expire(on: Shell) -> None:
     assert (refused.code, "expires: must be 1s to 366d, not 0s" in refused.err) == (2, True)
 
 
+def test_an_event_tells_why_it_waits(on: Shell) -> None:
+    id = on.at("2031-12-01T09:00:00Z", "--type", "greet")
+    assert on("events", "why", id).out == "PENDING, scheduled: it is due at 2031-12-01T09:00:00Z\n"
+    assert on("events", "why", id, "--json").json["next_at"] == "2031-12-01T09:00:00Z"
+    nobody = on("events", "why", "00000000-0000-7000-8000-000000000000")
+    assert (nobody.code, "there is no event" in nobody.err) == (1, True)
+
+
 def test_an_instant_is_stored_to_the_microsecond(on: Shell) -> None:
     assert on.show(on.at("2031-12-01T09:00:00.123456+02:00", "--type", "x"))["due_at"] == "2031-12-01T07:00:00.123456Z"
 

@@ -87,8 +87,9 @@ async def test_specs_find_the_same_as_in_python(app: Duly, client: Client, clock
         assert here == told(there), spec
         assert [event async for event in client.events.all(spec)] == here
     found = await client.events.find()
-    assert await client.events.schedules_of(found) == await app.events.schedules_of(found)
-    assert set((await client.events.schedules_of(found)).values()) == {"hourly"}
+    assert (
+        {event.schedule for event in found} == {event.schedule for event in await app.events.find()} == {None, "hourly"}
+    )
 
 
 async def test_a_filter_finds_the_same_as_in_python(app: Duly, client: Client) -> None:
@@ -220,3 +221,10 @@ async def test_errors_are_the_same_and_name_the_request(app: Duly, client: Clien
         await client.events.find(EventFilter(schedule="nightly"))
     with pytest.raises(Misuse, match="Make a key for each"):
         await client.events.cancel(event.id, by="ada")
+
+
+async def test_why_an_event_waits_is_told_as_in_python(app: Duly, client: Client) -> None:
+    for event in (await client.at(START + HOUR, "x"), await client.at(START, "x")):
+        assert await client.events.why(event.id) == await app.events.why(event.id)
+    with pytest.raises(NotFound):
+        await client.events.why(NOBODY)

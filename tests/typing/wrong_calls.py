@@ -15,7 +15,7 @@ async def awaited(duly: Duly) -> None:
     await duly.after(timedelta(hours=1), "x", retry=3)  # error: arg-type
     await duly.put(DUE, "x", tenant=7)  # error: arg-type
     await duly.every("a", cron("@daily"), "x", jiter="5m")  # error: call-arg
-    await duly.every("a", cron("@daily"), "x", jitter=5)  # error: arg-type
+    await duly.every("a", cron("@daily"), "x", jitter=[])  # error: arg-type
     await duly.schedules.put("a", cron("@daily"), "x", misfire=True)  # error: arg-type
     await duly.schedules.preview("a", until=DUE)  # error: call-arg
     await duly.users.add(first_name="Ada", last_name="L", timezone="UTC")  # error: call-arg
@@ -26,7 +26,7 @@ async def awaited(duly: Duly) -> None:
 
 async def asked_of_a_server(duly: Client) -> None:
     await duly.at(DUE, "x", kye="k")  # error: call-arg
-    await duly.every("a", cron("@daily"), "x", jitter=5)  # error: arg-type
+    await duly.every("a", cron("@daily"), "x", jitter=[])  # error: arg-type
     await duly.schedules.put("a", cron("@daily"), "x", misfires="all")  # error: call-arg
     await duly.users.add(first_name="Ada")  # error: call-arg
     await duly.users.update("7", attributes="cat")  # error: arg-type
@@ -36,7 +36,7 @@ def synchronous(duly: Sync) -> None:
     duly.at(DUE, "x", kye="k")  # error: call-arg
     duly.events.find(limit="5")  # error: arg-type
     duly.events.all()  # error: attr-defined
-    duly.schedules.put("a", cron("@daily"), "x", jitter=5)  # error: arg-type
+    duly.schedules.put("a", cron("@daily"), "x", jitter=[])  # error: arg-type
     duly.users.update("7", surname="King")  # error: call-arg
     duly.keys.create("crm", scopes="read")  # error: call-arg
     duly.store.open()  # error: attr-defined

@@ -1,6 +1,6 @@
 """``client.events``: what is promised, what has become of it, and what people do to it."""
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +12,7 @@ from duly.client.paging import all_pages, one_page, whole_history
 from duly.client.refusals import refuse_name
 from duly.client.writing import instant, rate_text
 from duly.decide.checks import check_id
+from duly.decide.why import Why
 from duly.ports import Page
 from duly.records.answers import DISCARDED, REPLAYED
 from duly.records.event import EVENT_JSON, EVENT_PAGE, Event
@@ -24,6 +25,7 @@ from duly.verbs.events import AN_EVENTS
 REPLAYED_SO_FAR = msgspec.json.Decoder(REPLAYED)
 DISCARDED_SO_FAR = msgspec.json.Decoder(DISCARDED)
 DEAD_LETTERS = msgspec.json.Decoder(DeadLetters)
+WHY = msgspec.json.Decoder(Why)
 
 
 class Events(Group):
@@ -78,15 +80,15 @@ class Events(Group):
             for event in page.items:
                 yield event
 
-    async def schedules_of(self, events: Iterable[Event]) -> dict[str, str]:
-        """The names of the schedules that events are of, as these verbs gave them, by the events' ids. An event that
-        is missing is of none, or of one that has been deleted."""
-        return {event.id: event.schedule for event in events if event.schedule is not None}
-
     async def history(self, id: str, *, tenant: str | None = None) -> list[Entry]:
         """Every attempt, interruption and human act, oldest first."""
         self._check(tenant)
         return await whole_history(self._connection, _place(id, "history"))
+
+    async def why(self, id: str, *, tenant: str | None = None) -> Why:
+        """Why it has not fired yet, or did not."""
+        self._check(tenant)
+        return await self._connection.ask("GET", _place(id, "why"), reads=WHY)
 
     async def cancel(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
         """It will not fire. Its series, if it has one, goes on with the occurrence after it."""

@@ -109,9 +109,9 @@ class PolicyOptions(TypedDict, total=False):
     start: date | str | None  # a datetime is a date
     end: date | str | None
     dst: Dst | dict[str, str] | None
-    jitter: timedelta | float | str | None
     exclude: str | date | Iterable[str | date] | None
     mode: str | None
+    jitter: timedelta | float | str | None
     expires: timedelta | float | str | None
 
 

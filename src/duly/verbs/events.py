@@ -1,8 +1,8 @@
 """What people do to events: look, cancel, move, replay, discard. Every act is checked, audited and atomic."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -12,24 +12,27 @@ from duly.decide.error_text import storable
 from duly.decide.lifecycle import step
 from duly.decide.targets.origin import closed
 from duly.decide.targets.rates import read_rate
+from duly.decide.why import Why, why
 from duly.engine.series.heads import continued_by, plan_next
 from duly.engine.series.holds import let_go_after
 from duly.engine.series.passed_over import in_words, move_by_hand
 from duly.errors import Conflict, Invalid, Problem
 from duly.instants import due_problems, write_instant
 from duly.ports import EventStore, EventTransaction, ListPage, Page
-from duly.records.event import Event
+from duly.records.event import Event, Status
 from duly.records.filters import EventFilter, no_schedule
 from duly.records.history import Entry
 from duly.records.results import DeadLetters, Discarded, Replayed
-from duly.records.specs import Everything, OfTenant, Spec
+from duly.records.specs import Compare, Everything, Now, OfTenant, Spec
 from duly.verbs.dead_letters import MOST_KINDS, Extent, Place, discard_all, replay_all
 from duly.verbs.found import require_found
 from duly.verbs.histories import history_page
-from duly.verbs.reads import reads
+from duly.verbs.marks import for_doors, reads
 
 MOST = MOST_LISTED
 AN_EVENTS = "an event's"
+LATELY = timedelta(hours=1)
+"""Events that were started since then show that their lane is served."""
 USUAL_TENANT = "default"
 
 
@@ -82,17 +85,12 @@ class Events:
         return page._replace(events=await self._all_named(page.events))
 
     @reads
-    async def schedules_of(self, events: Iterable[Event]) -> dict[str, str]:
-        """The names of the schedules that events are of, as these verbs gave them, by the events' ids. An event that
-        is missing is of none, or of one that has been deleted."""
-        return {event.id: event.schedule for event in events if event.schedule is not None}
-
-    @reads
     async def history(self, id: str, *, tenant: str | None = None) -> list[Entry]:
         """Every attempt, interruption and human act, oldest first."""
         event = await self.get(id, tenant=tenant)
         return await self._store.history(event.id)
 
+    @for_doors
     @reads
     async def get_with_history(
         self, id: str, *, tenant: str | None = None, skip: int = 0, limit: int = MOST
@@ -100,6 +98,15 @@ class Events:
         """An event, and a page of its history."""
         event = await self.get(id, tenant=tenant)
         return event, await history_page(self._store, event.id, skip=skip, limit=limit)
+
+    @reads
+    async def why(self, id: str, *, tenant: str | None = None) -> Why:
+        """Why it has not fired yet, or did not."""
+        event = await self.get(id, tenant=tenant)
+        same = Compare("lane", "=", event.lane) & Compare("claimed", ">=", Now(-LATELY))
+        waits = event.status is Status.PENDING and event.held is None
+        started = (await self._store.page(same, limit=1)).events if waits else []
+        return why(event, await self._store.history(event.id), next(iter(started), None), await self._store.now())
 
     async def cancel(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
         """It will not fire. Its series, if it has one, goes on with the occurrence after it."""
@@ -184,6 +191,7 @@ class Events:
         done, _ = await self.replay_batch(spec, Extent(limit), tenant=tenant, rate=rate, by=by, progress=progress)
         return done
 
+    @for_doors
     async def replay_batch(
         self,
         spec: Spec | EventFilter | None,
@@ -214,6 +222,7 @@ class Events:
         done, _ = await self.discard_batch(spec, Extent(limit), tenant=tenant, by=by, reason=reason, progress=progress)
         return done
 
+    @for_doors
     async def discard_batch(
         self,
         spec: Spec | EventFilter | None,

@@ -15,7 +15,7 @@ from duly.instants import due_problems, write_instant
 from duly.ports import KeyStore
 from duly.records.api_key import BYTES, ApiKey, MadeKey, Scope, hash_of, hint_of, looks_like_a_key, write_key
 from duly.verbs.found import require_found
-from duly.verbs.reads import reads
+from duly.verbs.marks import reads
 
 A_KEYS = "a key's"
 MOST_OF_A_NAME = 10

@@ -34,7 +34,7 @@ from duly.rules.policies import SHADOW, PolicyOptions
 from duly.rules.recurrence import Occurrence, Rule
 from duly.rules.timetable import BEFORE, Timetable
 from duly.verbs.histories import history_page
-from duly.verbs.reads import reads
+from duly.verbs.marks import for_doors, reads
 
 MOST_BACKFILLED = 10_000
 MICROSECOND = timedelta(microseconds=1)
@@ -108,6 +108,7 @@ class Schedules:
         last = ("", "") if after is None else (after.tenant, after.name)
         return await self._store.shown_schedules(tenant, after=last, limit=limit)
 
+    @for_doors
     @reads
     async def page(self, *, tenant: str = "default", limit: int = 100, after: str | None = None) -> ListPage[Schedule]:
         """In the order of names, as far as there is room for their bytes. For the next page, *after* is the last name
@@ -116,6 +117,7 @@ class Schedules:
         last = (tenant, after or "")
         return page_of(await self._store.shown_schedules(tenant, after=last, limit=limit + 1, within=PAGE_BYTES), limit)
 
+    @for_doors
     @reads
     async def history_page(
         self, name: str, *, tenant: str = "default", skip: int = 0, limit: int = 100

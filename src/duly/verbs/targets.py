@@ -37,7 +37,7 @@ from duly.records.target import DESTINATION_OF_ALL, Known, Resealed, Target
 from duly.signals import Signals
 from duly.target_secrets import Seal, Sealed
 from duly.verbs.found import require_found
-from duly.verbs.reads import reads
+from duly.verbs.marks import for_doors, reads
 
 MOST_SECRETS = 5
 MOST_PLACES = 10_000
@@ -208,6 +208,7 @@ class Targets:
         check_page(limit)
         return await self._store.list_targets(tenant, after=after, limit=limit)
 
+    @for_doors
     @reads
     async def page(self, *, tenant: str = "default", limit: int = 100, after: str | None = None) -> ListPage[Target]:
         """In the order of names, as far as there is room for their bytes. For the next page, *after* is the last name
@@ -321,6 +322,7 @@ class Targets:
         key = (tenant, await self._key(destination, tenant))
         return (await self._store.held_for([key]))[key]
 
+    @for_doors
     @reads
     async def waiting_for(self, destinations: Sequence[Known]) -> dict[tuple[str, str], int]:
         """How many events are held for each of these that is parked, by its tenant and destination."""

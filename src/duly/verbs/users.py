@@ -20,7 +20,7 @@ from duly.records.user import User, UserChanges, UserFields
 from duly.verbs.found import require_found
 from duly.verbs.histories import history_page
 from duly.verbs.import_users import ImportObserver, Lines, import_users, rehearse
-from duly.verbs.reads import reads
+from duly.verbs.marks import for_doors, reads
 
 AT_ONCE = 500
 QUIET = ImportObserver()
@@ -63,6 +63,7 @@ class Users:
         before = None if after is None else check_id(after, A_USERS, "after")
         return await self._store.list_users(tenant, before=before, limit=limit)
 
+    @for_doors
     @reads
     async def page(self, *, tenant: str | None = None, limit: int = 100, after: str | None = None) -> ListPage[User]:
         """The newest first, as far as there is room for their bytes. For the next page, *after* is the last id of this
@@ -132,12 +133,14 @@ class Users:
         user = await self.get(id, tenant=tenant)
         return sorted(await self._store.heads_of_users([user.id]), key=lambda head: head.due)
 
+    @for_doors
     @reads
     async def next_events(self, ids: Sequence[str]) -> dict[str, Event]:
         """The soonest event of each of these users, by the users' ids."""
         heads = await self._store.heads_of_users(ids) if ids else []
         return {str(head.user_id): head for head in sorted(heads, key=lambda head: head.due, reverse=True)}
 
+    @for_doors
     @reads
     async def history_page(
         self, id: str, *, tenant: str | None = None, skip: int = 0, limit: int = 100
@@ -161,6 +164,7 @@ class Users:
             raise Invalid(problems)
         return await import_users(self._store, rows, tenant, self._how, storable(by), telling)
 
+    @for_doors
     async def rehearse_import(
         self, rows: Lines, *, tenant: str = "default", telling: ImportObserver = QUIET, how: Calendars | None = None
     ) -> Imported:

@@ -19,6 +19,7 @@ from duly.api.protocol.query_string import RequestedPage, id_place
 from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.decide.checks import MOST_LISTED
 from duly.decide.targets.rates import read_rate
+from duly.decide.why import Why
 from duly.errors import NotFound, Problem
 from duly.instants import read_instant
 from duly.ports import ListPage
@@ -92,6 +93,28 @@ async def get_event(ask: ApiRequest) -> ApiResponse:
     history, after = [ENTRY_JSON.write(entry) for entry in found.items], where_next(found)
     cursor = None if after is None else FIRST_ENTRIES.cursor(after)
     return ApiResponse({**_shown(event), "history": history, "history_cursor": cursor})
+
+
+@operations.add(
+    "GET",
+    "/v1/events/{id}/why",
+    {
+        200: DescribedResponse(
+            "Why it is where it is",
+            Why,
+            {
+                "id": examples.EVENT["id"],
+                "status": "PENDING",
+                "kind": "scheduled",
+                "told": "it is due at 2026-12-01T09:00:00Z",
+                "next_at": "2026-12-01T09:00:00Z",
+            },
+        )
+    },
+)
+async def why_event(ask: ApiRequest) -> ApiResponse:
+    """Tell why an event has not fired yet, or did not. `told` is a sentence for people: programs go by the `kind`."""
+    return ApiResponse(await ask.own.events.why(id_of(ask), tenant=ask.tenant))
 
 
 @operations.add(

@@ -10,7 +10,7 @@ from duly.cli.events.acts import Tenant
 from duly.cli.events.filters import EVERY_EVENT, ListFilters
 from duly.cli.events.views import one_event, table
 from duly.cli.invocation import Hidden, Invocation
-from duly.cli.output import note, print_json, screen
+from duly.cli.output import note, print_json, readable, screen
 from duly.cli.pages import check_after, how_many
 from duly.records.event import EVENT_JSON
 from duly.records.history import ENTRY_JSON
@@ -75,3 +75,18 @@ async def _show(id: str, tenant: str | None, invocation: Invocation) -> None:
         print_json(EVENT_JSON.write(event) | {"history": [ENTRY_JSON.write(entry) for entry in history]})
     else:
         screen().print(one_event(event, history, now))
+
+
+@events.command
+def why(id: str, /, *, tenant: Tenant = None, invocation: Hidden) -> None:
+    """Tell why an event has not fired yet, or did not."""
+    asyncio.run(_why(id, tenant, invocation))
+
+
+async def _why(id: str, tenant: str | None, invocation: Invocation) -> None:
+    async with invocation.duly_for_looking() as duly:
+        reason = await duly.events.why(id, tenant=tenant)
+    if invocation.json:
+        print_json(reason)
+    else:
+        screen().print(readable(f"{reason.status}, {reason.kind}: {reason.told}"), soft_wrap=True)

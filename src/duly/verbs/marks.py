@@ -1,0 +1,27 @@
+"""Marks on verbs: which only read, and which only the HTTP API and the command line need."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+def reads(verb: Verb) -> Verb:
+    """Mark a verb that begins no transaction. ``duly.sync`` lets it run beside one that the same thread has open: on
+    SQLite, a verb that begins another would wait for that one for ever."""
+    verb.__dict__["reads"] = True
+    return verb
+
+
+def only_reads(verb: Callable[..., Any]) -> bool:
+    return getattr(verb, "reads", False)
+
+
+def for_doors(verb: Verb) -> Verb:
+    """Mark a verb that only the HTTP API and the command line need. Neither ``duly.sync`` nor a Client offers it."""
+    verb.__dict__["for_doors"] = True
+    return verb
+
+
+def is_for_doors(verb: object) -> bool:
+    return getattr(verb, "for_doors", False)
