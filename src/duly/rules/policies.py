@@ -47,7 +47,7 @@ class DependsOn(msgspec.Struct, frozen=True):
 
 
 EXPIRES = SpanOption(
-    timedelta(seconds=1), timedelta(days=366), "No attempt begins so long after it is due: it is skipped then"
+    timedelta(seconds=1), timedelta(days=366), "Skip it if no attempt can begin within this time after it is due"
 )
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from duly.cli.columns import Columns, check_columns, in_chosen_columns
 from duly.cli.events import acts, dead_letters
 from duly.cli.events.acts import Tenant
 from duly.cli.events.filters import EVERY_EVENT, ListFilters
@@ -30,14 +31,15 @@ def list_(
     which: ListFilters = EVERY_EVENT,
     limit: Annotated[int, how_many(20)] = 20,
     after: Annotated[str | None, Parameter(help="The next page: the last id of this one", metavar="ID")] = None,
+    columns: Columns = None,
     invocation: Hidden,
 ) -> None:
     """List events, the newest first."""
     check_after(after, "an event's")
-    asyncio.run(_list(which, limit, after, invocation))
+    asyncio.run(_list(which, limit, after, check_columns(EVENT_JSON, columns), invocation))
 
 
-async def _list(which: ListFilters, limit: int, after: str | None, invocation: Invocation) -> None:
+async def _list(which: ListFilters, limit: int, after: str | None, columns: list[str], invocation: Invocation) -> None:
     async with invocation.duly_for_looking() as duly:
         asked = await which.filter(duly)
         found = await duly.events.find(asked, tenant=which.tenant, limit=limit, after=after)
@@ -55,7 +57,8 @@ async def _list(which: ListFilters, limit: int, after: str | None, invocation: I
         note("no such events")
         return
     console = screen()
-    console.print(table(found, now, console.width))
+    usual = table(found, now, console.width)
+    console.print(in_chosen_columns(EVENT_JSON, found, columns, console.width) if columns else usual)
     if more:
         note(f"there are more: add --after {found[-1].id}")
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from duly.cli.batch import ActResult, each
+from duly.cli.columns import Columns, check_columns, in_chosen_columns
 from duly.cli.instants import parse_when
 from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.keys.views import done_to, table
@@ -83,14 +84,15 @@ def list_(
     tenant: Annotated[str | None, Parameter(help="Only this tenant's")] = None,
     limit: Annotated[int, how_many(100)] = 100,
     after: Annotated[str | None, Parameter(help="The next page: the last id of this one", metavar="ID")] = None,
+    columns: Columns = None,
     invocation: Hidden,
 ) -> None:
     """List keys, the newest first, with what they allow and when they were used. Never the keys themselves."""
     check_after(after, "a key's")
-    asyncio.run(_list(tenant, limit, after, invocation))
+    asyncio.run(_list(tenant, limit, after, check_columns(KEY_JSON, columns), invocation))
 
 
-async def _list(tenant: str | None, limit: int, after: str | None, invocation: Invocation) -> None:
+async def _list(tenant: str | None, limit: int, after: str | None, columns: list[str], invocation: Invocation) -> None:
     async with invocation.duly_for_looking() as duly:
         found = await duly.keys.list(tenant=tenant, limit=limit, after=after)
         more = len(found) == limit and await duly.keys.list(tenant=tenant, limit=1, after=found[-1].id)
@@ -107,7 +109,8 @@ async def _list(tenant: str | None, limit: int, after: str | None, invocation: I
         note("no keys" if after is None else "no more keys")
         return
     console = screen()
-    console.print(table(found, now, console.width))
+    usual = table(found, now, console.width)
+    console.print(in_chosen_columns(KEY_JSON, found, columns, console.width) if columns else usual)
     if more:
         note(f"there are more: add --after {found[-1].id}")
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from duly.cli.columns import Columns, check_columns, in_chosen_columns
 from duly.cli.events.views import empty_table
 from duly.cli.instants import resolve_in
 from duly.cli.invocation import Hidden, Invocation, person
@@ -44,16 +45,17 @@ def list_(
     tenant: Annotated[str | None, Parameter(help="Only this tenant's")] = None,
     limit: Annotated[int, how_many(100)] = 100,
     after: Annotated[str | None, Parameter(help="The next page: the last name of this one", metavar="NAME")] = None,
+    columns: Columns = None,
     invocation: Hidden,
 ) -> None:
     """List schedules: their rules, when they fire next, and whether they do.
 
     With --app, also which of them its code has declared and does not any more.
     """
-    asyncio.run(_list(tenant, limit, after, invocation))
+    asyncio.run(_list(tenant, limit, after, check_columns(SCHEDULE_JSON, columns), invocation))
 
 
-async def _list(tenant: str | None, limit: int, after: str | None, invocation: Invocation) -> None:
+async def _list(tenant: str | None, limit: int, after: str | None, columns: list[str], invocation: Invocation) -> None:
     async with invocation.duly_for_looking() as duly:
         last = None if after is None else _cursor(after, tenant)
         found = await duly.schedules.list(tenant=tenant, limit=limit, after=last)
@@ -68,7 +70,8 @@ async def _list(tenant: str | None, limit: int, after: str | None, invocation: I
         note("no schedules" if after is None else "no more schedules")
         return
     console = screen()
-    console.print(table(found, undeclared or (), now, console.width))
+    usual = table(found, undeclared or (), now, console.width)
+    console.print(in_chosen_columns(SCHEDULE_JSON, found, columns, console.width) if columns else usual)
     if more:
         note(f"there are more: add --after {following}")
 

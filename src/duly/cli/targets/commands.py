@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from duly.cli.columns import Columns, check_columns, in_chosen_columns
 from duly.cli.invocation import Hidden, Invocation
 from duly.cli.output import note, print_json, screen
 from duly.cli.pages import how_many, read_cursor, written_cursor
@@ -31,20 +32,28 @@ def register(commands: App) -> None:
 
 @targets.command(name="list", sort_key=1)
 def list_(
-    *, tenant: Listed = None, limit: Annotated[int, how_many(100)] = 100, after: Page = None, invocation: Hidden
+    *,
+    tenant: Listed = None,
+    limit: Annotated[int, how_many(100)] = 100,
+    after: Page = None,
+    columns: Columns = None,
+    invocation: Hidden,
 ) -> None:
     """List the targets that have names, and whether events reach them."""
-    asyncio.run(_list(tenant, limit, after, invocation))
+    asyncio.run(_list(tenant, limit, after, check_columns(TARGET_JSON, columns), invocation))
 
 
-async def _list(tenant: str | None, limit: int, after: str | None, invocation: Invocation) -> None:
+async def _list(tenant: str | None, limit: int, after: str | None, columns: list[str], invocation: Invocation) -> None:
     last = BEGINNING if after is None else read_cursor(after, tenant)
     async with invocation.duly_for_looking() as duly:
         found = await duly.targets.list(tenant=tenant, limit=limit, after=last)
         ends = (found[-1].tenant, found[-1].name) if found else BEGINNING
         more = len(found) == limit and await duly.targets.list(tenant=tenant, limit=1, after=ends)
-        if not invocation.json:
+        if not invocation.json and not (columns and found):
             await _draw(duly, [row_of(target) for target in found], "targets", after)
+    if columns and found and not invocation.json:
+        console = screen()
+        console.print(in_chosen_columns(TARGET_JSON, found, columns, console.width))
     following = written_cursor(*ends, tenant) if more else None
     if invocation.json:
         print_json({"targets": [TARGET_JSON.write(target) for target in found], "next": following})

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from duly.cli.columns import Columns, check_columns, in_chosen_columns
 from duly.cli.invocation import Hidden, Invocation, person, require_file
 from duly.cli.output import counted, note, print_json, screen
 from duly.cli.pages import check_after, how_many
@@ -33,14 +34,15 @@ def list_(
     tenant: Annotated[str | None, Parameter(help="Only this tenant's")] = None,
     limit: Annotated[int, how_many(20)] = 20,
     after: Annotated[str | None, Parameter(help="The next page: the last id of this one", metavar="ID")] = None,
+    columns: Columns = None,
     invocation: Hidden,
 ) -> None:
     """List users, the newest first, each with the next event by the user's own clocks."""
     check_after(after, "a user's")
-    asyncio.run(_list(tenant, limit, after, invocation))
+    asyncio.run(_list(tenant, limit, after, check_columns(USER_JSON, columns), invocation))
 
 
-async def _list(tenant: str | None, limit: int, after: str | None, invocation: Invocation) -> None:
+async def _list(tenant: str | None, limit: int, after: str | None, columns: list[str], invocation: Invocation) -> None:
     async with invocation.duly_for_looking() as duly:
         found = await duly.users.list(tenant=tenant, limit=limit, after=after)
         more = len(found) == limit and await duly.users.list(tenant=tenant, limit=1, after=found[-1].id)
@@ -54,7 +56,8 @@ async def _list(tenant: str | None, limit: int, after: str | None, invocation: I
         note("no users" if after is None else "no more users")
         return
     console = screen()
-    console.print(table(found, heads, now, console.width))
+    usual = table(found, heads, now, console.width)
+    console.print(in_chosen_columns(USER_JSON, found, columns, console.width) if columns else usual)
     if more:
         note(f"there are more: add --after {found[-1].id}")
 
