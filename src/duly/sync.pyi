@@ -11,7 +11,6 @@ from duly.decide.preview import Preview
 from duly.decide.retry import Retry
 from duly.decide.why import Why
 from duly.ports import Added, Page
-from duly.records.answers import KnownType
 from duly.records.api_key import ApiKey, MadeKey, Scope
 from duly.records.event import Event, Timer, TimerOptions
 from duly.records.filters import EventFilter
@@ -30,6 +29,7 @@ from duly.records.schedule import Schedule, ScheduleOptions
 from duly.records.specs import Spec
 from duly.records.target import Known, Resealed, Target
 from duly.records.user import User, UserChanges, UserFields
+from duly.records.wire.answers import KnownType
 from duly.rules.policies import PolicyOptions
 from duly.rules.recurrence import Rule
 from duly.signals import PassEnded

@@ -10,8 +10,8 @@ import pytest
 from duly import Duly, Invalid, OfSeries, Retry, cron, every, once, yearly
 from duly.records.event import EVENT_JSON
 from duly.records.schedule import SCHEDULE_JSON
+from duly.records.wire.schedule_reader import FIELDS, READ_ONLY, read_schedule
 from duly.testing import ManualClock
-from duly.wire.schedules import FIELDS, READ_ONLY, read_schedule
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
 MINIMAL = {"name": "report", "type": "report.weekly", "rule": {"cron": "0 9 * * MON"}}

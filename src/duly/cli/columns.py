@@ -14,7 +14,7 @@ from duly.cli.events.views import empty_table, fair
 from duly.cli.output import readable, utc
 from duly.decide.error_text import first_line
 from duly.errors import Misuse
-from duly.records.wire import JsonForm
+from duly.records.wire.forms import JsonForm
 
 Columns = Annotated[
     str | None,

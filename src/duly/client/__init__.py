@@ -10,6 +10,6 @@ It takes ``pip install 'duly[client]'``.
 
 from duly.client.client import Client
 from duly.errors import Forbidden, ServerError, ServerUnavailable, Unauthenticated
-from duly.records.answers import KnownType
+from duly.records.wire.answers import KnownType
 
 __all__ = ["Client", "Forbidden", "KnownType", "ServerError", "ServerUnavailable", "Unauthenticated"]

@@ -18,7 +18,7 @@ from duly.errors import (
     Stale,
     Unauthenticated,
 )
-from duly.records.answers import FieldError
+from duly.records.wire.answers import FieldError
 
 RENAMED: Mapping[str, str] = {"due_at": "due"}
 """What JSON calls otherwise than the verbs do."""

@@ -23,9 +23,9 @@ from duly.decide.planning import plan
 from duly.errors import Invalid, Misuse
 from duly.ids import new_ids
 from duly.ports import Added
-from duly.records.answers import TimerResult, TimerResults
 from duly.records.event import EVENT_JSON, Event, NewEvent, Timer, TimerOptions
 from duly.records.schedule import Schedule, ScheduleOptions
+from duly.records.wire.answers import TimerResult, TimerResults
 from duly.rules.recurrence import Rule
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import msgspec
 from duly.client.connection import place
 from duly.client.group import Group
 from duly.client.refusals import here_only
-from duly.records.answers import KnownType, KnownTypes
+from duly.records.wire.answers import KnownType, KnownTypes
 
 TYPES = msgspec.json.Decoder(KnownTypes)
 

@@ -14,12 +14,12 @@ from duly.client.writing import instant, rate_text
 from duly.decide.checks import check_id
 from duly.decide.why import Why
 from duly.ports import Page
-from duly.records.answers import DISCARDED, REPLAYED
 from duly.records.event import EVENT_JSON, EVENT_PAGE, Event
 from duly.records.filters import EventFilter, filter_of
 from duly.records.history import Entry
 from duly.records.results import DeadLetters, Discarded, Replayed
 from duly.records.specs import Spec
+from duly.records.wire.answers import DISCARDED, REPLAYED
 from duly.verbs.events import AN_EVENTS
 
 REPLAYED_SO_FAR = msgspec.json.Decoder(REPLAYED)

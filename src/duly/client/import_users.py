@@ -8,8 +8,8 @@ from duly.client.answers import problems_of
 from duly.client.connection import LARGEST, ServerConnection, place
 from duly.decide.checks import write_json
 from duly.errors import Problem
-from duly.records.answers import UserResults
 from duly.records.results import Imported, RefusedRow, StoredRow
+from duly.records.wire.answers import UserResults
 from duly.verbs.import_users import MOST_REMEMBERED, ImportLine, ImportObserver, Lines, numbered
 
 AT_ONCE = 2000

@@ -8,7 +8,7 @@ import msgspec
 from duly.client.connection import ServerConnection
 from duly.decide.checks import MOST_LISTED, check_page
 from duly.records.history import HISTORY_PAGE, Entry
-from duly.records.wire import PageForm, RecordPage
+from duly.records.wire.forms import PageForm, RecordPage
 
 R = TypeVar("R", bound=msgspec.Struct)
 

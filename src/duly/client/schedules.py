@@ -17,11 +17,11 @@ from duly.decide.preview import Preview, never
 from duly.decide.retry import DEFAULT, Retry
 from duly.engine.series.holds import SKIP
 from duly.errors import Invalid, NotFound, Problem
-from duly.records.answers import RESUMED, DeletedSchedule, Occurrences
 from duly.records.event import EVENT_JSON, Event
 from duly.records.history import Entry
 from duly.records.results import Backfilled, Resumed
 from duly.records.schedule import SCHEDULE_JSON, SCHEDULE_PAGE, Schedule
+from duly.records.wire.answers import RESUMED, DeletedSchedule, Occurrences
 from duly.rules.policies import PolicyOptions
 from duly.rules.recurrence import Rule
 from duly.verbs.schedules import UNCHANGED

@@ -8,7 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from duly.records.target import RATE
-from duly.records.wire import JsonForm
+from duly.records.wire.forms import JsonForm
 
 BEGINS = "duly_"
 HINT = len(BEGINS) + 6

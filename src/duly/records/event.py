@@ -8,8 +8,8 @@ import msgspec
 
 from duly.decide.retry import DEFAULT, Retry, read_retry
 from duly.records.marks import FromOne, FromZero, Id, Internal, LookedUp, told
-from duly.records.retry_json import RETRY
-from duly.records.wire import JsonForm, Part, computed
+from duly.records.wire.forms import JsonForm, Part, computed
+from duly.records.wire.retry import RETRY
 from duly.rules.policies import EXPIRES
 from duly.rules.zones import to_wall
 from duly.spans import span_options

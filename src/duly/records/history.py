@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from duly.records.marks import FromZero, told
-from duly.records.wire import JsonForm
+from duly.records.wire.forms import JsonForm
 
 
 class Entry(msgspec.Struct, frozen=True):

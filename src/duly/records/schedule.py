@@ -10,9 +10,9 @@ from duly.errors import Invalid
 from duly.records.etags import schedule_tag
 from duly.records.event import SCHEDULE
 from duly.records.marks import FromOne, Id, Instant, Internal, LookedUp, Warnings, told
-from duly.records.retry_json import RETRY
 from duly.records.series import Series
-from duly.records.wire import AN_OBJECT, JsonForm, Part, computed
+from duly.records.wire.forms import AN_OBJECT, JsonForm, Part, computed
+from duly.records.wire.retry import RETRY
 from duly.rules.notation import parse_rule, usual_dst
 from duly.rules.policies import DEFAULT as NO_POLICIES
 from duly.rules.policies import Policies, PolicyOptions, policy_schemas, stored_policies

@@ -8,7 +8,7 @@ import msgspec
 from duly.decide.targets.rates import read_rate, show_rate
 from duly.decide.targets.targets import WEBHOOK, shown
 from duly.records.marks import FromOne, Id, Instant, Internal, LookedUp, told
-from duly.records.wire import JsonForm, OneField, Part, computed
+from duly.records.wire.forms import JsonForm, OneField, Part, computed
 
 DESTINATION_OF_ALL = ""
 """Stands for all destinations of a tenant, where limits are."""

@@ -7,7 +7,7 @@ import msgspec
 
 from duly.records.etags import user_tag
 from duly.records.marks import Id, Internal, Warnings
-from duly.records.wire import AN_OBJECT, JsonForm, Part, as_raw, computed
+from duly.records.wire.forms import AN_OBJECT, JsonForm, Part, as_raw, computed
 from duly.rules.zones import zone_warning
 
 

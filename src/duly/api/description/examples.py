@@ -11,7 +11,7 @@ from duly.records.history import ENTRY_JSON, Entry
 from duly.records.schedule import SCHEDULE_JSON, Schedule
 from duly.records.target import TARGET_JSON, Target
 from duly.records.user import USER_JSON, User
-from duly.records.wire import JsonForm
+from duly.records.wire.forms import JsonForm
 
 R = TypeVar("R", bound=msgspec.Struct)
 

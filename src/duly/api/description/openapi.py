@@ -14,8 +14,8 @@ from duly.api.description.schemas import SCHEMAS
 from duly.api.description.target_schemas import stored
 from duly.api.protocol.problems import MEDIA_TYPE
 from duly.decide.checks import LONGEST
-from duly.records.answers import ProblemDocument
-from duly.records.wire import schemas as struct_schemas
+from duly.records.wire.answers import ProblemDocument
+from duly.records.wire.forms import schemas as struct_schemas
 
 KEY = "API key"
 SECURITY: Mapping[str, Any] = {

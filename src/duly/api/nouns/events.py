@@ -23,12 +23,12 @@ from duly.decide.why import Why
 from duly.errors import NotFound, Problem
 from duly.instants import read_instant
 from duly.ports import ListPage
-from duly.records.answers import DISCARDED, EVENT_WITH_HISTORY, REPLAYED
 from duly.records.event import EVENT_JSON, EVENT_PAGE, Event
 from duly.records.filters import EventFilter, read_filter
 from duly.records.history import ENTRY_JSON, HISTORY_PAGE, Entry
 from duly.records.results import DeadLetters
 from duly.records.specs import Spec
+from duly.records.wire.answers import DISCARDED, EVENT_WITH_HISTORY, REPLAYED
 
 operations = Operations("events")
 

@@ -32,16 +32,16 @@ from duly.decide.checks import MOST_LISTED
 from duly.decide.preview import Preview
 from duly.errors import Conflict, Invalid, NotFound, Problem, Stale
 from duly.instants import read_instant
-from duly.records.answers import RESUMED, DeletedSchedule, Occurrences
 from duly.records.api_key import Scope
 from duly.records.etags import schedule_tag
 from duly.records.event import EVENT_JSON
 from duly.records.history import HISTORY_PAGE
 from duly.records.results import Backfilled
 from duly.records.schedule import SCHEDULE_JSON, SCHEDULE_PAGE, Schedule
+from duly.records.wire.answers import RESUMED, DeletedSchedule, Occurrences
+from duly.records.wire.schedule_reader import READ_ONLY, read_schedule
 from duly.rules.recurrence import DEFAULT_ZONE
 from duly.verbs.schedules import MOST_BACKFILLED, UNCHANGED
-from duly.wire.schedules import READ_ONLY, read_schedule
 
 operations = Operations("schedules")
 

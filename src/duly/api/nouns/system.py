@@ -19,8 +19,8 @@ from duly.api.protocol.problems import RETRY_AFTER, problem
 from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.errors import DulyError, StoreUnavailable
 from duly.observers.metrics import Metrics
-from duly.records.answers import KnownTypes
 from duly.records.event import HANDLER
+from duly.records.wire.answers import KnownTypes
 from duly.signals import StoreDown
 
 operations = Operations("system")

@@ -15,8 +15,8 @@ from duly.api.protocol.pages import asked_page, page_of_these
 from duly.api.protocol.query_string import name_place
 from duly.api.protocol.request import IDEMPOTENCY_KEY, ApiRequest, ApiResponse
 from duly.errors import Invalid, Problem
-from duly.records.answers import TARGET_WITH_SECRET, ReleasedEvents
 from duly.records.target import TARGET_JSON, TARGET_PAGE, Target
+from duly.records.wire.answers import TARGET_WITH_SECRET, ReleasedEvents
 from duly.verbs.targets import LONGEST_KEPT
 
 BOOLEANS = ("true", "false")

@@ -16,9 +16,9 @@ from duly.api.protocol.problems import errors_of
 from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.engine.destinations.target_references import key_of, targets_missing
 from duly.errors import Invalid, Problem
-from duly.records.answers import TimerResults
 from duly.records.event import EVENT_JSON, NewEvent, Timer
-from duly.wire.timers import read_timer
+from duly.records.wire.answers import TimerResults
+from duly.records.wire.timer_reader import read_timer
 
 operations = Operations("timers")
 BREATH = 100

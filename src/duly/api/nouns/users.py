@@ -18,13 +18,13 @@ from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.decide.checks import name_problems
 from duly.decide.users import FIELDS, changed_user, new_user
 from duly.errors import Invalid, NotFound, Problem
-from duly.records.answers import UserResults
 from duly.records.etags import user_tag
 from duly.records.event import EVENT_PAGE
 from duly.records.history import HISTORY_PAGE
 from duly.records.results import RefusedRow, StoredRow
 from duly.records.specs import OfUser
 from duly.records.user import USER_JSON, USER_PAGE, User
+from duly.records.wire.answers import UserResults
 from duly.verbs.import_users import ImportObserver
 
 operations = Operations("users")

@@ -23,9 +23,9 @@ from duly.records.event import EVENT_JSON
 from duly.records.history import ENTRY_JSON
 from duly.records.schedule import SCHEDULE_JSON, Schedule
 from duly.records.specs import OfSeries
+from duly.records.wire.schedule_reader import read_schedule
 from duly.rules.recurrence import DEFAULT_ZONE
 from duly.rules.templates import TEMPLATES
-from duly.wire.schedules import read_schedule
 
 schedules = App(name="schedules", help="Look at schedules, put them, and pause, trigger, move or delete them.")
 

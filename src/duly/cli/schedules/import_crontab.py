@@ -22,9 +22,9 @@ from duly.cli.schedules.views import ONE_LINE_EACH, rule_in_words, when_next
 from duly.duly import Duly
 from duly.errors import Conflict, Invalid, NotFound
 from duly.records.schedule import SCHEDULE_JSON, Schedule
+from duly.records.wire.schedule_reader import read_schedule
 from duly.rules.notation import zone_problems
 from duly.rules.recurrence import DEFAULT_ZONE
-from duly.wire.schedules import read_schedule
 
 
 def register(app: App) -> None:

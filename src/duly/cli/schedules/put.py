@@ -18,7 +18,7 @@ from duly.cli.targets.options import HERE, TargetOptions
 from duly.duly import Duly
 from duly.errors import DulyError, Invalid, Misuse, NotFound, Problem
 from duly.records.schedule import SCHEDULE_JSON, Schedule
-from duly.wire.schedules import read_schedule
+from duly.records.wire.schedule_reader import read_schedule
 
 
 def register(app: App) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 
 from duly.decide.retry import parse_retry, read_retry, retry_text
-from duly.records.wire import AN_OBJECT, Part
+from duly.records.wire.forms import AN_OBJECT, Part
 
 
 def _write(record: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from duly.records.marks import FromZero, Id
 from duly.records.results import Discarded, Replayed
 from duly.records.schedule import SCHEDULE_JSON
 from duly.records.target import TARGET_JSON
-from duly.records.wire import CURSOR, struct_with
+from duly.records.wire.forms import CURSOR, struct_with
 
 
 class FieldError(msgspec.Struct, frozen=True):
