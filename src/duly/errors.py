@@ -74,6 +74,10 @@ class StoreUnavailable(StoreError):
     """The store cannot be reached or cannot write just now; trying again later may help."""
 
 
+class Unconfirmed(StoreUnavailable):
+    """The connection was lost while the store wrote: nobody knows whether it has."""
+
+
 class NotWritable(StoreUnavailable):
     """The store can be read but not written just now: its disk is full, or somebody else has it locked. Nothing of what
     was asked has been stored."""

@@ -109,10 +109,15 @@ async def served(careless: str) -> AsyncIterator[PostgresStore]:
 
 async def settings(store: PostgresStore) -> list[str]:
     """Of several connections of each pool of a store."""
-    pools = [value for value in (*vars(store).values(), *store._tenant_pools) if isinstance(value, asyncpg.Pool)]
-    assert len(pools) == 5  # its own, searching, lent, and the two of requests
+    pools = [value for value in vars(store).values() if isinstance(value, asyncpg.Pool)]
+    assert len(pools) == 3  # its own, searching, and lent
     async with AsyncExitStack() as stack:
         connections = [await stack.enter_async_context(pool.acquire()) for pool in pools for _ in range(3)]
+        for requests in store._tenant_pools:
+            assert requests is not None
+            for _ in range(3):
+                connections.append(await requests.take("acme"))
+                stack.callback(requests.give_back, connections[-1])
         return [await connection.fetchval("SHOW synchronous_commit") for connection in connections]
 
 

@@ -251,7 +251,14 @@ async def test_what_the_role_may_not_do(shared: Any, sql: str) -> None:
 async def is_clean(store: Any) -> int:
     """That all pooled connections are as they were opened; how many there are."""
     seen = 0
-    for pool in (*store._tenant_pools, store._own, store._searching):
+    for requests in store._tenant_pools:
+        for connection in requests._idle:
+            assert not connection.is_in_transaction()
+            told = await connection.fetchrow("SELECT current_user, current_setting('duly.tenant', true) AS tenant")
+            assert (told["current_user"], told["tenant"] or None) == (ROLE, connection.tenant)
+        assert requests.size == len(requests._idle), "none is kept by a request that has ended"
+        seen += requests.size
+    for pool in (store._own, store._searching):
         connections = [await pool.acquire(timeout=10) for _ in range(pool.get_size())]
         for connection in connections:
             assert not connection.is_in_transaction()
@@ -381,7 +388,7 @@ async def test_requests_of_many_tenants_never_meet(store: Any, monkeypatch: pyte
         assert met == []
         assert ended == ["read"] * 100
         assert len([error for error in told if error is not None]) == 100
-        assert few._tenant_pools.usual.get_size() <= 3
+        assert few._tenant_pools.usual.size <= 3
         assert await is_clean(few)
         async with few.begin() as tx:
             stored = await tx.fetch("SELECT split_part(key, ' ', 2) FROM duly.events WHERE key LIKE 'by %'")

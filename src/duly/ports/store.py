@@ -58,10 +58,13 @@ class Store(EveryPort, ClaimPath, Health, Protocol):
 
     def lend(self) -> AbstractAsyncContextManager[StoreTransaction]: ...
 
-    def tenant_session(self, tenant: str, *, writes: bool) -> AbstractAsyncContextManager["Store"]:
+    def tenant_session(
+        self, tenant: str, *, writes: bool, one_statement: bool = False
+    ) -> AbstractAsyncContextManager["Store"]:
         """A store for one request of one tenant: all that is asked of it is one transaction, which commits at the end
         and which ``begin`` divides by savepoints. Where the database can tell tenants apart, the others' rows do not
-        exist in it. Only one thing can be asked of it at a time. Without *writes*, it may be no transaction at all."""
+        exist in it. Only one thing can be asked of it at a time. Without *writes*, or where
+        all that it writes is *one_statement*, it may be no transaction at all."""
 
     async def prepare_rls_role(self) -> None:
         """Make the role for ``tenant_session`` where it is missing, or say what an administrator has to do."""

@@ -92,8 +92,8 @@ async def prepare_tenancies(duly: Duly) -> None:
 
 
 @asynccontextmanager
-async def tenancy(duly: Duly, tenant: str, *, writes: bool) -> AsyncIterator[Tenancy]:
-    async with duly.store.tenant_session(tenant, writes=writes) as store:
+async def tenancy(duly: Duly, tenant: str, *, writes: bool, one_statement: bool = False) -> AsyncIterator[Tenancy]:
+    async with duly.store.tenant_session(tenant, writes=writes, one_statement=one_statement) as store:
         own = Tenancy(duly, store, tenant)
         yield own
     own.committed()

@@ -53,6 +53,7 @@ class Operation:
     guarded: bool = False  # heeds If-Match
     discloses: bool = False  # answers a secret, which is nowhere kept as it is
     waits: Afterwards | None = None  # heeds Prefer: wait, once all is committed
+    one_statement: bool = False  # all that it writes, so that it needs no transaction around it
 
     @property
     def name(self) -> str:

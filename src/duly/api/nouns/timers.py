@@ -36,6 +36,9 @@ CHANGES = {"moved": "changed"}
         200: DescribedResponse("It was there: moved, unchanged, or fired already", EVENT_JSON.struct, examples.EVENT),
     },
     takes=RequestBody(ref("Timer"), examples.TIMER),
+    # Where nothing was to be changed, a second statement reads what is there. In a transaction that would be no safer:
+    # each statement sees what was committed before it began. A timer that is cancelled between the two is told as such.
+    one_statement=True,
 )
 async def put_timer(ask: ApiRequest) -> ApiResponse:
     """Schedule a timer, or move it.

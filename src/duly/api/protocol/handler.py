@@ -44,6 +44,7 @@ from duly.errors import (
     Problem,
     StoreError,
     StoreUnavailable,
+    Unconfirmed,
     Unsealed,
 )
 from duly.keyed_semaphore import KeyedSemaphore
@@ -115,13 +116,18 @@ class RequestHandler:
     ) -> ApiResponse:
         key, done = asked.key, False
         try:
-            async with self._turn(caller, key), tenancy(self.duly, caller.tenant, writes=operation.writes) as own:
+            # To remember the answer is one statement more; and where something is wrong already, all is to be undone.
+            one_statement = operation.one_statement and key is None and not asked.problems
+            async with (
+                self._turn(caller, key),
+                tenancy(self.duly, caller.tenant, writes=operation.writes, one_statement=one_statement) as own,
+            ):
                 ask = ApiRequest(request, caller, own, asked.said, asked.query)
                 with together(asked.problems, {}):
                     answer = await (operation.run(ask) if key is None else _once(key, operation, ask, asked.body))
                 done = operation.writes
         except StoreUnavailable as error:
-            if done and not isinstance(error, NotWritable):  # all but the commit
+            if isinstance(error, Unconfirmed) or (done and not isinstance(error, NotWritable)):  # all but the commit
                 log.error(Line("request.uncertain", {"request": request_id(request), "error": str(error)}))
                 raise Uncertain from error
             raise

@@ -1,7 +1,7 @@
 """The store for many workers on many hosts. Everything is in the schema ``duly``."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from typing import Any
@@ -32,6 +32,7 @@ from duly.stores.postgres.driver import (
     translated,
 )
 from duly.stores.postgres.rls_role import prepare
+from duly.stores.postgres.tenant_connections import TenantConnection, TenantConnections
 from duly.stores.postgres.tenant_session import (
     CONFINED_CONNECTIONS,
     CONFINED_SEARCHING_CONNECTIONS,
@@ -112,8 +113,8 @@ class PostgresStore(PostgresQueries, Autocommit):
             self._searching = await self._connect(bounded | SEARCHING, SEARCHING_CONNECTIONS)
             self._lent = await self._connect(SESSION, LENT_CONNECTIONS)
             self._tenant_pools = Pools(
-                await self._connect(bounded | PLANS, CONFINED_CONNECTIONS),
-                await self._connect(bounded | SEARCHING, CONFINED_SEARCHING_CONNECTIONS),
+                TenantConnections(self._connecting(bounded | PLANS), CONFINED_CONNECTIONS),
+                TenantConnections(self._connecting(bounded | SEARCHING), CONFINED_SEARCHING_CONNECTIONS),
             )
             await self.now()
         except ValueError as error:
@@ -148,6 +149,14 @@ class PostgresStore(PostgresQueries, Autocommit):
                 connection_class=PostgresConnection,
                 server_settings=session,
             )
+
+    def _connecting(self, session: dict[str, str]) -> Callable[[], Awaitable[TenantConnection]]:
+        async def connect() -> TenantConnection:
+            return await asyncpg.connect(
+                self.url, timeout=self.query_limit, connection_class=TenantConnection, server_settings=session
+            )
+
+        return connect
 
     async def close(self) -> None:
         pools = self._own, self._searching, self._lent, *self._tenant_pools
@@ -234,9 +243,12 @@ class PostgresStore(PostgresQueries, Autocommit):
         transaction.creations.committed(self.on_created)
 
     @asynccontextmanager
-    async def tenant_session(self, tenant: str, *, writes: bool) -> AsyncIterator[PostgresTenantSession]:
-        """Whether it writes makes no difference here: who has written nothing has nothing to wait for at the end."""
-        tenant_session = PostgresTenantSession(self, tenant, self._tenant_pools, self._shares)
+    async def tenant_session(
+        self, tenant: str, *, writes: bool, one_statement: bool = False
+    ) -> AsyncIterator[PostgresTenantSession]:
+        """Who only looks needs no transaction either: each look is at what was committed last, also within one."""
+        autocommits = one_statement or not writes
+        tenant_session = PostgresTenantSession(self, tenant, self._tenant_pools, self._shares, autocommits=autocommits)
         try:
             yield tenant_session
         except StoreUnavailable:

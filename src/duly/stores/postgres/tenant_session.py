@@ -1,27 +1,27 @@
-"""What one request of the API sees of the store: a tenant's own rows, in one transaction, under a role of its own.
+"""What one request of the API sees of the store: a tenant's own rows, under a role of its own.
 
-Role and tenant are set for the transaction alone (SET LOCAL), so a connection never keeps them: whatever ends the
-transaction ends them too, and a connection whose transaction may not have ended is closed.
+Mostly that is one transaction, for which alone the tenant is set (SET LOCAL): whatever ends the transaction ends that
+too, and a connection whose transaction may not have ended is closed. Where each statement may commit by itself, there
+is no transaction, and the tenant is that of the connection's session: see tenant_connections.py.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-import asyncpg
-
 from duly.decide.checks import name_problems
-from duly.errors import Invalid, Misuse, StoreError, StoreUnavailable
+from duly.errors import Invalid, Misuse, NotWritable, StoreError, StoreUnavailable, Unconfirmed
 from duly.keyed_semaphore import KeyedSemaphore
 from duly.ports import Clock
 from duly.records.event import Event, NewEvent
 from duly.stores.creations import CreatedEvents
 from duly.stores.postgres.bulk_copy import BulkCopyQueries
 from duly.stores.postgres.copy_rows import Table
-from duly.stores.postgres.driver import SEARCHES, QueryTimeout, is_open, opened, run_query, terminate, translated
+from duly.stores.postgres.driver import SEARCHES, QueryTimeout, is_open, run_query, terminate, translated
 from duly.stores.postgres.rls_role import ROLE
+from duly.stores.postgres.tenant_connections import TenantConnections, TenantPlace, quoted, unprepared
 from duly.stores.queries import Query
 
 CONFINED_CONNECTIONS = 12
@@ -42,8 +42,8 @@ PLANNED_AS_USUAL = (
 class Pools(NamedTuple):
     """Connections that are never used under another role: a plan is made for one role."""
 
-    usual: asyncpg.Pool | None
-    searching: asyncpg.Pool | None
+    usual: TenantConnections | None
+    searching: TenantConnections | None
 
 
 class TenantLimits(NamedTuple):
@@ -55,9 +55,11 @@ class TenantLimits(NamedTuple):
 
 class PostgresTenantSession(BulkCopyQueries):
     """A store and its one transaction at once: ``begin`` is a savepoint. It takes a connection when the first thing is
-    asked of it, and that decides from which pool: one that begins with a search keeps those waiting that search."""
+    asked of it, and that decides from which pool: one that begins with a search keeps those waiting that search.
 
-    def __init__(self, store: Any, tenant: str, pools: Pools, shares: TenantLimits) -> None:
+    One that *autocommits* has no transaction until ``begin``; each statement before that commits by itself."""
+
+    def __init__(self, store: Any, tenant: str, pools: Pools, shares: TenantLimits, *, autocommits: bool) -> None:
         if problems := name_problems("tenant", tenant):
             raise Invalid(problems)
         self.store = store
@@ -65,9 +67,10 @@ class PostgresTenantSession(BulkCopyQueries):
         self.soon: timedelta = store.soon
         self.tenant = tenant
         self._limit: float = store.query_limit
+        self._autocommits = autocommits
         self._pools = pools
         self._shares = shares
-        self._lease: PooledConnection | None = None
+        self._lease: TenantPlace | None = None
         self._connection: Any = None
         self._beginning = asyncio.Lock()
         self._asking = asyncio.Lock()  # a connection answers one question at a time, and an import asks two at once
@@ -83,9 +86,12 @@ class PostgresTenantSession(BulkCopyQueries):
             raise Misuse("this request's transaction has ended, or not begun")
         return self._connection
 
-    async def _begun(self, searches: bool = False) -> Any:
+    def _require_not_over(self) -> None:
         if self._over:
             raise Misuse("this request has ended: nothing more can be asked in its name")
+
+    async def _begun(self, searches: bool = False) -> Any:
+        self._require_not_over()
         if self._connection is None:
             async with self._beginning:
                 if self._connection is None:
@@ -96,19 +102,26 @@ class PostgresTenantSession(BulkCopyQueries):
             raise Misuse("this request's transaction was ended from within: nothing more can be asked in its name")
         return self._connection
 
+    def _place(self, searches: bool) -> TenantPlace:
+        pool, shares = (
+            (self._pools.searching, self._shares.searching) if searches else (self._pools.usual, self._shares.usual)
+        )
+        if pool is None:
+            raise Misuse("this Duly is not open: use `async with duly:` around your calls")
+        return TenantPlace(pool, shares, self.tenant)
+
     async def _begin(self, searches: bool) -> None:
-        shares = self._shares.searching if searches else self._shares.usual
-        lease = PooledConnection(opened(self._pools.searching if searches else self._pools.usual), shares, self.tenant)
+        lease = self._place(searches)
         with translated():
             connection = await lease.take(self._limit)
         try:
-            with QueryTimeout(connection, self._limit), _unprepared():
+            with QueryTimeout(connection, self._limit), unprepared():
                 await connection.execute(f"BEGIN; SET LOCAL ROLE {ROLE}; SET LOCAL duly.tenant = {quoted(self.tenant)}")
             if self._over:
                 raise Misuse("this request has ended while it was beginning")
         except BaseException:
             terminate(connection)
-            await lease.give_back(connection)
+            lease.give_back(connection)
             raise
         self._lease, self._connection = lease, connection
 
@@ -116,10 +129,11 @@ class PostgresTenantSession(BulkCopyQueries):
         """COMMIT or ROLLBACK; None where the connection may be broken. What was begun is ended even if nobody waits for
         that any more."""
         self._over = True
-        if self._connection is None or self._lease is None:
+        connection, self._connection = self._connection, None  # soon another request's
+        if connection is None or self._lease is None:
             return
         how_it_ends = "ROLLBACK" if self._spoilt else how
-        ending = asyncio.create_task(_end(self._lease, self._connection, how_it_ends, self._limit))
+        ending = asyncio.create_task(_end(self._lease, connection, how_it_ends, self._limit))
         ending.add_done_callback(_nobody_may_wait)
         await asyncio.wait({ending})
         ending.result()
@@ -161,9 +175,43 @@ class PostgresTenantSession(BulkCopyQueries):
 
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
         searches = query.name in SEARCHES
+        if self._autocommits and self._connection is None:
+            return await self._run_alone(query, parameters, searches)
         connection = await self._begun(searches)
         async with self._asking:
+            self._require_not_over()  # who waited for another statement may have been left behind by the request
             return await self._asked(connection, query, parameters, searches)
+
+    async def _run_alone(self, query: Query, parameters: dict[str, Any], searches: bool) -> list[Any]:
+        """In one round trip, where a connection is free whose session has this tenant."""
+        self._require_not_over()
+        place = self._place(searches)
+        with translated():
+            connection = await place.take(self._limit)
+        asked = False
+        try:
+            with QueryTimeout(connection, self._limit):
+                if not connection.has_session:
+                    asked = True
+                    return await self._run_behind_pooler(connection, query, parameters)
+                if connection.tenant != self.tenant:
+                    await connection.set_tenant(self.tenant)
+                asked = True
+                return await run_query(connection, query, parameters)
+        except BaseException as error:
+            written = asked and not query.reads and not is_open(connection)  # perhaps
+            terminate(connection)  # whatever went wrong: its session is not trusted again
+            if written and isinstance(error, StoreUnavailable) and not isinstance(error, NotWritable):
+                raise Unconfirmed(str(error)) from error
+            raise
+        finally:
+            place.give_back(connection)
+
+    async def _run_behind_pooler(self, connection: Any, query: Query, parameters: dict[str, Any]) -> list[Any]:
+        async with connection.transaction():
+            with unprepared():
+                await connection.execute(f"SET LOCAL ROLE {ROLE}; SET LOCAL duly.tenant = {quoted(self.tenant)}")
+            return await run_query(connection, query, parameters)
 
     async def _asked(self, connection: Any, query: Query, parameters: dict[str, Any], searches: bool) -> list[Any]:
         with QueryTimeout(connection, self._limit):
@@ -175,7 +223,10 @@ class PostgresTenantSession(BulkCopyQueries):
             return rows
 
     def tell_created(self, events: Iterable[Event | NewEvent]) -> None:
-        self.creations.add(events)
+        if self._autocommits and self._connection is None:
+            self.store.tell_created(events)
+        else:
+            self.creations.add(events)
 
     def copies(self) -> bool:
         return False  # there is no COPY through row-level security
@@ -186,6 +237,7 @@ class PostgresTenantSession(BulkCopyQueries):
     async def _plainly(self, sql: str) -> None:
         connection = await self._begun()
         async with self._asking:
+            self._require_not_over()
             with QueryTimeout(connection, self._limit):
                 await connection.execute(sql)
 
@@ -212,7 +264,7 @@ class PostgresTenantSession(BulkCopyQueries):
     async def prepare_rls_role(self) -> None:
         raise Misuse(NOT_HERE)
 
-    def tenant_session(self, tenant: str, *, writes: bool) -> Any:
+    def tenant_session(self, tenant: str, *, writes: bool, one_statement: bool = False) -> Any:
         raise Misuse(NOT_HERE)
 
     def listen(self, lanes: Sequence[str]) -> Any:
@@ -224,31 +276,7 @@ UNSTORED = "a statement of this request failed and was not undone, so nothing of
 NOT_HERE = "this is what one request sees of a store: ask the store itself"
 
 
-class PooledConnection(NamedTuple):
-    """A connection of a pool, within its tenant's share."""
-
-    pool: asyncpg.Pool
-    shares: KeyedSemaphore
-    tenant: str
-
-    async def take(self, within: float) -> Any:
-        """A connection, or TimeoutError after so many seconds."""
-        async with asyncio.timeout(within):
-            await self.shares.take(self.tenant)
-            try:
-                return await self.pool.acquire()
-            except BaseException:
-                self.shares.give_back(self.tenant)
-                raise
-
-    async def give_back(self, connection: Any) -> None:
-        try:
-            await self.pool.release(connection)
-        finally:
-            self.shares.give_back(self.tenant)
-
-
-async def _end(lease: PooledConnection, connection: Any, how: str | None, limit: float) -> None:
+async def _end(lease: TenantPlace, connection: Any, how: str | None, limit: float) -> None:
     try:
         if how == "COMMIT":
             if not is_open(connection):
@@ -270,22 +298,9 @@ async def _end(lease: PooledConnection, connection: Any, how: str | None, limit:
         terminate(connection)
         raise
     finally:
-        await lease.give_back(connection)
+        lease.give_back(connection)
 
 
 def _nobody_may_wait(ending: "asyncio.Task[None]") -> None:
     if not ending.cancelled():
         ending.exception()
-
-
-def quoted(text: str) -> str:
-    """As a literal that means the same whatever the server takes a backslash for."""
-    return "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
-
-
-@contextmanager
-def _unprepared() -> Iterator[None]:
-    try:
-        yield
-    except (asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError) as error:
-        raise StoreError(f"{error}: the role for requests is not prepared; `duly serve` does that at start") from error

@@ -214,7 +214,7 @@ class SqliteStore(SqliteQueries, Autocommit):
         return self.begin()
 
     @asynccontextmanager
-    async def tenant_session(self, tenant: str, *, writes: bool) -> AsyncIterator[Store]:
+    async def tenant_session(self, tenant: str, *, writes: bool, one_statement: bool = False) -> AsyncIterator[Store]:
         """Who only looks does not wait for the one writer: each look is at what was committed last."""
         if problems := name_problems("tenant", tenant):
             raise Invalid(problems)

@@ -72,7 +72,7 @@ class SqliteTenantSession(SqliteQueries):
     async def prepare_rls_role(self) -> None:
         raise Misuse(NOT_HERE)
 
-    def tenant_session(self, tenant: str, *, writes: bool) -> Any:
+    def tenant_session(self, tenant: str, *, writes: bool, one_statement: bool = False) -> Any:
         raise Misuse(NOT_HERE)
 
     def listen(self, lanes: Sequence[str]) -> Any:
