@@ -12,6 +12,11 @@ class KeyedSemaphore:
         self._most = max(1, most)
         self._taken: dict[Hashable, tuple[asyncio.Semaphore, int]] = {}  # and how many have it or wait for it
 
+    def has_room(self, whose: Hashable) -> bool:
+        """Whether ``take`` would not wait."""
+        taken = self._taken.get(whose)
+        return taken is None or not taken[0].locked()
+
     async def take(self, whose: Hashable) -> None:
         places, many = self._taken.get(whose) or (asyncio.Semaphore(self._most), 0)
         self._taken[whose] = places, many + 1
