@@ -2,13 +2,13 @@
 
 import json
 import logging
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from duly.decide.error_text import first_line
 from duly.instants import write_instant
+from duly.observers.log_handler import LogHandler
 from duly.records.event import Event
 from duly.signals import (
     ChannelDown,
@@ -174,6 +174,9 @@ _TELL: dict[type, Callable[[Any], None]] = {
 }
 
 
+_encode = json.JSONEncoder(default=str).encode
+
+
 class TextFormat(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S.%f")[:-3]
@@ -188,12 +191,12 @@ class JsonFormat(logging.Formatter):
         line = {"at": at, "level": record.levelname.lower(), "act": told.act, **told.facts}
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
+        return _encode(line)
 
 
 def configure_logging(format: str, level: int = logging.INFO) -> None:
     """For Duly's own commands; as a library it leaves logging to the application."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = LogHandler()
     handler.setFormatter(JsonFormat() if format == "json" else TextFormat())
     log.handlers[:] = [handler]
     log.setLevel(level)
