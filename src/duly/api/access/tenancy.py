@@ -1,4 +1,4 @@
-"""One tenant's own Duly for the time of a request: the same verbs, in one transaction that sees nobody else's rows."""
+"""One tenant's own Duly for the time of a request: the same verbs, on a store that has nobody else's rows."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
