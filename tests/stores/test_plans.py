@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import psycopg
 import pytest
+from psycopg import sql
 
 from duly.config import read_settings
 from duly.decide.lifecycle import DELIVERED
@@ -23,6 +25,8 @@ from duly.stores.migrations import migrations
 from duly.stores.queries import load
 from duly.testing import ManualClock
 from duly.wiring import open_store
+from tests.invariants import ALL as INVARIANT_NAMES
+from tests.invariants import PARAMETERS as INVARIANT_PARAMETERS
 from tests.make import (
     HOUR,
     LANE,
@@ -659,3 +663,44 @@ async def test_a_look_through_a_flood_steps_over_each_of_it_once(
         assert sum(node["Actual Rows"] * node["Actual Loops"] for node in stepped) == 100_001
     finally:
         await store.close()
+
+
+# -- invariants, which a long session may ask by a plan that was made while there were hardly any rows
+
+MANY = 3000
+SERIES_OF_MANY = f"""
+INSERT INTO duly.events (id, tenant, type, lane, due, ready, payload, created, series, occurrence)
+SELECT uuidv7(), 'default', 'greet', 'handler:greet', now(), now(), '{{}}', now(),
+       CASE WHEN n % 2 = 0 THEN 'schedule:old' END, CASE WHEN n % 2 = 0 THEN n::text END
+FROM generate_series(1, {MANY}) AS n
+"""
+
+
+async def test_an_old_plan_lets_no_invariant_compare_each_event_with_each(
+    new_postgres: Callable[[], str], clock: ManualClock
+) -> None:
+    url = new_postgres()
+    store = open_store(read_settings({}, database_url=url), clock)
+    await store.open(migrate=True)
+    await store.close()
+    compared: dict[str, int] = {}
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("ANALYZE")
+        connection.execute("SET plan_cache_mode = force_generic_plan")
+        asked: dict[str, sql.Composed] = {}
+        for name in sorted(INVARIANT_NAMES):
+            query = load("postgres")[name]
+            connection.execute(f"PREPARE {name} AS {query.numbered()}".encode())
+            values = [sql.Literal(INVARIANT_PARAMETERS[one]) for one in query.parameters]
+            asked[name] = sql.SQL("EXECUTE {} ({})").format(sql.Identifier(name), sql.SQL(", ").join(values))
+            connection.execute(asked[name])
+        connection.execute(SERIES_OF_MANY.encode())
+        for name, question in asked.items():
+            [(told,)] = connection.execute(sql.SQL("EXPLAIN (ANALYZE, FORMAT JSON) {}").format(question)).fetchall()
+            nodes = [told[0]["Plan"]]
+            for node in nodes:
+                nodes += node.get("Plans", [])
+            vain = [node.get("Rows Removed by Join Filter", 0) * node["Actual Loops"] for node in nodes]
+            compared[name] = int(sum(vain))
+    assert len(compared) > 8
+    assert max(compared.values()) <= 10 * MANY, compared
