@@ -4,6 +4,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from duly.decide.lifecycle import DELIVERED
 from duly.decide.retry import Retry
 from duly.records.event import Event, Settlement, Status, Verdict
 from duly.testing import ManualClock
@@ -122,6 +123,19 @@ async def test_a_thousand_verdicts_are_one_statement(store: Any) -> None:
     assert len(await store.settle(verdicts, "w1")) == 1000
     assert (await store.get(events[1].id)).status is Status.COMPLETED
     assert (await store.get(events[998].id)).last_error == "reason 998"
+
+
+async def test_a_verdict_that_says_the_same_as_another_does_the_same(store: Any, clock: ManualClock) -> None:
+    """Which statement settles a claim follows from what the verdict says, not from which object it is."""
+    both = await claimed(store, make_new(), make_new())
+    equal = msgspec.structs.replace(DELIVERED)
+    assert equal is not DELIVERED
+    settlements = [Settlement(both[0], DELIVERED), Settlement(both[1], equal)]
+    assert await store.settle(settlements, "w1") == {event.id for event in both}
+    first, second = [await store.get(event.id) for event in both]
+    assert (first.status, second.status) == (Status.COMPLETED, Status.COMPLETED)
+    assert first.executed == second.executed is not None
+    assert (first.attempts, second.attempts, second.ready) == (1, 1, None)
 
 
 async def test_a_batch_is_settled_whole_or_not_at_all(store: Any) -> None:

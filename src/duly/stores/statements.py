@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from duly.decide.fair_share import Key
-from duly.decide.lifecycle import DELIVERED, MAX_INTERRUPTIONS
+from duly.decide.lifecycle import MAX_INTERRUPTIONS
 from duly.errors import NotFound
 from duly.ports import (
     EXAMINED,
@@ -24,7 +24,7 @@ from duly.ports import (
     ScanRequest,
     ScanResult,
 )
-from duly.records.event import Claim, Event, NewEvent, Settlement
+from duly.records.event import Claim, Event, NewEvent, Settlement, Status
 from duly.records.history import Entry
 from duly.records.specs import Compare, Spec
 from duly.stores.columns.lists import ADD, PUT
@@ -316,13 +316,13 @@ class StoreQueries(
         }
 
     async def _settle_claimed(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
-        delivered = [settlement.event for settlement in settlements if settlement.verdict is DELIVERED]
+        delivered = [settlement.event for settlement in settlements if settlement.verdict.status is Status.COMPLETED]
         settled = await self._complete(delivered, worker) if delivered else set()
         if len(delivered) == len(settlements):
             return settled
         if held := [settlement for settlement in settlements if settlement.verdict.held is not None]:
             settled |= await self._hold(held, worker)
-        others = [one for one in settlements if one.verdict is not DELIVERED and one.verdict.held is None]
+        others = [one for one in settlements if one.verdict.status is not Status.COMPLETED and one.verdict.held is None]
         return settled | await self._settle(others, worker) if others else settled
 
     async def _complete(self, delivered: Sequence[Event], worker: str) -> set[str]:
@@ -418,7 +418,7 @@ class Autocommit(StoreQueries):
     def begin(self) -> AbstractAsyncContextManager[Any]: ...
 
     async def settle(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
-        if len({(one.verdict is DELIVERED, one.verdict.held is None) for one in settlements}) < 2:
+        if len({(one.verdict.status is Status.COMPLETED, one.verdict.held is None) for one in settlements}) < 2:
             return await super().settle(settlements, worker)
         async with self.begin() as tx:  # several queries, one commit
             return set(await tx.settle(settlements, worker))
