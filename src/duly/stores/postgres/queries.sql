@@ -481,7 +481,7 @@ WITH e AS (
     UPDATE duly.events AS e
     SET head = false, status = 'SKIPPED', ready = NULL, held = NULL, stands_for = given.stands_for
     FROM unnest(:id::uuid[], :stands_for::int[], :act::text[], :detail::text[]) AS given (id, stands_for, act, detail)
-    WHERE e.id = given.id
+    WHERE e.id = given.id AND e.status = CASE WHEN given.id IS NOT NULL THEN 'PENDING' END
     RETURNING e.id, e.version, given.act, given.detail
 ), audit AS (
     INSERT INTO duly.journal (subject, at, act, worker, version, detail)

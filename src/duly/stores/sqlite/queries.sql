@@ -338,11 +338,12 @@ RETURNING id
 -- name: drop
 -- Heads that will not fire.
 INSERT INTO journal (subject, at, act, worker, version, detail)
-SELECT e.id, :now, value ->> 2, :by, e.version, value ->> 3 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0;
+SELECT e.id, :now, value ->> 2, :by, e.version, value ->> 3 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0
+WHERE e.status = 'PENDING';
 UPDATE events
 SET head = 0, status = 'SKIPPED', ready = NULL, held = NULL, stands_for = given.stands_for
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS stands_for FROM json_each(:rows)) AS given
-WHERE events.id = given.id
+WHERE events.id = given.id AND events.status = 'PENDING'
 RETURNING id
 
 -- name: hold
