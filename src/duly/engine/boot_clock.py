@@ -1,4 +1,4 @@
-"""A clock that cannot be set and that goes on while the machine sleeps: by it, a worker knows when its leases end."""
+"""A clock that cannot be set and that keeps running while the machine sleeps. Workers measure their leases with it."""
 
 import sys
 import time
@@ -7,13 +7,14 @@ from functools import partial
 
 
 def _steady_clock() -> Callable[[], float]:
-    """Elsewhere than on Linux and macOS, Python's monotonic clock counts the time asleep by itself, or nothing does."""
+    """The steady clock of this platform. Outside Linux and macOS, Python's monotonic clock is the only choice: there it
+    counts the time asleep, or no clock does."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return partial(time.clock_gettime, time.CLOCK_BOOTTIME)
-    if sys.platform == "darwin":  # there, time.monotonic stops while the machine sleeps, and this clock does not
+    if sys.platform == "darwin":  # time.monotonic stops while a Mac sleeps; this clock does not
         return partial(time.clock_gettime, time.CLOCK_MONOTONIC)
     return time.monotonic
 
 
 steady: Callable[[], float] = _steady_clock()
-"""Seconds from some moment in the past."""
+"""Seconds since an arbitrary moment in the past."""

@@ -1,4 +1,4 @@
-"""Take what is ready, oldest first, one second late or one week late. Recovery is this and nothing else."""
+"""Claims ready events, oldest first, whether they are one second or one week late. There is no other recovery."""
 
 import math
 import time
@@ -19,41 +19,43 @@ from duly.records.event import Event, Status
 from duly.signals import Claimed, DeadLettered, Interrupted, Signals, Skipped
 
 SPARING, CHEAP = 20, 0.02
-"""A look from the beginning that takes more than so many seconds is paid for by so many times that without one."""
+"""A full scan, from the oldest index entry, is cheap up to 0.02 seconds. Beyond that, the next full scan waits for 20
+times the excess, so that the excess takes at most a twentieth of the time."""
 
 MARGIN = timedelta(seconds=1)
-"""So much before where the last look ended does the next one begin: an instant is written before it is committed."""
+"""A claim begins this much before the place where the last one ended: an event gets its instant before its commit, so
+an older event may appear later."""
 
 NONE = HeadsClaimed([], [], 0, [])
 
 
 class Frontier:
-    """Where the fresh work begins, as far as this worker has seen.
+    """The place in the index where unclaimed events begin, as far as this worker has seen.
 
-    PostgreSQL cannot clear away what was claimed and settled while somebody holds a transaction open, such as a backup.
-    A claim from the beginning steps over all of it, and takes longer and longer: behind a hundred thousand of them 20
-    ms instead of 6. So where that takes long, most claims go on where the last one ended. What comes before that,
-    because it was added late or given back, is found at the next look from the beginning; nobody sleeps past that.
+    PostgreSQL cannot vacuum the index entries of settled events while a transaction stays open, such as a backup. A
+    full scan steps over all of them and takes longer and longer: 20 ms instead of 6 behind a hundred thousand of them.
+    So where full scans are slow, most claims continue where the last one ended. Events before that place, because they
+    were added late or given back, are found by the next full scan; no worker sleeps past it.
     """
 
     def __init__(self) -> None:
         self._seen = NO_FRONTIER
         self._whole_at = 0.0
-        self._claimed_whole = False  # the last claim was from the beginning, and nobody has looked ahead since
-        self._looked_whole = True  # the last look ahead was from the beginning
+        self._claimed_whole = False  # the last claim was a full scan, and no horizon has been read since
+        self._looked_whole = True  # the last horizon was read by a full scan
 
     @property
     def whole_in(self) -> float:
-        """Seconds until the next look from the beginning."""
+        """Seconds until the next full scan."""
         return max(0.0, self._whole_at - time.monotonic())
 
     @property
     def unsure_in(self) -> float:
-        """Seconds for which what the last look ahead said can be relied on."""
+        """Seconds for which the last horizon is reliable."""
         return math.inf if self._looked_whole else self.whole_in
 
     def begins(self) -> Mapping[str, datetime]:
-        """Where to begin in each lane, unless it is time for a look from the beginning."""
+        """Where a scan of each lane begins; empty if it is time for a full scan."""
         return self._seen.fresh if self.whole_in else {}
 
     def forget(self, lane: str) -> None:
@@ -65,14 +67,16 @@ class Frontier:
         events = await store.claim(worker, room, lease, NO_FRONTIER if self._claimed_whole else self._seen, as_of)
         if self._claimed_whole:
             self._looked(began)
-        # By their due times, oldest first: a retried one became ready after that, so this is never too far.
+        # Events come oldest first by due time. A retried event became ready after its due time, so this is never too
+        # far.
         ends = {event.lane: event.due - MARGIN for event in events}
         self._seen = self._seen._replace(fresh={**self._seen.fresh, **ends})
         return events
 
     async def horizon(self, store: ClaimPath, lanes: Sequence[str], limited: Collection[str]) -> Horizon:
-        """In lanes with limits, whatever is ready has been seen, and what counts is what will be. After a claim from
-        the beginning the look is from there as well: or none would ever be, where every one takes long."""
+        """Reads when the next event is ready. In lanes with limits, ready events have been seen already, and only those
+        that become ready later count. After a claim by full scan, the horizon is a full scan too: otherwise, where each
+        of them is slow, the horizon would never get one."""
         whole, began = self._claimed_whole or not self.whole_in, time.monotonic()
         self._claimed_whole, self._looked_whole = False, whole
         known = NO_FRONTIER if whole else self._seen
@@ -91,7 +95,7 @@ class Frontier:
 
 
 class Claims:
-    """What one worker takes: what is oldest, unless those who have to share it would come off badly."""
+    """The claims of one worker: the oldest events, unless some tenants would get less than their fair share."""
 
     def __init__(self, store: ClaimPath, claimant: Claimant, fair_queue: FairQueue, signals: Signals) -> None:
         self._store, self._claimant, self._signals = store, claimant, signals
@@ -101,40 +105,41 @@ class Claims:
 
     @property
     def limited(self) -> set[str]:
-        """Lanes in which more is ready than may start."""
+        """Lanes in which more events are ready than limits let start."""
         return self.events.limited | self.heads.limited
 
     def waiting(self) -> set[Key]:
-        """Who has something ready that may not start."""
+        """Tenants and destinations with ready events that may not start."""
         return self.events.waiting() | self.heads.waiting()
 
     def rested(self) -> None:
-        """Look at everything again, whatever that costs."""
+        """Allows all backlog scans again at once, even expensive ones."""
         self.events.rested()
         self.heads.rested()
 
     async def begin_again(self, lane: str) -> None:
-        """Forget what was seen in this lane: older ones have been given back since."""
+        """Forgets what was seen in a lane, because older events have been given back since."""
         self._frontier.forget(lane)
         await self.events.begin_again(lane)
         await self.heads.begin_again(lane)
 
     @property
     def unsure_in(self) -> float:
-        """Seconds after which to look again, whatever was said of the next one."""
+        """Seconds after which to claim again, even if the horizon is later."""
         return self._frontier.unsure_in
 
     async def stop(self) -> None:
-        """Nobody will take anything any more."""
+        """Cancels the backlog scans under way, because no more claims follow."""
         await self.events.stop()
         await self.heads.stop()
 
     async def horizon(self, lanes: Sequence[str]) -> Horizon:
-        """When there is something to take."""
+        """The time until events become ready in these lanes."""
         return await self._frontier.horizon(self._store, lanes, self.events.limited)
 
     async def take(self, room: Mapping[str, int]) -> AsyncIterator[list[Event]]:
-        """Events that are this worker's until the lease ends, as they come, at most so many of each lane."""
+        """Claims events until their leases end, at most as many of each lane as *room* says; yields them batch by
+        batch."""
         rest = dict(room)
         for lane, free in room.items():
             if chosen := await self.events.choose(lane, free):
@@ -148,7 +153,7 @@ class Claims:
             yield self._told(oldest)
 
     async def take_heads(self, room: Mapping[str, int]) -> HeadsClaimed:
-        """The same with heads. Their successors are planned already."""
+        """Claims due heads in the same way, and plans their successors in the same transaction."""
         chosen = {lane: await self.heads.choose(lane, free) for lane, free in room.items()}
         async with self._store.begin() as tx:
             found = await self._lock_heads(tx, room, chosen)
@@ -157,7 +162,8 @@ class Claims:
         return succeeded
 
     async def claim_for_idle_tenants(self, lanes: Sequence[str], free: int) -> list[Event]:
-        """When there is room only for those who have nothing under way here."""
+        """Claims events of tenants and destinations that have nothing running here, because only the reserved places
+        are free."""
         taken: list[Event] = []
         if chosen := await self.heads.choose_for_the_quiet(lanes, free):
             async with self._store.begin() as tx:
@@ -179,8 +185,8 @@ class Claims:
     async def _lock_heads(
         self, tx: ClaimTransaction, room: Mapping[str, int], chosen: Mapping[str, Sequence[Candidate]]
     ) -> Heads:
-        """What was chosen in each lane, and then the oldest. They are only locked, so the oldest may be among the
-        chosen."""
+        """Locks the chosen heads of each lane, and then the oldest ones. Locked heads are not claimed yet, so the
+        oldest may be among the chosen."""
         found: list[Heads] = []
         for lane, candidates in chosen.items():
             if candidates:
@@ -203,7 +209,7 @@ class Claims:
 
 
 def _together(found: Sequence[Heads], room: Mapping[str, int]) -> Heads:
-    """As many as there is room for, the first ones first."""
+    """Merges locked heads without duplicates, as many as there is room for, in the order in which they were found."""
     free, heads = dict(room), {}
     for head in chain.from_iterable(one.heads for one in found):
         if head.id not in heads and free[head.lane] > 0:
@@ -225,11 +231,11 @@ def tell_heads(succeeded: HeadsClaimed, worker: str, signals: Signals) -> None:
 async def claim_interrupted(
     store: ClaimPath, claimant: Claimant, lanes: Sequence[str], tally: PassTally
 ) -> Event | None:
-    """One event that was under way when a worker vanished. It must be delivered with nothing beside it: if it
-    is what ended that worker, it will end this one, and only it shall pay for that."""
+    """Claims one event that was running when its worker vanished. It must be delivered with no other event beside it:
+    if the event crashed that worker, it will crash this one too, and only this event shall suffer from that."""
     signals, (worker, lease, as_of) = tally.signals, claimant
     while True:
-        async with store.begin() as tx:  # or a store that fails between the two would leave it claimed and unstarted
+        async with store.begin() as tx:  # else a store failing between claim and history leaves the event unstarted
             claimed = await tx.claim_interrupted(worker, lanes, lease, as_of)
             history = await tx.history(claimed[0].id) if claimed else []
             await let_go_after(tx, [event for event in claimed if event.status is Status.FAILED])

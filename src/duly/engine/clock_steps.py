@@ -1,9 +1,8 @@
-"""Notices when somebody sets the store's clock, where that is the clock of this machine: on SQLite.
+"""Detects when somebody sets the store's clock, where that is the clock of this machine: on SQLite.
 
-Set forward, it makes every lease look as if it had ended. So leases are renewed at once, and nothing is taken for
-interrupted until the other workers, which are all on this machine, have had the time to renew theirs. Set back, it
-makes leases last too long, until they are renewed. All else goes on waiting for its instant: by the store's clock, it
-is not due.
+A clock set forward makes every lease look as if it had ended. So leases are renewed at once, and no event counts as
+interrupted until the other workers, which are all on this machine, have had the time to renew theirs. A clock set back
+makes leases last too long, until they are renewed. Other events keep waiting for their instant by the store's clock.
 """
 
 import asyncio
@@ -18,10 +17,11 @@ from duly.signals import ClockStepped, Signals
 LOOK_EVERY_S = 0.25
 
 STEP_S = 1.0
-"""What is less matters to no lease. A clock that is made to go faster or slower gets nowhere near it between looks."""
+"""Seconds. A smaller step matters to no lease, and a clock that is slewed moves far less than this between two
+checks."""
 
 AT_ONCE_S = 0.01
-"""Two clocks that are read further apart than this cannot be compared: the process was kept from running meanwhile."""
+"""Seconds. Two clocks that were read further apart than this cannot be compared: the process was suspended between."""
 
 
 class StoreClock:
@@ -32,7 +32,7 @@ class StoreClock:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether leases may look as if they had ended, although those who hold them live."""
+        """Whether leases may look as if they had ended although their workers are alive."""
         self._look()
         return steady() < self._in_doubt_until
 
@@ -51,7 +51,7 @@ class StoreClock:
         self._was_set()
 
     def _measured(self) -> float | None:
-        """By how many seconds the store's clock is ahead of one that nobody can set."""
+        """By how many seconds the store's clock is ahead of the steady clock, which cannot be set."""
         while True:
             began = steady()
             if (time := self._store.system_time()) is None:

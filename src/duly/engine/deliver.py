@@ -1,4 +1,4 @@
-"""Hand an event to its channel. What comes back is a value, whatever happened."""
+"""Hands an event to its channel. The result is always an outcome; errors do not escape."""
 
 from collections.abc import Coroutine
 from datetime import timedelta
@@ -17,10 +17,11 @@ from duly.records.event import Delivered, Event, Expired, Failed, Outcome, Settl
 from duly.signals import Lost
 
 SOON = timedelta(seconds=1)
-"""When to try again what failed because the store was away: it is back when this is stored."""
+"""The wait before an event is tried again that failed because the store was unavailable. It can be short: by the time
+this outcome is stored, the store is available again."""
 
 STORE_AWAY = "the database could not be reached"
-"""Where it is, and why, is told in the log: an event's tenant need not know."""
+"""The text that tenants see. The address of the database and the error are only in the log."""
 
 
 async def deliver(event: Event, route: Route, destinations: CircuitBreaker) -> Outcome:
@@ -31,17 +32,17 @@ async def deliver(event: Event, route: Route, destinations: CircuitBreaker) -> O
             return held
         outcome = await route.channel.deliver(event)
         return await destinations.tried(event, outcome) if destinations.tries(event) else outcome
-    except StoreUnavailable:  # it could not even be asked whether the destination is open
+    except StoreUnavailable:  # the store could not tell whether the destination is parked
         return Unreachable(STORE_AWAY, SOON)
-    except Exception as error:  # a channel returns its failures; one that raises is a bug in that channel
+    except Exception as error:  # channels return failures; an exception is a bug in the channel
         return unreachable(error) or Failed(f"{type(route.channel).__name__} raised {describe_without_paths(error)}")
 
 
 async def unless_expired(
     event: Event, store: ClaimPath, attempt: Coroutine[Any, Any, Outcome | None]
 ) -> Outcome | None:
-    """The attempt, if it may still begin. The store's clock decides: the event may have waited here, and only events
-    that expire pay for the question."""
+    """Runs the attempt unless the event has expired. The store's clock decides, because the event may have waited here;
+    only events that expire pay for this query."""
     try:
         now = await store.now()
     except StoreUnavailable:
@@ -54,7 +55,7 @@ async def unless_expired(
 
 
 class _Undone(Exception):
-    """Rolls the handler's effect back, and carries why."""
+    """Rolls the handler's effect back, and carries the outcome; None when the claim was lost."""
 
     def __init__(self, outcome: Outcome | None) -> None:
         self.outcome = outcome
@@ -68,16 +69,16 @@ async def deliver_and_settle(
     tally: PassTally,
     lent: dict[tuple[str, int], HandlerTransaction],
 ) -> Outcome | None:
-    """The effect and its settlement commit together: the settlement comes last, and finding no row rolls the
-    effect back. None when there is nothing left to settle: it is settled, or the claim was lost. While the handler
-    has it, the transaction is in *lent*."""
+    """Runs a transactional handler; its effect and the settlement commit together. The settlement comes last, and if it
+    finds no row, the effect is rolled back. Returns None when nothing is left to settle: the event is settled, or the
+    claim was lost. While the handler uses the transaction, it is in *lent*."""
     channel = cast(TransactionalChannel, route.channel)
     settlement, signals = Settlement(event, DELIVERED), tally.signals
     try:
         async with store.lend() as tx:
             lent[event.id, event.version] = tx
             outcome = await channel.deliver_in(event, tx)
-            if isinstance(outcome, Failed) and tx.outage is not None:  # not its own failure: no attempt is spent
+            if isinstance(outcome, Failed) and tx.outage is not None:  # not the handler's fault: costs no attempt
                 outcome = Unreachable(tx.outage, SOON)
             if not isinstance(outcome, Delivered):
                 raise _Undone(outcome)
@@ -91,7 +92,7 @@ async def deliver_and_settle(
     except StoreUnavailable:
         # The commit may have happened. Giving the claim back finds out: a settled event is no longer claimed.
         return Unreachable(STORE_AWAY, SOON)
-    except Exception as error:  # such as a transaction that the handler left aborted
+    except Exception as error:  # for instance, the handler left the transaction aborted
         return unreachable(error) or Failed(describe(error))
     finally:
         lent.pop((event.id, event.version), None)

@@ -1,7 +1,7 @@
-"""Keeps what a worker has in hand its own: leases are renewed as long as it lives, and what was lost is let go.
+"""Renews the leases of a worker's claimed events while the worker lives, and drops the events whose leases it lost.
 
-A worker that is cut off from the store, frozen or asleep cannot renew, and does not hear that another one has taken
-what it holds. So it looks at a clock of its own: what is not started when its lease has ended is not started here.
+A worker that is cut off from the store, frozen or asleep cannot renew, and does not learn that another worker has
+claimed its events. So it also checks leases by a clock of its own: an event whose lease has ended is not started here.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from duly.records.event import Claim, Event
 from duly.signals import Lost, Signals
 
 BEATS = 3
-"""How often a lease is renewed before it would end."""
+"""Renewals within the duration of a lease: a failed one is repeated before the lease ends."""
 
 
 class Leases:
@@ -39,23 +39,24 @@ class Leases:
     ) -> None:
         self._store, self._lease, self._lookahead, self._pool, self._settler = store, lease, soon, pool, settler
         self._store_backoff, self._signals = store_backoff, signals
-        # When leases end, by the steady clock. Those of one claim end together, and its instant names it.
+        # When leases end, by the steady clock. The leases of one claim end together; the key is the claim's instant.
         self._ends: dict[datetime | None, float] = {}
-        self._soonest = math.inf  # of these
+        self._soonest = math.inf  # the earliest of these ends
         self._hurry = asyncio.Event()
 
     def under_way(self) -> list[Event]:
-        """What is claimed and not settled yet."""
+        """The events that are claimed and not settled yet."""
         return [*self._lookahead.events(), *self._pool.events(), *self._settler.events()]
 
     def claimed(self, events: Iterable[Event], sent: float) -> None:
-        """These were claimed by a question that was sent then, by the steady clock: their leases began after that."""
+        """Notes when the leases of events end. *sent*: when their claim or renewal was sent, by the steady clock; the
+        leases began after that."""
         end = sent + self._lease.total_seconds()
         claim = None
         for event in events:
-            if event.claimed != claim:  # most have that of the one before, and hashing an instant takes long
+            if event.claimed != claim:  # mostly equal to that of the event before, and hashing a datetime is slow
                 claim = event.claimed
-                self._ends[claim] = max(end, self._ends.get(claim, end))  # it may have been renewed before it was fired
+                self._ends[claim] = max(end, self._ends.get(claim, end))  # may have been renewed before it was fired
         self._soonest = min(self._soonest, end)
 
     def has_ended(self, event: Event) -> bool:
@@ -64,7 +65,7 @@ class Leases:
         return now >= self._soonest and now >= self._ends.get(event.claimed, math.inf)
 
     def renew_now(self) -> None:
-        """Do not wait until it is time: the store's clock was set."""
+        """Renews all leases at once instead of at the next beat, because the store's clock was set."""
         self._hurry.set()
 
     async def beat(self) -> None:
@@ -76,7 +77,7 @@ class Leases:
                     await self._hurry.wait()
             self._hurry.clear()
             wait = between
-            # Of two claims of one event, the later one: the earlier one is lost, whatever became of it.
+            # Of two claims of one event, the later one is renewed: the earlier one is lost in any case.
             held = {event.id: event for event in sorted(self.under_way(), key=attrgetter("version"))}
             claims = {event.claimed for event in held.values()}
             self._ends = {claim: end for claim, end in self._ends.items() if claim in claims}
@@ -96,7 +97,7 @@ class Leases:
                 self._soonest = min(self._ends.values(), default=math.inf)
 
     def _drop(self, lost: set[str]) -> None:
-        """What is not started and no longer ours is somebody else's to start."""
+        """Drops the unstarted events whose leases were lost: another worker starts them."""
         for event in [event for event in self._pool.fair_queue if event.id in lost]:
             self._pool.fair_queue.remove(event)
             self._signals.emit(Lost(event, "renew"))

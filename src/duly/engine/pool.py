@@ -1,5 +1,5 @@
-"""Runs claimed events, so many at a time. A few runners take one after another: a task for each event would
-cost more than most handlers do."""
+"""Runs claimed events, up to the worker's concurrency at a time. Each runner takes one event after another: a task for
+each event would cost more than most handlers do."""
 
 import asyncio
 import types
@@ -15,10 +15,10 @@ from duly.records.event import Event, Failed, Outcome
 from duly.signals import HandlerAbandoned, Signals
 
 TURN = 0.005
-"""Seconds that a runner may go on without letting the loop do anything else."""
+"""Seconds that a runner may keep the event loop to itself."""
 
 PATIENCE = 5.0
-"""Seconds that a handler gets to end after it was cancelled."""
+"""Seconds that a handler gets to end after its cancellation, before HandlerAbandoned is emitted."""
 
 Attempt = Callable[[Event, Route], Coroutine[Any, Any, Outcome | None]]
 Finish = Callable[[Event, Outcome | None], None]
@@ -30,8 +30,8 @@ class Running:
     def __init__(self, start: Start, route: Route, expires: float, task: "asyncio.Task[None]") -> None:
         self.start, self.event = start, start[0]
         self.route, self.expires, self.task = route, expires, task
-        self.gone = False  # taken away from its runner: its outcome was decided without it
-        self.waited = False  # for something, and the loop did other things meanwhile
+        self.gone = False  # taken from its runner by a deadline or a stop: the runner ignores the handler's outcome
+        self.waited = False  # the handler awaited something, so the event loop ran other tasks
 
 
 class Pool:
@@ -56,7 +56,7 @@ class Pool:
 
     @property
     def load(self) -> int:
-        """How many are under way, or wait for nothing but a place."""
+        """How many events are running, or wait only for a free place."""
         return self.fair_queue.startable + len(self.running)
 
     def start(self, events: Iterable[Event]) -> None:
@@ -64,7 +64,7 @@ class Pool:
         self._spawn()
 
     def poke(self) -> None:
-        """What could not start may now."""
+        """Starts waiting events that limits or the store kept from starting before."""
         self.fair_queue.poke()
         self._spawn()
 
@@ -72,13 +72,13 @@ class Pool:
         return [*self.fair_queue, *(running.event for running in self.running)]
 
     def take_waiting(self) -> list[Event]:
-        """What has not been started, for giving back."""
+        """Removes the events that have not started, and returns them to be given back."""
         taken = list(self.fair_queue)
         self.fair_queue.clear()
         return taken
 
     def expire(self) -> None:
-        """End what has gone on past its deadline."""
+        """Ends the events that have run past their deadlines, as failed."""
         now = self._loop.time()
         for running in [running for running in self.running if running.expires <= now]:
             route = running.route
@@ -87,12 +87,13 @@ class Pool:
             self._take_away(running, outcome)
             self._finish(running.event, outcome)
             if _in_thread(route):
-                running.task.add_done_callback(partial(self._tell_abandoned, running))  # its thread is counted by then
+                # When the task is done, the channel counts its thread as hung.
+                running.task.add_done_callback(partial(self._tell_abandoned, running))
             else:
                 self._loop.call_later(PATIENCE, self._check_abandoned, running)
 
     def cancel(self) -> list[Event]:
-        """End everything; the events that were under way."""
+        """Cancels all running events and returns them."""
         ended = list(self.running)
         for running in ended:
             self._take_away(running, None)
@@ -116,7 +117,7 @@ class Pool:
         self._signals.emit(HandlerAbandoned(running.event, running.route.deadline, hung))
 
     def _spawn(self) -> None:
-        if self._store_backoff.lasts:  # how anything ends could not be recorded, and it would be repeated
+        if self._store_backoff.lasts:  # outcomes could not be stored, so events started now would be repeated
             return
         if not self._starting and self._runners < self.fair_queue.most and self.fair_queue.may_start:
             self._starting = True
@@ -126,14 +127,14 @@ class Pool:
             task.add_done_callback(self._tasks.discard)
 
     async def _run(self) -> None:
-        """One after another, until there is none that may start, or the one under way was taken away."""
+        """Runs one event after another, until no event may start or the running one was taken away."""
         self._starting = False
         turn = self._loop.time() + TURN
         task = asyncio.current_task()
         assert task is not None
         start = self.fair_queue.next()
         while start is not None:
-            self._spawn()  # somebody else goes on with the next if this one has to wait
+            self._spawn()  # another runner takes the next event if this one has to wait
             event = start[0]
             route = self._routes[event.lane]
             running = Running(start, route, self._loop.time() + route.deadline.total_seconds(), task)
@@ -166,7 +167,8 @@ def _in_thread(route: Route) -> bool:
 
 @types.coroutine
 def _in_context(coroutine: Coroutine[Any, Any, Any], context: Context, running: Running) -> Generator[Any, Any, Any]:
-    """Run a coroutine in a context of its own, so that what one handler sets the next one does not see."""
+    """Runs a coroutine in a context of its own, so that a handler does not see the context variables of the one before
+    it."""
     step: Callable[..., Any] = coroutine.send
     value: Any = None
     while True:

@@ -1,5 +1,5 @@
-"""Loads the libraries of channels before anything is claimed for them: at the first delivery, that would make its event
-late by up to a second, and whatever else is due just then."""
+"""Imports the libraries of channels before events are claimed for them. Importing at the first delivery would make that
+event, and every other event due at that moment, late by up to a second."""
 
 import asyncio
 import contextlib
@@ -10,14 +10,14 @@ from duly.errors import StoreUnavailable
 from duly.ports import ClaimPort, Loadable, Route
 
 IDLE_WITHIN_S = 0.5
-"""Seconds. What nothing waits for yet is loaded when the worker is first idle, so as not to slow down what is due; but
-after this at the latest, for a worker with a backlog may not be idle for hours."""
+"""Seconds. Channels without pending events are loaded when the worker is first idle, so that due events are not
+delayed; but after this time at the latest, because a worker with a backlog may not be idle for hours."""
 
 NOW, EVER = timedelta(), timedelta.max
 
 
 class Preload:
-    """The lanes of one worker whose channels are still to be loaded."""
+    """Loads the channels of one worker; ``lanes`` are the lanes whose channels are not loaded yet."""
 
     def __init__(self, routes: Mapping[str, Route], store: ClaimPort, loaded: Callable[[], None]) -> None:
         self._store, self._loaded = store, loaded
@@ -31,12 +31,12 @@ class Preload:
         self._idle = asyncio.Event()
 
     def idle(self) -> None:
-        """The worker has nothing to do."""
+        """Called when the worker has nothing to do."""
         self._idle.set()
 
     async def run(self) -> None:
-        """At once what something waits for, now or one day; all else when there is time for it."""
-        with contextlib.suppress(StoreUnavailable):  # others tell of that
+        """Loads channels with pending events at once, and the others when the worker is idle."""
+        with contextlib.suppress(StoreUnavailable):  # the worker's loop reports that
             await self._load_awaited(EVER)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(IDLE_WITHIN_S):
@@ -45,11 +45,11 @@ class Preload:
             await self._load(lane)
 
     async def load_what_is_due(self) -> None:
-        """For a tick, which has no use for the rest."""
+        """Loads only channels with due events: a tick uses no others."""
         await self._load_awaited(NOW)
 
     async def _load_awaited(self, within: timedelta) -> None:
-        if await self._is_awaited(within, *self._left):  # one question, which is mostly enough
+        if await self._is_awaited(within, *self._left):  # one query for all lanes, which mostly suffices
             for lane in list(self._left):
                 if await self._is_awaited(within, lane):
                     await self._load(lane)
@@ -61,7 +61,7 @@ class Preload:
         return any(span is not None and span <= within for span in horizon)
 
     async def _load(self, lane: str) -> None:
-        with contextlib.suppress(Exception):  # its first event will find the same, and tells
+        with contextlib.suppress(Exception):  # the first delivery meets the same error and reports it
             await self._left[lane].load()
         del self._left[lane]
         self._loaded()

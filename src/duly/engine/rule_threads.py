@@ -1,5 +1,5 @@
-"""Work that takes long beside others in one event loop: rules are evaluated in a thread, and whose processor time that
-takes is added up; a long row of short steps gives way between them."""
+"""Slow work in a shared event loop. Rules are evaluated in a thread, and their processor time is added up for the
+request that caused it; a long series of short steps yields to the event loop between steps."""
 
 import asyncio
 import time
@@ -12,22 +12,22 @@ T = TypeVar("T")
 
 
 SLICE_S = 0.001
-"""Seconds for which a row of short steps goes on without letting the event loop do anything else. A request passes
-through the loop some ten times, and may wait for a slice each time."""
+"""Seconds for which a series of short steps may keep the event loop to itself. A request passes through the loop some
+ten times, and may wait for a slice each time."""
 
 
 class Spent:
-    """Seconds of processor time that evaluations have taken."""
+    """The processor time that evaluations have taken, in seconds."""
 
     seconds = 0.0
 
 
 SPENT: ContextVar[Spent | None] = ContextVar("duly_spent", default=None)
-"""Whose account it is; the HTTP API sets one for each request."""
+"""The account to which evaluations add their time; the HTTP API sets one for each request."""
 
 
 async def evaluated(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What a function returns that may take long."""
+    """Runs a slow function in a thread and returns its result."""
 
     def timed() -> T:
         began = time.thread_time()
@@ -41,13 +41,13 @@ async def evaluated(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
 
 
 class Slices:
-    """A row of short steps in the event loop, cut into slices of SLICE_S."""
+    """A series of short steps in the event loop, cut into slices of SLICE_S."""
 
     def __init__(self) -> None:
         self._ends = time.monotonic() + SLICE_S
 
     async def between(self) -> None:
-        """To be called between two steps: when a slice is over, others have their turn."""
+        """Yields to the event loop if the slice is over. To be called between two steps."""
         if time.monotonic() >= self._ends:
             await asyncio.sleep(0)
             self._ends = time.monotonic() + SLICE_S

@@ -1,4 +1,4 @@
-"""Accept timers: check them whole, and store them in one transaction."""
+"""Accepts timers: checks all of them, then stores them in one transaction."""
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
@@ -17,7 +17,7 @@ CHUNK = 5000
 
 
 async def put_timer(store: TimerPort, timer: Timer, channels: Collection[str]) -> Added:
-    """Schedule one timer, or move the one that has its key."""
+    """Schedules one timer, or moves the existing event with the same key."""
     [added] = await put_events(store, plan((timer,), channels, new_ids))
     return added
 
@@ -25,7 +25,7 @@ async def put_timer(store: TimerPort, timer: Timer, channels: Collection[str]) -
 async def add_timers(
     store: TimerStore, timers: Iterable[Timer], channels: Collection[str], tx: TimerPort | None
 ) -> list[str]:
-    """All of them or, when one is invalid, none; the ids in order."""
+    """Schedules all timers or, if one is invalid, none; returns the event ids in order."""
     events = plan(list(timers), channels, new_ids)
     if tx is not None:
         return await _add(tx, events)
@@ -36,7 +36,7 @@ async def add_timers(
 
 
 async def add_events(store: TimerPort, events: Sequence[NewEvent]) -> list[str]:
-    """Store events without keys; their ids."""
+    """Stores events without keys; returns their ids."""
     if any(event.stored_target for event in events):
         await require_targets(store, events)
     ids = await store.add(events)
@@ -45,7 +45,7 @@ async def add_events(store: TimerPort, events: Sequence[NewEvent]) -> list[str]:
 
 
 async def put_events(store: TimerPort, events: Sequence[NewEvent]) -> list[Added]:
-    """Store events with keys, or move those that have them already."""
+    """Stores events with keys, or moves the existing events with the same keys."""
     if any(event.stored_target for event in events):
         await require_targets(store, events)
     added = await store.put(events)
@@ -58,15 +58,15 @@ def _tell(store: TimerPort, added: Sequence[Added]) -> None:
 
 
 class OrderedTimer(NamedTuple):
-    """A timer with a key, and its place in the order in which all of them were asked for: larger is later."""
+    """A timer with a key, and its position in the order of requests: larger is later."""
 
     asked: int
     timer: Timer
 
 
 async def put_ordered_timers(store: TimerStore, ordered: Iterable[OrderedTimer], channels: Collection[str]) -> None:
-    """Schedule timers, or move those that have their keys already, in one transaction. Whatever the order in which they
-    come, the latest order for a key counts, and each of them once."""
+    """Schedules timers, or moves the existing events with the same keys, in one transaction. The timers may arrive in
+    any order and repeatedly: the latest request for a key counts, once."""
     latest = {(one.timer.tenant, one.timer.key): one for one in sorted(ordered, key=attrgetter("asked"))}
     planned = plan(tuple(one.timer for one in latest.values()), channels, new_ids)
     events = [replace(event, asked=one.asked) for event, one in zip(planned, latest.values(), strict=True)]
@@ -76,11 +76,11 @@ async def put_ordered_timers(store: TimerStore, ordered: Iterable[OrderedTimer],
 
 
 class _NothingToKeep(Exception):
-    """Ends a transaction of which nothing is to be kept."""
+    """Rolls a transaction back."""
 
 
 async def takes_timers(store: TimerStore, like: Timer, channels: Collection[str]) -> bool:
-    """Whether an ordinary one could be stored. It is not."""
+    """Whether the store would accept an ordinary timer. The timer is rolled back."""
     ordinary = replace(like, due=timedelta(days=1), key=new_ids(1)[0], tenant="default", correlation_id=None)
     try:
         async with store.begin() as tx:
@@ -93,7 +93,7 @@ async def takes_timers(store: TimerStore, like: Timer, channels: Collection[str]
 
 
 async def _add(tx: TimerPort, events: list[NewEvent]) -> list[str]:
-    """The ids in order."""
+    """Stores events with and without keys; returns their ids in order."""
     ids = [event.id for event in events]
     keyless = [event for event in events if event.key is None]
     for start in range(0, len(keyless), CHUNK):

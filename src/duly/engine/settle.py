@@ -1,4 +1,4 @@
-"""Record what became of claims: outcome → verdict → status and history, many events in one statement."""
+"""Stores the results of claims: outcome → verdict → status and history, many events in one statement."""
 
 import asyncio
 import logging
@@ -25,8 +25,8 @@ NOW = timedelta()
 async def settle(
     store: ClaimPath, settlements: Sequence[Settlement], worker: str, signals: Signals, *, again: bool = False
 ) -> Tally:
-    """Commit the verdicts, then tell. A claim that was lost meanwhile drops its verdict, and is not in the tally.
-    *again*: an earlier try failed, and may have been committed all the same."""
+    """Commits verdicts, then emits their signals. The verdict of a claim that was lost meanwhile is dropped, and does
+    not count in the tally. *again*: an earlier try failed, but may have been committed."""
     settled = await _settled(store, settlements, worker)
     if again and len(settled) < len(settlements):
         settled |= await _settled_before(store, [one for one in settlements if one.event.id not in settled])
@@ -54,8 +54,8 @@ async def settle(
 
 
 async def _settled(store: ClaimPath, settlements: Sequence[Settlement], worker: str) -> set[str]:
-    """The ids that were settled. Where a schedule limits how many are under way, the end of one lets the next one go in
-    the same transaction."""
+    """Settles events and returns the ids of those that were settled. Where a schedule limits how many of its events run
+    at once, the end of one event releases the next one in the same transaction."""
     if not any(settlement.event.gated for settlement in settlements):
         return await store.settle(settlements, worker)
     async with store.begin() as tx:
@@ -65,7 +65,7 @@ async def _settled(store: ClaimPath, settlements: Sequence[Settlement], worker: 
 
 
 async def _settled_before(store: ClaimPath, settlements: Sequence[Settlement]) -> set[str]:
-    """Of these, what is as its verdict says, without having been claimed again."""
+    """The ids of events that already have the status of their verdict and have not been claimed again."""
     found = [(one, await store.get(one.event.id)) for one in settlements]
     return {
         one.event.id
@@ -85,13 +85,13 @@ def completed(event: Event, signals: Signals) -> None:
 
 
 def give_back(event: Event, reason: str) -> Settlement:
-    """Return a claim unspent."""
+    """The settlement that returns a claim without using up an attempt."""
     return Settlement(event, judge(Unreachable(reason, NOW), event, 0))
 
 
 def next_batch(waiting: list[Settlement]) -> tuple[list[Settlement], list[Settlement]]:
-    """What to settle at once, and the rest. Of two claims of one event, the later one waits: which was settled is told
-    by the event's id."""
+    """Splits waiting settlements into the next batch and the rest. Of two claims of one event, the later one waits: the
+    store returns which were settled by event id only."""
     batch, rest = waiting[:MOST], waiting[MOST:]
     if len({one.event.id for one in batch}) == len(batch):
         return batch, rest
@@ -102,13 +102,14 @@ def next_batch(waiting: list[Settlement]) -> tuple[list[Settlement], list[Settle
 
 
 class Settler:
-    """Collects verdicts while a batch is on its way, so that they fill the next one. A lone verdict goes at once."""
+    """Collects verdicts while a batch is being stored, so that they fill the next batch. A single verdict is stored at
+    once."""
 
     def __init__(
         self, store: ClaimPath, worker: str, tally: PassTally, store_backoff: StoreBackoff, retrying: Callable[[], None]
     ) -> None:
         self._store, self._worker, self._tally, self._store_backoff = store, worker, tally, store_backoff
-        self._retrying = retrying  # called when an event will be ready again, so that nobody sleeps past it
+        self._retrying = retrying  # called when a settled event will be ready again, so that the worker wakes for it
         self._waiting: list[Settlement] = []
         self._under_way: list[Settlement] = []
         self._arrived = asyncio.Event()
@@ -125,11 +126,11 @@ class Settler:
             self._idle.clear()
 
     def events(self) -> list[Event]:
-        """What was added and is not settled yet."""
+        """The events that were added and are not settled yet."""
         return [settlement.event for settlement in [*self._under_way, *self._waiting]]
 
     async def idle(self) -> None:
-        """Return when everything that was added is settled."""
+        """Returns when all added settlements are stored."""
         await self._idle.wait()
 
     @property
@@ -158,10 +159,10 @@ class Settler:
                 again = True
                 await asyncio.sleep(self._store_backoff.failed(error, asked))
             except Exception:
-                if len(batch) == 1:  # its lease will expire, and the interruption is counted
+                if len(batch) == 1:  # its lease will expire, which counts as an interruption
                     log.exception("settle.failed event=%s", batch[0].event.id)
                     return
-                for settlement in batch:  # one that cannot be written must not take its neighbours along
+                for settlement in batch:  # a settlement that cannot be written must not fail its neighbours
                     await self._settle([settlement])
                 return
             else:

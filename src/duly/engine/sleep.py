@@ -1,4 +1,4 @@
-"""How long a worker that finds nothing to claim may sleep."""
+"""How long a worker with nothing to claim sleeps."""
 
 from datetime import timedelta
 
@@ -8,26 +8,27 @@ from duly.ports import Horizon
 NOW, FOREVER = timedelta(), timedelta.max
 
 LIMITED = timedelta(milliseconds=100)
-"""Between looks at what may have become possible: while every place is taken, who has nothing under way; while
-something is ready that may not start, whether it may."""
+"""Time between checks while places or limits are used up: whether an idle tenant has new events, and whether events
+that limits hold back may start."""
 
-SHORTEST = 0.002  # seconds before the next look at what is ready and not to be had: a lock is mostly that short
-LONGEST = 0.5  # seconds between such looks, at most
+SHORTEST = 0.002  # seconds before the first retry for ready events that others have locked: most locks are that short
+LONGEST = 0.5  # seconds between such retries, at most
 
 
 class Sleep:
-    """Until the next event is ready or to be reserved, and not past the poll interval."""
+    """The sleep of a worker: until the next event is ready or can be reserved, at most the poll interval."""
 
     def __init__(self, lookahead: timedelta, poll_interval: timedelta) -> None:
         self._lookahead, self._poll_interval = lookahead, poll_interval
         self._blocked = Backoff(SHORTEST, LONGEST)
 
     def after_reserving(self, *, limited: bool) -> float:
-        """All that is due within the look-ahead is reserved, so half of it can pass before the next look."""
+        """Seconds to sleep after a reservation: all events due within the look-ahead are reserved, so half of it can
+        pass before the next claim."""
         return min(self._lookahead / 2, self._longest(limited)).total_seconds()
 
     def after_a_claim(self, horizon: Horizon, *, found: bool, limited: bool, whole: bool) -> float:
-        """*found*: it found something; *whole*: all lanes have been looked at."""
+        """Seconds to sleep after a claim. *found*: it found events or heads; *whole*: it covered all lanes."""
         ahead = self._ahead(horizon, limited)
         if found or (ahead > NOW and not limited):
             if self._blocked.begun:
@@ -37,13 +38,13 @@ class Sleep:
             return 0.0
         if ahead > NOW:
             return ahead.total_seconds()
-        # Ready, but not to be had: somebody has it locked. Do not spin.
+        # The next event is ready, but another worker has it locked: back off instead of spinning.
         return self._blocked.next()
 
     def _ahead(self, horizon: Horizon, limited: bool) -> timedelta:
         fresh, heads = (self._reserved_at(span) for span in horizon[:2])
         alone = horizon.alone
-        if limited:  # what is ready among these may be what may not start; what is fresh is told of only if it may
+        if limited:  # ready heads and interrupted events may be held back by limits; `fresh` leaves such events out
             heads, alone = (span if span is not None and span > NOW else None for span in (heads, alone))
         return min(self._longest(limited), *(span for span in (fresh, heads, alone) if span is not None), FOREVER)
 

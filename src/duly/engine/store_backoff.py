@@ -1,5 +1,5 @@
-"""Rides out a store that cannot be reached or written: said once when it begins, once when it ends, with backoff
-between."""
+"""Back-off while the store cannot be reached or written. Emits one signal when an outage begins and one when it
+ends."""
 
 import math
 import time
@@ -11,30 +11,30 @@ from duly.ports import Health
 from duly.signals import Signals, StoreDown, StoreUp
 
 SHORTEST = 0.1  # seconds before the second try
-LONGEST = 5.0  # seconds between tries, at most: so late it is noticed that the store is back
-ON_THEIR_WAY = SHORTEST / 2  # seconds: what was under way when all else failed may still succeed
+LONGEST = 5.0  # seconds between tries, at most: the return of the store is noticed that late
+ON_THEIR_WAY = SHORTEST / 2  # seconds after a failure in which a success may be of an older request, and proves nothing
 
 
 class StoreBackoff:
     def __init__(self, signals: Signals) -> None:
         self._signals = signals
-        self.lasts = False  # whether the store is known to be away
+        self.lasts = False  # whether an outage is under way
         self._since = 0.0
         self._last = 0.0
-        self._ended = 0.0  # when the last one was over, by time.monotonic
+        self._ended = 0.0  # when the last outage ended, by time.monotonic
         self._backoff = Backoff(SHORTEST, LONGEST)
         self._writing_failed = False
-        self._believed_after = ON_THEIR_WAY  # seconds since the last failure
+        self._believed_after = ON_THEIR_WAY  # seconds after the last failure from which a success ends the outage
 
     def failed(self, error: Exception, asked: float = math.inf) -> float:
-        """How many seconds to wait before the next try. *asked*: when that was begun which has failed, by
-        time.monotonic. What was under way before the last outage ended belongs to that one."""
+        """Notes a failure; returns how many seconds to wait before the next try. *asked*: when the failed request
+        began, by time.monotonic. A request that began before the last outage ended belongs to that outage."""
         if not self.lasts and asked < self._ended:
             return SHORTEST
         wait = self._backoff.next()
         if isinstance(error, NotWritable):
-            # On a full disk a small write may find room where a large one does not: the one that failed comes again
-            # after its wait, and if it fails again, nothing is over.
+            # On a full disk a small write may fit where a large one does not. So the outage lasts at least until the
+            # failed write has been retried after its wait.
             self._writing_failed, self._believed_after = True, wait
         if not self.lasts:
             self.lasts, self._since = True, time.monotonic()
@@ -44,7 +44,8 @@ class StoreBackoff:
         return wait
 
     async def read(self, store: Health) -> None:
-        """Something was read. On a full disk that works all the time: where writing has failed, that is tried."""
+        """Called after a successful read. On a full disk reads always work: if a write has failed, this tries to write
+        before it ends the outage."""
         if self._writing_failed:
             if not self._believes:
                 return
@@ -52,12 +53,12 @@ class StoreBackoff:
                 await store.try_writing()
             except StoreUnavailable:
                 raise
-            except StoreError:  # it takes a right that this user does not have: then nothing better is known
+            except StoreError:  # the database user may not run the test write: the read has to suffice
                 pass
         self.over()
 
     def over(self) -> None:
-        """Something worked that tells of the whole store."""
+        """Ends the outage after a request that proves the whole store works."""
         if self.lasts and self._believes:
             self._signals.emit(StoreUp(timedelta(seconds=time.monotonic() - self._since)))
             self.lasts, self._ended = False, time.monotonic()

@@ -1,4 +1,4 @@
-"""Passes: what a worker settles from one idle time to the next, in figures."""
+"""The figures of passes. A pass is the work that a worker settles from one idle time to the next."""
 
 import time
 from collections.abc import Sequence
@@ -12,19 +12,19 @@ from duly.signals import PassEnded, Signals
 NONE = timedelta()
 
 LONGEST = 60.0
-"""Seconds after which a pass that does not end is told of, and another begins: monitoring shall see figures."""
+"""Seconds after which a pass that does not end is reported and another begins, so that monitoring gets figures."""
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of claims. Tallies add up."""
+    """Counts of settled claims. Tallies can be added."""
 
     processed: int = 0
     retried: int = 0
     failed: int = 0
-    attempts: int = 0  # all of these, but for those that failed unstarted: interrupted too often
+    attempts: int = 0  # processed, retried and failed, except events that failed unstarted: interrupted too often
     late: int = 0
-    lateness: timedelta = NONE  # of all attempts together
-    greatest: timedelta = NONE  # of one
+    lateness: timedelta = NONE  # the sum over all attempts
+    greatest: timedelta = NONE  # the greatest lateness of one attempt
 
     def __add__(self, other: "Tally") -> "Tally":
         return Tally(
@@ -42,11 +42,12 @@ NOTHING, DEAD = Tally(), Tally(failed=1)
 
 
 def tally_of(settled: Sequence[Settlement], late_after: timedelta) -> Tally:
-    """A batch at once, because every event is in one. What was given back was no attempt."""
+    """The tally of a settled batch. Events that were given back do not count as attempts. A whole batch is counted at
+    once because this runs for every event."""
     attempts = [one for one in settled if one.verdict.counts]
     became = [one.verdict.status for one in attempts]
     claims = [one.event for one in attempts]
-    # What was reserved ahead is claimed a little before its instant, and is not late.
+    # Reserved events are claimed a little before their instant, and are not late.
     late = [span for event in claims if (span := (event.claimed or event.due) - event.due) > NONE]
     greatest = max(late, default=NONE)
     return Tally(
@@ -61,17 +62,17 @@ def tally_of(settled: Sequence[Settlement], late_after: timedelta) -> Tally:
 
 
 class PassTally:
-    """Those of one worker, one after another."""
+    """The tally of one worker's current pass."""
 
     def __init__(self, worker: str, signals: Signals) -> None:
         self.signals = signals
         self._worker = worker
         self._tally = NOTHING
         self._under_way = False
-        self._began = self._settled = 0.0  # and when something was settled last, by time.monotonic
+        self._began = self._settled = 0.0  # when the pass began, and when an event was last settled, by time.monotonic
 
     def begin(self) -> None:
-        """There is something to do. That begins a pass, unless one is under way."""
+        """Begins a pass, unless one is under way."""
         if not self._under_way:
             self._under_way, self._began = True, time.monotonic()
 
@@ -81,14 +82,15 @@ class PassTally:
         self._settled = time.monotonic()
 
     def look(self, *, idle: bool) -> None:
-        """End a pass whose worker is idle, or which has gone on for long. If nothing was settled, nothing is told."""
+        """Ends the pass if the worker is idle or the pass has lasted more than LONGEST. A pass that settled nothing is
+        not reported."""
         if self._tally != NOTHING and (idle or time.monotonic() - self._began > LONGEST):
             self.end(self._settled)
         if idle:
             self._under_way = False
 
     def end(self, at: float) -> PassEnded:
-        """Tell of it. The next one begins there, unless the worker is idle."""
+        """Emits the figures of the pass. The next pass begins at the same moment, unless the worker is idle."""
         counted, began = self._tally, self._began
         self._tally, self._began = NOTHING, at
         ended = PassEnded(

@@ -1,4 +1,4 @@
-"""The loop over the path: wake, claim what there is room for, deliver, settle; beat leases; drain on stop."""
+"""The worker's loop: wake, claim as many events as there is room for, deliver, settle; renew leases; drain on stop."""
 
 import asyncio
 import contextlib
@@ -43,34 +43,37 @@ from duly.records.event import Event, Outcome, Unreachable
 from duly.signals import PassEnded, Signals, WorkerStarted, WorkerStopped
 
 LOOK_ROUND = 1.0
-"""Seconds of backlog after which a worker looks for interrupted events all the same."""
+"""Seconds between looks at the horizon, at most, even during a backlog: only the horizon shows interrupted events and
+newly due heads."""
 
 MAKE_QUIET, PRESSING = 1.0, 10
-"""Seconds for which a worker tries to make a quiet moment. After so many leases it tries for a whole one, and then does
-without: a handler that takes hours may keep an interrupted event waiting, but not for hours."""
+"""Seconds for which a worker waits for its running events to end before it delivers an interrupted event. Once that
+event is overdue by ten leases, the worker waits for one whole lease and then delivers it even beside running events: a
+handler that takes hours must not delay an interrupted event for hours."""
 
 QUIET = timedelta(milliseconds=50)
-"""How long to wait before looking again for a quiet moment."""
+"""How long to wait before checking again whether the worker is quiet (nothing running, nothing unsettled)."""
 
 ALONE_FOR = 5.0
-"""Seconds for which an interrupted event has the process to itself. What has not ended it by then is let be joined."""
+"""Seconds for which an interrupted event has the process to itself. If it has not crashed the process by then, other
+events may start beside it."""
 
 LAST_CYCLE_S = 1.0
-"""Seconds that a stopping worker gives to the cycle that is under way, such as to a claim that waits for its answer."""
+"""Seconds that a stopping worker gives the cycle under way to end, such as a claim that waits for the store."""
 
 LAST_WORDS_S = 3.0
-"""Seconds after the grace in which a stopping worker tells the store what became of its events. A store that does not
-answer by then finds out when their leases end."""
+"""Seconds after the grace in which a stopping worker settles its last events. If the store does not answer by then, it
+finds those events interrupted when their leases end."""
 
 AT_LEAST_S = 0.1
-"""Seconds that each of the last steps has, however late it is."""
+"""Seconds that each of the last steps of a stop gets at least, even if the stop is already over time."""
 
 SWEEP = 0.25
-"""Seconds between looks at deadlines, and at whether a pass has ended."""
+"""Seconds between checks of handlers' deadlines, and of whether a pass has ended."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker can be told; the defaults are the settings'."""
+    """The options of a worker; the defaults equal those of the settings."""
 
     poll_interval: timedelta = timedelta(seconds=5)
     lookahead: timedelta = NOW
@@ -78,11 +81,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int = 100
     lease: timedelta = timedelta(seconds=30)
     grace: timedelta = timedelta(seconds=25)
-    events_alone: bool = False  # neither schedules nor destinations: its lanes have nothing to do with them
+    events_alone: bool = False  # no heads and no destinations: the worker's lanes have none
 
 
 class Worker:
-    """Any number of these, in any number of processes and on any number of hosts, share one store."""
+    """A worker. Any number of workers, in any number of processes and on any number of hosts, share one store."""
 
     def __init__(
         self,
@@ -100,30 +103,30 @@ class Worker:
         self._destination_cache = destination_cache or DestinationCache(store)
         if options.events_alone:
             limits = Unlimited(options.concurrency)
-        self._limits = limits  # instead of those that destinations have
+        self._limits = limits  # replaces the limits of destinations
         self._store_backoff = StoreBackoff(signals)
         self._tally = PassTally(self.name, signals)
-        self._asleep = False  # until there is something to claim
+        self._asleep = False  # whether the loop waits for the next event to become ready
         self._stopping = asyncio.Event()
-        self._gone_by = math.inf  # when a worker that stops has ended, by time.monotonic, whatever the store does
+        self._gone_by = math.inf  # by when a stopping worker ends, even without the store, by time.monotonic
         self._roomier = asyncio.Event()
-        self._heads_at = 0.0  # when a head may be ready
+        self._heads_at = 0.0  # when the next head may be ready, by time.monotonic
         self._decided = False  # whether the last claim found heads that do not fire
         self._enough = 0  # the load at which there is room again
         self._full = False
-        self._held_up: set[Key] = set()  # whose events are ready and may not start
+        self._held_up: set[Key] = set()  # tenants and destinations with ready events that limits keep from starting
         self._waker: Waker | None = None
-        self._lent: dict[tuple[str, int], HandlerTransaction] = {}  # what transactional handlers have in hand, by claim
+        self._lent: dict[tuple[str, int], HandlerTransaction] = {}  # transactions that handlers use now, by claim
         self._broken: BaseException | None = None
         self._looked = 0.0
-        self._in_vain = 0  # claims in a row that found nothing
+        self._in_vain = 0  # claims in a row that returned no event
         self._force_after = 0.0
         self._rest = Sleep(options.lookahead, options.poll_interval)
 
     # -- running
 
     async def run(self) -> None:
-        """Work until stopped; then drain within the grace and give back what was not started."""
+        """Works until stopped; then drains within the grace and gives unstarted events back to the store."""
         async with self._store.listen(list(self._routes)) as self._waker, self._at_work():
             self._signals.emit(WorkerStarted(self.name, list(self._routes)))
             try:
@@ -134,8 +137,8 @@ class Worker:
             await self._drain(self._options.grace)
 
     async def _until_stopped(self, work: Coroutine[Any, Any, None]) -> None:
-        """Work to its end, or until stopped. It gets a moment then to end by itself: what a claim has taken and nobody
-        was told of would wait for the end of its lease."""
+        """Runs the work to its end, or until stopped. After a stop, the work gets LAST_CYCLE_S to end by itself: events
+        of a claim that is cancelled before its answer arrives would wait until their leases end."""
         working = asyncio.create_task(work)
         stopping = asyncio.create_task(self._stopping.wait())
         try:
@@ -151,9 +154,9 @@ class Worker:
             await self._cycle()
 
     async def tick(self, within: timedelta | None = None) -> PassEnded:
-        """One pass over what was ready when it began, by the store's clock. What becomes ready meanwhile is left for
-        the next one, and so is what may not start yet because of a rate. After *within* it ends as a worker does that
-        is stopped."""
+        """Runs one pass over the events that were ready when it began, by the store's clock. Events that become ready
+        during the pass are left for the next one, and so are events that a rate keeps from starting. After *within* the
+        pass stops as ``stop`` would stop it."""
         self._tally.begin()
         loop = asyncio.get_running_loop()
         over = None if within is None else loop.call_later(within.total_seconds(), self.stop)
@@ -161,7 +164,7 @@ class Worker:
             async with self._at_work(as_of=await self._store.now()):
                 try:
                     await self._until_stopped(self._pass())
-                except BaseException as error:  # whatever it is, nothing is to stay claimed for it
+                except BaseException as error:  # no event may stay claimed after any error
                     await self._drain(timedelta() if isinstance(error, asyncio.CancelledError) else self._options.grace)
                     raise
                 if self._stopping.is_set():
@@ -176,9 +179,9 @@ class Worker:
         await self._preload.load_what_is_due()
         await look_after_held(self._store)
         await self._try_parked()
-        # With little room, a claim looks only at some of the lanes.
+        # With more lanes than room, each claim covers only some of the lanes.
         while in_vain <= len(self._lanes.open) and not self._stopping.is_set():
-            self._heads_at = 0.0  # what has just ended may have let one go
+            self._heads_at = 0.0  # an event that has just ended may have released a held head
             if in_vain:
                 self._claims.rested()
             in_vain = 0 if await self._claim() or self._decided else in_vain + 1
@@ -225,7 +228,7 @@ class Worker:
         self._clock = StoreClock(self._store, self._options.lease, self._signals, self._clock_was_set)
         self._prefetch = Prefetch(self._options.concurrency, self._options.batch_size, self._pool, self._lookahead)
         self._preload = Preload(self._routes, self._store, lambda: self._reaches(broker_health))
-        runs = self._waker is not None  # and is no tick
+        runs = self._waker is not None  # called by ``run``, not by ``tick``
         works = (
             self._settler.run(),
             self._leases.beat(),
@@ -251,7 +254,7 @@ class Worker:
             broker_health.end()
             await end_tasks(*helpers)
             await self._claims.stop()
-            with contextlib.suppress(StoreUnavailable, TimeoutError):  # what is down will be found down again
+            with contextlib.suppress(StoreUnavailable, TimeoutError):  # other workers will park these destinations too
                 async with asyncio.timeout(self._left):
                     await self._destinations.write_down()
         if self._broken is not None:
@@ -269,7 +272,8 @@ class Worker:
         self._wake()
 
     def _helper_ended(self, helper: "asyncio.Task[None]") -> None:
-        """A worker that no longer settles or beats must not go on claiming: a bug crashes."""
+        """Stops the worker when a helper task has failed: a worker that no longer settles or renews leases must not
+        claim more events."""
         if not helper.cancelled() and (error := helper.exception()) is not None:
             self._broken = error
             self.stop()
@@ -292,7 +296,7 @@ class Worker:
             if self._store_backoff.lasts:
                 await self._store_backoff.read(self._store)
             if no_heads and self._heads_at <= self._looked:
-                return  # a head that nobody knew of
+                return  # a head has become ready that the last look did not know of
             if horizon.alone is not None and horizon.alone <= NOW:
                 if await self._interrupted_first(overdue=-horizon.alone):
                     return
@@ -304,7 +308,7 @@ class Worker:
                     self._preload.idle()
                 await self._waker.wait(self._sleep(horizon, found=bool(events) or self._decided, reserved=reserved))
             else:
-                await asyncio.sleep(0)  # whatever it is that keeps this going: others have their turn
+                await asyncio.sleep(0)  # lets other tasks of the event loop run
         except StoreUnavailable as error:
             await self.pause(self._store_backoff.failed(error, asked))
 
@@ -316,7 +320,7 @@ class Worker:
         return horizon
 
     async def _reserve(self, horizon: Horizon) -> bool:
-        """Reserve what is due in a moment; whether there was any."""
+        """Reserves the events that are due within the look-ahead; returns whether there were any."""
         soon = min(span for span in (horizon.fresh, horizon.heads, FOREVER) if span is not None)
         free = self._options.batch_size - self._lookahead.load
         lanes = [lane for lane in self._lanes.trusted if lane not in self._claims.limited]
@@ -325,8 +329,9 @@ class Worker:
         return await self._lookahead.reserve(share(lanes, free, self._lanes.busy), self._options.lookahead) > 0
 
     async def _interrupted_first(self, overdue: timedelta) -> bool:
-        """Deliver an event that a crash interrupted, if there is a quiet moment for it. Waiting for one is kinder
-        than making one, but not for ever."""
+        """Delivers an event that a crash interrupted, if the worker is quiet; returns whether it did. Waiting for a
+        quiet moment costs nothing, so it comes first; once the event is overdue by a lease, the worker starts nothing
+        else until it is quiet."""
         if self._clock.in_doubt:
             return False
         now = time.monotonic()
@@ -336,7 +341,7 @@ class Worker:
         with self._lookahead.quiet():
             await self._finish_all(within=self._options.lease.total_seconds() if pressing else MAKE_QUIET)
             delivered = (self._quiet() or pressing) and not self._stopping.is_set() and await self._one_alone()
-        # A fifth of the time at most: what was interrupted must not keep all else waiting.
+        # Interrupted events take at most a fifth of the time, so that they do not starve all other events.
         self._force_after = time.monotonic() + 4 * (time.monotonic() - now)
         return delivered
 
@@ -344,7 +349,7 @@ class Worker:
         return self._pool.load == 0 and self._lookahead.under_way == 0 and self._settler.is_idle
 
     def _sleep(self, horizon: Horizon, *, found: bool, reserved: bool) -> float:
-        """Seconds until the next look."""
+        """Seconds until the next claim."""
         limited = bool(self._claims.limited) or self._pool.fair_queue.holds_back
         if reserved:
             return min(self._claims.unsure_in, self._rest.after_reserving(limited=limited))
@@ -363,7 +368,7 @@ class Worker:
             return []
         for lane in self._lanes.returned(room):
             await self._claims.begin_again(lane)
-        # Heads have half of the room, and all else what is left, so that neither keeps the other waiting.
+        # Heads get at most half of the room, and other events the rest, so that neither starves the other.
         half = {lane: (free + 1) // 2 for lane, free in room.items()}
         left = self._pool.fair_queue.startable > 0
         heads = await self._claim_heads(half) if self._may_have_heads else []
@@ -390,7 +395,7 @@ class Worker:
         succeeded = await self._claims.take_heads(room)
         self._decided = len(succeeded.fired) < succeeded.many
         if not succeeded.many and len(room) == len(self._lanes.open):
-            self._heads_at = time.monotonic() + LOOK_ROUND  # at the latest; the next look knows better
+            self._heads_at = time.monotonic() + LOOK_ROUND  # at the latest; the next horizon has the exact instant
         return succeeded.fired
 
     async def _one_alone(self) -> bool:
@@ -407,7 +412,8 @@ class Worker:
     # -- room
 
     async def _wait_for_room(self) -> None:
-        """Until there is some. Where places are kept, somebody may come meanwhile who has nothing under way here."""
+        """Waits until there is room for a claim. While reserved places are free, new events wake this as well: they may
+        belong to a tenant or destination that has nothing running here."""
         self._enough = self._prefetch.enough
         self._roomier.clear()
         if self._prefetch.free >= self._prefetch.worth or self._stopping.is_set():
@@ -422,7 +428,7 @@ class Worker:
                     await self._roomier.wait()
 
     async def _claim_for_the_quiet(self) -> None:
-        """Every place is taken, but for those that are kept."""
+        """Claims events of idle tenants and destinations for the reserved places; all other places are taken."""
         if (kept := self._pool.fair_queue.kept) and not self._stopping.is_set():
             sent = steady()
             await self._learn_and_start(await self._claims.claim_for_idle_tenants(self._lanes.trusted, kept), sent)
@@ -430,7 +436,7 @@ class Worker:
     def _finished(self, event: Event, outcome: Outcome | None) -> None:
         if outcome is not None:
             if self._lent and (tx := self._lent.pop((event.id, event.version), None)) is not None:
-                tx.abandon()  # it is taken away from a handler that has it still
+                tx.abandon()  # the handler is past its deadline and still has the transaction
             self._settler.add(event, outcome)
         if self._pool.load <= self._enough:
             self._roomier.set()
@@ -440,7 +446,8 @@ class Worker:
             self._wake()
 
     def _runs_out(self, event: Event) -> bool:
-        """Whether it is time to claim more of what was held up, now that this one has ended."""
+        """Whether the tenant and destination of an ended event need another claim: limits held some of its events up,
+        and few are left here."""
         key = event.tenant, event.destination
         return key in self._held_up and self._pool.fair_queue.runs_out(key)
 
@@ -450,12 +457,13 @@ class Worker:
         try:
             await self._destinations.learn(events)
         except asyncio.CancelledError:
-            self._pool.fair_queue.extend(events)  # or nobody would give them back
+            self._pool.fair_queue.extend(events)  # so that the drain gives them back
             raise
         self._start(events, sent)
 
     def _start(self, events: list[Event], sent: float) -> None:
-        """*sent*: when they were asked for, by the steady clock; their leases began after that."""
+        """Starts claimed events. *sent*: when their claim was sent, by the steady clock; the leases began after
+        that."""
         if events:
             self._leases.claimed(events, sent)
             self._tally.begin()
@@ -472,7 +480,7 @@ class Worker:
         return attempt if event.expires is None else unless_expired(event, self._store, attempt)
 
     async def _finish_all(self, *, even_if_stopping: bool = False, within: float = math.inf) -> None:
-        """Return when nothing is under way and everything is settled, or when it is time to drain instead."""
+        """Returns when no event is under way and all are settled, after *within* seconds, or when the worker stops."""
         self._enough = 0
         until = time.monotonic() + within
         while self._pool.load and (even_if_stopping or not self._stopping.is_set()) and time.monotonic() < until:
@@ -497,14 +505,15 @@ class Worker:
             self._waker.wake()
 
     async def pause(self, seconds: float) -> bool:
-        """Wait so long, or until stopped; whether it is stopped."""
+        """Waits for that many seconds, or until stopped; returns whether the worker is stopped."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
         return self._stopping.is_set()
 
     async def stopped_before(self, task: "asyncio.Task[Any]") -> bool:
-        """Wait for a task, or until stopped; whether it was stopped before that. Then the task is ended."""
+        """Waits for a task, or until stopped. Returns True if the worker was stopped first; the task is then
+        cancelled."""
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -518,7 +527,7 @@ class Worker:
     async def _look_after(self) -> None:
         while True:
             await asyncio.sleep(self._options.poll_interval.total_seconds())
-            with contextlib.suppress(StoreUnavailable):  # others tell of that
+            with contextlib.suppress(StoreUnavailable):  # the loop reports that
                 await look_after_held(self._store)
                 await self._try_parked()
 
@@ -533,17 +542,18 @@ class Worker:
         while True:
             await asyncio.sleep(SWEEP)
             self._pool.expire()
-            self._pool.poke()  # such as what could not start while the store was away
-            if self._waker is not None:  # a tick is one pass, however long
+            self._pool.poke()  # events that could not start, for instance while the store was unavailable
+            if self._waker is not None:  # a tick is one pass, even if it takes long
                 self._tally.look(idle=self._asleep and self._quiet())
 
     @property
     def _left(self) -> float:
-        """Seconds until a worker that stops is to have ended; else as many as it has for that."""
+        """Seconds that a stopping worker has left for its last settlements, at most LAST_WORDS_S."""
         return min(max(self._gone_by - time.monotonic(), AT_LEAST_S), LAST_WORDS_S)
 
     async def _drain(self, grace: timedelta) -> None:
-        """Finish what is under way within the grace, which counts from the call of ``stop``, and give back the rest."""
+        """Waits for running events within the grace, which counts from the call of ``stop``, and gives all other events
+        back to the store."""
         until = min(self._gone_by - LAST_WORDS_S, time.monotonic() + grace.total_seconds())
         unstarted = self._pool.take_waiting()
         with contextlib.suppress(TimeoutError):
@@ -558,13 +568,13 @@ class Worker:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._left):
                 await self._settler.idle()
-        if self._waker is not None:  # a tick is one pass, and says so itself
+        if self._waker is not None:  # a tick reports its pass itself
             self._tally.look(idle=True)
             self._signals.emit(WorkerStopped(self.name, len(unstarted)))
 
 
 async def end_tasks(*tasks: "asyncio.Task[Any]") -> None:
-    """Cancel them, and wait until they have ended: for a moment, should one of them not want to."""
+    """Cancels tasks and waits until they have ended, at most LAST_CYCLE_S: a task may ignore its cancellation."""
     for task in tasks:
         task.cancel()
     if tasks:
@@ -572,5 +582,5 @@ async def end_tasks(*tasks: "asyncio.Task[Any]") -> None:
 
 
 async def too_late(event: Event) -> Outcome:
-    """What becomes of an event that waited here for longer than its lease: it may be another worker's by now."""
+    """The outcome of an event that waited here until its lease ended: another worker may have claimed it by now."""
     return Unreachable("its lease ended before it could be started", timedelta())

@@ -1,1 +1,1 @@
-"""Events that start at their very millisecond. Skip this unless DULY_LOOKAHEAD is set."""
+"""Starts events within a millisecond of their instant. Skip this unless DULY_LOOKAHEAD is set."""

@@ -1,11 +1,11 @@
-"""Start events at their instant. What is due in a moment is reserved, held here, and claimed just before.
+"""Starts events at their instant. Events due in a moment are reserved, held here, and claimed just before they are due.
 
-A claim takes as long as the disk does, so an event that is claimed at its instant starts a few milliseconds after it.
-Here the slow part comes earlier: the reservation is on disk, and it fences. What remains to be done at the last moment
-is a statement that waits for no disk. Until then the event is PENDING, and whoever cancels or moves it has done so.
+A claim waits for the disk, so an event that is claimed at its instant starts a few milliseconds late. Here the slow
+part comes earlier: the reservation is on disk, and it fences the event. The claim itself is then a statement that does
+not wait for the disk. Until that claim the event is PENDING, and can still be cancelled or moved.
 
-The wait is by the monotonic clock, and the store's clock may be set back meanwhile. So the last statement compares with
-the store's clock once more: what is not due in a moment by that is let go, and found again when it is.
+The wait uses the monotonic clock, and the store's clock may be set back meanwhile. So the claim compares with the
+store's clock once more: an event that is not due in a moment by that clock is released, and found again later.
 """
 
 import asyncio
@@ -28,40 +28,41 @@ from duly.records.event import Event
 from duly.signals import Claimed, Signals
 
 PATIENCE = timedelta(seconds=2)
-"""If its worker vanishes, a reserved event is anybody's so long after its instant."""
+"""How long after its instant a reservation ends. If the worker vanishes, other workers can claim the event then."""
 
 BEFORE = 0.008
-"""Seconds before its instant at which an event is claimed; it takes one, and now and then five. From then on it can no
-longer be cancelled."""
+"""Seconds before its instant at which a reserved event is claimed. The claim takes 1 ms, and now and then 5. From then
+on the event can no longer be cancelled."""
 
 HEADS_BEFORE = 0.025
-"""The same for a head, which takes several, for its successor is planned with it."""
+"""Seconds before its instant at which a reserved head is claimed. That takes several milliseconds, because its
+successor is planned in the same transaction."""
 
 SET_BACK = 0.005
-"""Seconds by which the store's clock may have been set back since the reservation. It is not worth letting an event go
-for that: it waits here for so much longer."""
+"""Seconds by which the store's clock may have been set back since the reservation without the event being released: it
+waits here that much longer instead."""
 
 NEVER_EARLY = 1e-6
-"""Seconds, more than any rounding of an instant on its way here."""
+"""Seconds added to each wait. More than any rounding of an instant, so that no event starts early."""
 
 
 class Started(NamedTuple):
-    """What was claimed; the store's clock as it answered; and when that answer came, by time.monotonic."""
+    """The result of claiming reserved events."""
 
     events: list[Event]
-    found: set[str]  # all but those that were cancelled, moved or taken since, or are not due by the store's clock
-    now: datetime
-    at: float
-    sent: float  # when they were asked for, by the steady clock
+    found: set[str]  # ids of all but those cancelled, moved or claimed since, or not due by the store's clock
+    now: datetime  # the store's clock when it answered
+    at: float  # when that answer came, by time.monotonic
+    sent: float  # when the claim was sent, by the steady clock
 
 
 class Poised(NamedTuple):
-    """A claimed event, and when to fire it, by time.monotonic."""
+    """A claimed event that waits for its instant."""
 
-    at: float
+    at: float  # when to fire it, by time.monotonic
     id: str
     event: Event
-    sent: float  # when it was asked for, by the steady clock
+    sent: float  # when its claim was sent, by the steady clock
 
 
 class Lookahead:
@@ -76,7 +77,7 @@ class Lookahead:
     ) -> None:
         self._store, self._worker, self._lease = store, worker, lease
         self._fire, self._signals, self._store_backoff = fire, signals, store_backoff
-        self._held: list[tuple[float, Reserved]] = []  # with the time at which to claim each, by time.monotonic
+        self._held: list[tuple[float, Reserved]] = []  # reservations, with the time of their claim, by time.monotonic
         self._starting: list[Reserved] = []
         self._poised: list[Poised] = []
         self._alarm = TimerFd(self._fire_due)
@@ -91,22 +92,22 @@ class Lookahead:
 
     @property
     def under_way(self) -> int:
-        """Those that can no longer be left alone."""
+        """How many events are being claimed, or are claimed and wait for their instant."""
         return len(self._starting) + len(self._poised)
 
     def events(self) -> list[Event]:
-        """What is claimed, and not fired yet."""
+        """The events that are claimed and not fired yet."""
         return [one.event for one in self._poised]
 
     def drop(self, ids: Container[str]) -> list[Event]:
-        """Do not fire these; which of them would have been."""
+        """Drops claimed events before they fire; returns the dropped ones."""
         dropped = [event for event in self.events() if event.id in ids]
         self._poised = [one for one in self._poised if one.id not in ids]
         heapq.heapify(self._poised)
         return dropped
 
     async def reserve(self, room: Mapping[str, int], ahead: timedelta) -> int:
-        """Reserve what is due within *ahead*; how many."""
+        """Reserves the events that are due within *ahead*; returns how many."""
         reserved, now = await self._store.reserve(self._worker, room, ahead, PATIENCE)
         at = time.monotonic()
         for one in reserved:
@@ -137,7 +138,7 @@ class Lookahead:
 
     @contextlib.contextmanager
     def quiet(self) -> Iterator[None]:
-        """Nothing is started meanwhile."""
+        """Starts no reserved event within this context."""
         self._may_start.clear()
         try:
             yield
@@ -156,7 +157,7 @@ class Lookahead:
                 found |= self._poise(heads, await self._start_heads(heads))
             if missed := [one for one in self._starting if one.id not in found]:
                 await self._store.release(missed, PATIENCE)
-        except StoreUnavailable as error:  # whatever was not started will be anybody's
+        except StoreUnavailable as error:  # other workers can claim these when their reservations end
             self._store_backoff.failed(error, now)
         finally:
             self._starting = []
@@ -182,8 +183,8 @@ class Lookahead:
         return Started(succeeded.fired, {head.id for head in found.heads}, now, at, sent)
 
     def _poise(self, reserved: Sequence[Reserved], started: Started) -> set[str]:
-        """Fire each at its instant; which were found. The store's clock has gone on since it answered, so this is never
-        early."""
+        """Sets claimed events to fire at their instants; returns the ids that were found. The store's clock has
+        advanced since it answered, so no event fires early."""
         instants = {one.id: one.until - PATIENCE for one in reserved}
         for event in started.events:
             wait = (instants[event.id] - started.now).total_seconds()
@@ -201,17 +202,18 @@ class Lookahead:
             self._alarm.set(self._poised[0].at)
 
     async def stop(self) -> list[Event]:
-        """Start nothing any more, and let others have what is held; what was claimed and not fired, for giving back."""
+        """Stops starting events and releases the reservations; returns the events that were claimed and not fired, to
+        be given back."""
         self._may_start.clear()
         async with self._at_it:
             poised, self._poised = self.events(), []
             held, self._held = self._held, []
         if held:
-            with contextlib.suppress(StoreUnavailable):  # then others have it a little later
+            with contextlib.suppress(StoreUnavailable):  # the reservations end by themselves a little later
                 await self._store.release([one for _, one in held], PATIENCE)
         return poised
 
 
 def _ending_within(before: float) -> timedelta:
-    """How long, by the store's clock, the reservation of what is to be started still has at most."""
+    """How much time the reservation of an event that is to be claimed may have left at most, by the store's clock."""
     return timedelta(seconds=before + SET_BACK) + PATIENCE

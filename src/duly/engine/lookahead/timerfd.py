@@ -1,5 +1,5 @@
-"""Call back at an instant, by time.monotonic. asyncio rounds its own timers up to whole milliseconds, so they are late
-by 0.7 ms as a rule; the kernel's are late by 0.1 ms."""
+"""A timer that calls back at an instant of time.monotonic. asyncio rounds its own timers up to whole milliseconds, so
+they are typically 0.7 ms late; the kernel's timers are 0.1 ms late."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ _CLOCK_MONOTONIC, _ABSOLUTE = 1, 1
 
 
 class TimerFd:
-    """One at a time: setting it again moves it."""
+    """A timer with one instant at a time: setting it again moves it."""
 
     def __init__(self, ring: Callable[[], None]) -> None:
         self._ring = ring
@@ -43,7 +43,7 @@ class TimerFd:
             self._fd = None
 
     def _rang(self) -> None:
-        with contextlib.suppress(BlockingIOError):  # it was moved meanwhile
+        with contextlib.suppress(BlockingIOError):  # the timer was moved meanwhile
             assert self._fd is not None
             os.read(self._fd, 8)
             self._ring()
@@ -53,7 +53,8 @@ _libc: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def _timerfd() -> int | None:
-    """Linux has timers that can be waited for as one waits for a socket; the standard library, from 3.13 on."""
+    """A timer of the Linux kernel as a file descriptor, which the event loop can watch like a socket. Python's standard
+    library has it from 3.13 on."""
     if not hasattr(_libc, "timerfd_create"):
         return None
     fd = _libc.timerfd_create(_CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
