@@ -1,1 +1,1 @@
-"""Targets that are down, slow or limited, and brokers out of reach. Skip this while every target answers."""
+"""Targets that are down, slow or limited, and unreachable brokers. Skip this while every target answers."""

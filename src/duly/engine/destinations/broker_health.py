@@ -1,5 +1,5 @@
-"""Which channels can be reached now. What a broker that is down could not take anyway is not claimed, and waits in its
-place."""
+"""Which channels are reachable now. Events for a broker that is down are not claimed, and keep their place in the
+queue."""
 
 import asyncio
 import contextlib
@@ -13,12 +13,12 @@ from duly.signals import ChannelDown, ChannelNotServed, ChannelUp, Signals
 
 
 class BrokerHealth:
-    """Tells once when a channel goes down, and once when it is up again."""
+    """The health of a worker's channels. Emits one signal when a channel goes down and one when it is up again."""
 
     def __init__(self, channels: Mapping[str, Reachable], signals: Signals, changed: Callable[[], None]) -> None:
         self._channels, self._signals, self._changed = channels, signals, changed
-        self._since: dict[str, float] = {}  # of those that are down
-        self.on_trial: frozenset[str] = frozenset()  # of these, those that one event at a time may go to
+        self._since: dict[str, float] = {}  # channels that are down, and since when, by time.monotonic
+        self.on_trial: frozenset[str] = frozenset()  # channels that are down and get one event at a time as a probe
 
     def is_up(self, name: str) -> bool:
         return name not in self._since
@@ -50,8 +50,8 @@ class BrokerHealth:
 
 
 async def tell_what_is_not_served(store: ClaimPort, advice: Mapping[str, str], signals: Signals) -> None:
-    """Of these channels, those that events wait for: this may be the only worker."""
-    with contextlib.suppress(StoreUnavailable):  # others tell of that
+    """Emits ChannelNotServed for each of these channels that has pending events: perhaps no other worker serves it."""
+    with contextlib.suppress(StoreUnavailable):  # the worker's loop reports that
         if advice and await _waits_for(store, *advice):
             for name in advice:
                 if await _waits_for(store, name):
@@ -64,12 +64,12 @@ async def _waits_for(store: ClaimPort, *lanes: str) -> bool:
 
 
 async def prepare(routes: Mapping[str, Route], store: ClaimPort, every: timedelta) -> None:
-    """Let channels that are slow to start do so before their first event: those that have something to deliver, now or
-    one day."""
+    """Prepares channels that are slow to start, as soon as they have a pending event, even one that is due much
+    later."""
     left = {lane: route.channel for lane, route in routes.items() if isinstance(route.channel, SlowToStart)}
     while left:
         for lane, channel in list(left.items()):
-            with contextlib.suppress(Exception):  # its first event will find the same, and tells
+            with contextlib.suppress(Exception):  # the first delivery meets the same error and reports it
                 if await _waits_for(store, lane):
                     del left[lane]
                     await channel.prepare()

@@ -1,8 +1,10 @@
-"""What one worker gives to each destination: as much as that can take, and nothing while it is down.
+"""The circuit breaker of one worker: each destination gets as many deliveries as it can take, and none while it is
+down.
 
-How many deliveries may be under way to one follows what became of the last ones, as a TCP window does: it grows with
-each success and shrinks with each failure, so that a dead or drowning destination soon has one place, not all of them.
-Enough failures in a row, of different events, and it is parked: that is written down, and holds for every worker.
+The number of concurrent deliveries to a destination follows the outcomes of the last ones, like a TCP window: it grows
+with each success and shrinks with each failure, so that a dead or overloaded destination soon has one place instead of
+all of them. After enough failures in a row, of different events, the destination is parked: the store records that, and
+it holds for every worker.
 """
 
 import asyncio
@@ -21,27 +23,28 @@ from duly.records.target import DESTINATION_OF_ALL, Known
 from duly.signals import DestinationOpened, DestinationParked, Signals
 
 BEGINNING = 10
-"""How many may be under way to a destination of which nothing is known yet."""
+"""Concurrent deliveries to a destination without outcomes yet."""
 
 IN_A_ROW, DIFFERENT = 10, 5
-"""So many failures in a row, of so many events, mean that it is down: one event that a receiver chokes on does not."""
+"""10 failures in a row, of 5 different events, mean that a destination is down: a single event that the receiver cannot
+handle does not."""
 
 JUST_NOW = 0.1
-"""Seconds for which it counts that a destination is parked."""
+"""Seconds for which a cached entry that says a destination is parked is trusted."""
 
 AHEAD = 0.5
-"""Seconds of a rate that a worker takes at once; what it has not used after twice that is forfeited."""
+"""Seconds of a rate limit that a worker takes from the store at once. Unused starts expire after twice this time."""
 
 
 class Window:
-    """How a destination has been doing here."""
+    """The concurrency window of a destination, and its failures in a row."""
 
     __slots__ = ("failed", "failing", "size")
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.failed = 0  # in a row
-        self.failing: set[str] = set()  # of these events
+        self.failed = 0  # failures in a row
+        self.failing: set[str] = set()  # ids of the events that failed in this row, at most DIFFERENT
 
     def shrink(self) -> None:
         self.size = max(1, self.size // 2)
@@ -63,7 +66,7 @@ class Window:
 
 
 class CircuitBreaker:
-    """The ``Limits`` of a worker, its circuit breaker, and the probes that it makes."""
+    """The ``Limits`` of a worker's destinations, its circuit breaker, and its probes of parked destinations."""
 
     def __init__(
         self, store: TargetStore, destination_cache: DestinationCache, concurrency: int, worker: str, signals: Signals
@@ -72,14 +75,14 @@ class CircuitBreaker:
         self._concurrency = concurrency
         self._most = max(1, concurrency // 2)
         self._windows: dict[Key, Window] = {}
-        self._turns: dict[Key, tuple[int, float]] = {}  # how many are left, and until when
-        self._wanted: set[Key] = set()  # of whose rate some more is wanted
-        self._none_before: dict[Key, float] = {}  # when there will be some, by time.monotonic
+        self._turns: dict[Key, tuple[int, float]] = {}  # starts left under a rate, and their expiry by time.monotonic
+        self._wanted: set[Key] = set()  # destinations that need more starts under their rate
+        self._none_before: dict[Key, float] = {}  # when their rates allow the next start, by time.monotonic
         self._unknown: set[Key] = set()
-        self._down: dict[Key, tuple[str, bool]] = {}  # to be parked: why, and whether for good
+        self._down: dict[Key, tuple[str, bool]] = {}  # to be parked: the reason, and whether until a person enables it
         self._probes: set[str] = set()
         self._asked = asyncio.Event()
-        self.changed: Callable[[], None] = lambda: None  # told when more may be started than before
+        self.changed: Callable[[], None] = lambda: None  # called when more events may start than before
 
     # -- limits
 
@@ -94,7 +97,7 @@ class CircuitBreaker:
             return self._concurrency
         known = self._destination_cache.seen(tenant, destination)
         if known is None:
-            return 1  # whose delivery finds out
+            return 1  # the first delivery reads the destination's limits
         if known.concurrency is not None:
             return min(known.concurrency, self._concurrency)
         window = self._windows.get((tenant, destination))
@@ -132,7 +135,7 @@ class CircuitBreaker:
                 window.has_failed(event.id)
                 if window.is_down:
                     self._give_up(key, f"is parked: {first_line(outcome.error)}", gone=False)
-            elif outcome.retry_after is not None:  # it has too much to do, and is there
+            elif outcome.retry_after is not None:  # overloaded, but not down
                 window.shrink()
         else:
             window.has_answered()
@@ -160,12 +163,12 @@ class CircuitBreaker:
     # -- deliveries
 
     def is_open(self, event: Event) -> bool:
-        """Whether that is known already, as it mostly is."""
+        """Whether the cache says that the destination is open. Mostly it does, and no query is needed."""
         known = self._destination_cache.fresh(event.tenant, event.destination or DESTINATION_OF_ALL)
         return known is not None and known.parked is None and not known.within
 
     async def closed(self, event: Event) -> Held | None:
-        """Why nothing is sent to its destination now, if that is so."""
+        """Why the event's destination is parked; None if it is open."""
         if event.destination is None or self.tries(event):
             return None
         known = await self._parked(event.tenant, event.destination)
@@ -174,22 +177,22 @@ class CircuitBreaker:
         return None if known.parked is None else Held(known.destination, known.parked)
 
     async def _parked(self, tenant: str, destination: str) -> Known:
-        """What is known of it; where it is parked, just now. If it has been opened since, the store would give back
-        what is to be held, and we would claim that again and again."""
+        """The state of a destination, at most JUST_NOW old if parked. If it was opened since, the store would release
+        the event that is to be held, and the worker would claim it again and again."""
         known = await self._destination_cache.known(tenant, destination)
         return known if known.parked is None else await self._destination_cache.known(tenant, destination, JUST_NOW)
 
     def trying(self, events: Iterable[Event]) -> None:
-        """These are what parked destinations are tried with."""
+        """Marks events as probes of parked destinations."""
         self._probes.update(event.id for event in events)
 
     def tries(self, event: Event) -> bool:
-        """Whether it is one of those."""
+        """Whether the event is a probe."""
         return event.id in self._probes
 
     async def tried(self, event: Event, outcome: Outcome) -> Outcome:
-        """What a probe's outcome means: a destination that answers, whatever it says, is open again; for one that does
-        not, the event goes on waiting, and no attempt is spent."""
+        """The outcome of a probe. A destination that answers, even with an error, is open again; if it does not answer,
+        the event keeps waiting, and no attempt is used up."""
         assert event.destination is not None
         if isinstance(outcome, Failed) and outcome.outage:
             return Held(event.destination, f"is parked: {first_line(outcome.error)}")
@@ -198,7 +201,7 @@ class CircuitBreaker:
         return outcome
 
     async def _open(self, tenant: str, destination: str) -> None:
-        with contextlib.suppress(StoreUnavailable):  # others tell of that, and the next probe is not far
+        with contextlib.suppress(StoreUnavailable):  # the loop reports that, and the next probe comes soon
             async with self._store.begin() as tx:
                 now, since = await tx.now(), await tx.reopen(tenant, destination)
                 if since is not None:
@@ -216,7 +219,7 @@ class CircuitBreaker:
         self._asked.set()
 
     async def run(self) -> None:
-        """Write down what is down, ask for turns, and read what is not known yet."""
+        """Parks destinations that are down, takes starts under rate limits, and reads unknown limits."""
         while True:
             await self._asked.wait()
             self._asked.clear()
@@ -225,14 +228,14 @@ class CircuitBreaker:
                 await self.write_down()
                 await self._learn()
                 wait = await self._take_turns()
-            except StoreUnavailable:  # others tell of that
+            except StoreUnavailable:  # the loop reports that
                 wait = 1.0
             self.changed()
             if wait is not None:
                 asyncio.get_running_loop().call_later(wait, self._asked.set)
 
     async def write_down(self) -> None:
-        """Park what was found down."""
+        """Parks the destinations that were found down."""
         while self._down:
             (tenant, destination), (reason, gone) = next(iter(self._down.items()))
             async with self._store.begin() as tx:
@@ -243,19 +246,20 @@ class CircuitBreaker:
                 self._signals.emit(DestinationParked(tenant, destination, reason, gone))
             self._destination_cache.forget(tenant, destination)
             self._windows.pop((tenant, destination), None)
-            if self._down[tenant, destination] == (reason, gone):  # or it has become worse meanwhile
+            if self._down[tenant, destination] == (reason, gone):  # unless a newer failure has replaced it meanwhile
                 del self._down[tenant, destination]
 
     async def learn(self, events: Iterable[Event]) -> None:
-        """Before the first event of a destination starts: what limits it has, and its first turns if it has a rate."""
+        """Reads the limits of destinations before their first events start, and takes the first starts under their
+        rates."""
         keys = {(event.tenant, event.destination) for event in events if event.destination is not None}
         unknown = {key for key in keys if self._destination_cache.seen(*key) is None}
         if not unknown:
             return
-        with contextlib.suppress(StoreUnavailable):  # others tell of that; then its first delivery finds out
+        with contextlib.suppress(StoreUnavailable):  # the loop reports that; the first delivery reads the limits then
             await self._destination_cache.read({*unknown, *((tenant, DESTINATION_OF_ALL) for tenant, _ in unknown)})
             for key in unknown:
-                self.turns(*key)  # asks for some
+                self.turns(*key)  # marks destinations with a rate as wanted
             await self._take_turns()
 
     async def _learn(self) -> None:
@@ -264,7 +268,8 @@ class CircuitBreaker:
             await self._destination_cache.read(unknown)
 
     async def _take_turns(self) -> float | None:
-        """When to ask again, if any is still wanted."""
+        """Takes starts under rate limits from the store. Returns the seconds until the next try, if some are still
+        wanted."""
         now = time.monotonic()
         wanted = {key for key in self._wanted if now >= self._none_before.get(key, 0.0)}
         self._wanted -= wanted
@@ -289,6 +294,6 @@ class CircuitBreaker:
 
 
 def whose(event: Event) -> str:
-    """What is parked for good when an event is told so: a stored target, or the URL alone."""
+    """The destination that is disabled when its receiver says it is gone: a stored target, or a single URL."""
     url = url_of(event.target)
     return event.destination or "" if url is None else parked_alone(url)

@@ -1,4 +1,4 @@
-"""What this process knows of destinations, a moment old at most: a change of one reaches every worker by itself."""
+"""A cache of destinations, a few seconds old at most, so that a change of a destination soon reaches every worker."""
 
 import asyncio
 import time
@@ -9,7 +9,8 @@ from duly.ports import DestinationReader
 from duly.records.target import DESTINATION_OF_ALL, Known
 
 FRESH, RECENT = 2.0, 5.0
-"""Seconds for which what was read counts; and where nobody waits for an answer, before it is read again."""
+"""Seconds for which an entry is used; and seconds after which an entry is read again in the background, where no
+delivery waits for it."""
 
 MOST = 10_000
 
@@ -21,10 +22,10 @@ class DestinationCache:
         self._store = store
         self._known: dict[Key, tuple[float, Known]] = {}
         self._reading: dict[Key, asyncio.Task[dict[Key, Known]]] = {}
-        self._meanwhile: dict[object, set[Key]] = {}  # what was forgotten during each reading
+        self._meanwhile: dict[object, set[Key]] = {}  # for each read under way, the keys forgotten since it began
 
     def seen(self, tenant: str, destination: str) -> Known | None:
-        """What was read last, however old."""
+        """The entry of a destination, however old."""
         entry = self._known.get((tenant, destination))
         return None if entry is None else entry[1]
 
@@ -33,17 +34,18 @@ class DestinationCache:
         return entry is not None and time.monotonic() - entry[0] < RECENT
 
     def fresh(self, tenant: str, destination: str, seconds: float = FRESH) -> Known | None:
-        """What counts, if that was read already."""
+        """The entry of a destination, unless it is missing or too old."""
         entry = self._known.get((tenant, destination))
         return entry[1] if entry is not None and time.monotonic() - entry[0] < seconds else None
 
     async def known(self, tenant: str, destination: str, seconds: float = FRESH) -> Known:
-        """Of a destination; what is known of its tenant as a whole is read with it."""
+        """The entry of a destination, read from the store if it is too old. The entry of its tenant as a whole is read
+        with it."""
         if (known := self.fresh(tenant, destination, seconds)) is not None:
             return known
         key = (tenant, destination)
         reading = self._reading.get(key)
-        if reading is None:  # one question for all who ask meanwhile; nobody's end is the end of it
+        if reading is None:  # one query for all concurrent callers; the cancellation of one caller does not end it
             reading = self._reading[key] = asyncio.create_task(self.read([key, (tenant, DESTINATION_OF_ALL)]))
             reading.add_done_callback(lambda _: self._reading.pop(key, None))
         return (await asyncio.shield(reading))[key]
@@ -57,7 +59,7 @@ class DestinationCache:
                 read = await self._store.destinations(list(wanted))
             finally:
                 del self._meanwhile[reading]
-            if changed.isdisjoint(wanted):  # else it may have been read just before that
+            if changed.isdisjoint(wanted):  # else the rows may be from before the change
                 break
         found = {(known.tenant, known.destination): known for known in read}
         if len(self._known) > MOST:
@@ -67,7 +69,7 @@ class DestinationCache:
         return found
 
     def forget(self, tenant: str, destination: str) -> None:
-        """It has just been changed from here, and with a URL what is known of its origin."""
+        """Drops the entry of a destination that this process has just changed; for a URL, also that of its origin."""
         keys = {(tenant, destination)}
         if "://" in destination:
             keys.add((tenant, origin_of(destination)))

@@ -1,4 +1,5 @@
-"""Parked destinations: what waits for one is released when it answers again, or when a person says so."""
+"""Parked destinations. Their held events are released when the destination answers again, or when a person enables
+it."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -10,14 +11,14 @@ from duly.ports import TargetStore, TargetTransaction
 from duly.records.event import Event
 
 FIRST, MOST = timedelta(seconds=30), timedelta(minutes=10)
-"""When a parked destination is tried again, and how far apart such tries get."""
+"""The wait before the first probe of a parked destination, and the longest wait between probes."""
 
 CHUNK = 1000
 
 
 async def open_again(store: TargetStore, tenant: str, parked: str, by: str, most: int | None = None) -> int:
-    """Release what waits for a destination that is open again; how many. A process that dies meanwhile leaves it
-    marked, and whoever looks after it goes on; so does who has released *most*."""
+    """Releases the held events of a destination that is open again; returns how many. If the process dies meanwhile, or
+    stops after *most* events, the destination stays marked, and a worker continues."""
     many = 0
     while released := await store.release_parked(tenant, parked, whose_events(parked), CHUNK, by):
         many += released
@@ -28,13 +29,13 @@ async def open_again(store: TargetStore, tenant: str, parked: str, by: str, most
 
 
 async def note(tx: TargetTransaction, tenant: str, destination: str, act: str, detail: str | None, by: str) -> None:
-    """Stored targets have a history; other destinations have no row to tell it of."""
+    """Adds to the history of a stored target; other destinations have no row and no history."""
     if "://" not in destination and destination and (found := await tx.target(tenant, destination)) is not None:
         await tx.note([(found.id, act, None if detail is None else storable(detail))], storable(by))
 
 
 async def look_after_parked(store: TargetStore, lanes: Sequence[str], worker: str, lease: timedelta) -> list[Event]:
-    """Go on with what is being released, and claim what parked destinations are to be tried with."""
+    """Continues unfinished releases, and claims the events that are due to probe parked destinations."""
     found = await store.unparking()
     for tenant, destination, to_be_tried in found:
         if not to_be_tried:
@@ -48,7 +49,7 @@ async def look_after_parked(store: TargetStore, lanes: Sequence[str], worker: st
         except StoreUnavailable:
             if not probes:
                 raise
-            break  # what is claimed is to be started
+            break  # the probes claimed so far must be started
     return probes
 
 
@@ -57,6 +58,6 @@ async def _claim_probe(
 ) -> list[Event]:
     async with store.begin() as tx:
         tried_with = await tx.claim_probe(*parked, lanes, worker, lease)
-        if not tried_with and not await tx.is_awaited(*parked):  # the next event will show how it is
+        if not tried_with and not await tx.is_awaited(*parked):  # no event waits for it: the next one will show
             await tx.reopen(*parked)
     return tried_with

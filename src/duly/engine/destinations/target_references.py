@@ -1,4 +1,4 @@
-"""Refuses what names a stored target that does not exist: else it would be a dead letter when it is due."""
+"""Refuses events and schedules that name a stored target which does not exist: they would be dead letters when due."""
 
 from collections.abc import Container, Iterable, Sequence
 
@@ -14,13 +14,13 @@ Key = tuple[str, str]
 
 
 def key_of(event: Event | NewEvent) -> Key | None:
-    """The stored target that an event goes to, if it goes to one."""
+    """The stored target of an event, if it has one."""
     name = event.stored_target
     return None if name is None else (event.tenant, name)
 
 
 async def missing(store: DestinationReader, keys: Iterable[Key | None]) -> set[Key]:
-    """Which of these do not exist."""
+    """The keys of targets that do not exist."""
     asked = sorted({key for key in keys if key is not None})
     if not asked:
         return set()
@@ -29,7 +29,7 @@ async def missing(store: DestinationReader, keys: Iterable[Key | None]) -> set[K
 
 
 async def require_targets(store: DestinationReader, events: Sequence[Event | NewEvent]) -> None:
-    """Invalid with each event that names a target which does not exist."""
+    """Raises Invalid with a problem for each event whose stored target does not exist."""
     if gone := await missing(store, map(key_of, events)):
         single = len(events) == 1
         raise Invalid(
@@ -42,7 +42,7 @@ async def require_targets(store: DestinationReader, events: Sequence[Event | New
 
 
 def targets_missing(events: Sequence[Event | NewEvent], gone: Container[Key | None]) -> list[Problem]:
-    """What is told of a user with these events: each target once."""
+    """The problems of a user with these events, each missing target once."""
     return list(dict.fromkeys(_problem(event, "") for event in events if key_of(event) in gone))
 
 

@@ -1,1 +1,2 @@
-"""Who is next in a backlog, and how much to claim. Skip this while a worker can take all that is due."""
+"""Which tenant is next in a backlog, and how many events to claim. Skip this while workers keep up with all due
+events."""

@@ -1,5 +1,5 @@
-"""Who else has something ready. A claim takes the oldest of a lane; where all of that is one tenant's, somebody has to
-go and see whether there are others behind it."""
+"""Scans of a backlog for other tenants. A claim takes the oldest events of a lane; where all of them belong to one
+tenant, a scan finds the ready events of other tenants behind them."""
 
 import time
 from collections import Counter, defaultdict
@@ -11,26 +11,28 @@ from duly.decide.fair_share import Candidate, Key
 from duly.ports import ScanRequest, ScanResult
 
 NEWEST, OFTEN, AT_LEAST, AT_MOST = 200, 3, 0.005, 0.05
-"""How many of the newest are looked at, for what a quiet tenant has is mostly just due; and how soon again: after so
-many times the time that it took, within these seconds."""
+"""A scan reads the 200 newest events of a lane, because the events of a quiet tenant have mostly just become due. The
+next such scan waits for 3 times the duration of the last one, but at least 0.005 and at most 0.05 seconds."""
 
 FRONT, DEEPER = 4000, 16
-"""How many of the oldest are looked at; and so many times as many as long as nobody else is found."""
+"""A deep scan reads the 4000 oldest events of a lane; while it finds no other tenants, it is repeated 16 times as
+deep."""
 
 SELDOM, LONGEST, AT_THE_FRONT = 100, 10.0, 1.0
-"""A look that finds too little is paid for by so many times the time that it took without another one; but by no more
-seconds than this, and fewer if it was over soon, for then it was something else that took the time."""
+"""After a scan that finds too few events, the next one waits for 100 times its duration, so that such scans take at
+most 1% of the time; but at most 10 seconds, or 1 second if the scan was shallow, for then its duration had another
+cause."""
 
 MOST, ALL = 2000, 4000
-"""How many to be told of in one look, and to remember."""
+"""The most candidates that one scan returns, and the most that are remembered for each lane."""
 
 OTHERS, MORE, QUIET, NEAR = "others", "more", "quiet", "near"
-"""What a look is for: those who are not known at all, more of those who are, or those who have nothing under way. The
-last one is any of these, among the newest alone."""
+"""The purpose of a scan: tenants and destinations without known candidates, more candidates of those already known, or
+tenants and destinations with no events here. The last purpose is any of these among the newest events only."""
 
 Look = Callable[[ScanRequest, Collection[Key]], Awaitable[ScanResult]]
 Begins = Callable[[], Mapping[str, datetime]]
-"""Where the oldest of each lane begin, as far as that is known."""
+"""Returns where the oldest events of each lane begin, as far as that is known."""
 
 _ready = attrgetter("ready")
 
@@ -39,11 +41,12 @@ class BacklogScan:
     def __init__(self, look: Look, begins: Begins) -> None:
         self._look, self._begins = look, begins
         self._known: defaultdict[str, dict[Key, list[Candidate]]] = defaultdict(dict)  # by lane
-        self._rests: dict[tuple[str, str], float] = {}  # until when, by time.monotonic, for each lane and purpose
-        self.more: set[str] = set()  # lanes in which a look found so much that there may be more of it
+        self._rests: dict[tuple[str, str], float] = {}  # earliest next scan by purpose and lane, by time.monotonic
+        self.more: set[str] = set()  # lanes whose last scan found enough, so that there may be more
 
     def known(self, lane: str) -> Mapping[Key, Sequence[Candidate]]:
-        """Who is known to have something in this lane; of each the oldest first. None at all: there may be more."""
+        """The candidates of each tenant and destination in a lane, the oldest first. An empty list means that there may
+        be more."""
         return self._known[lane]
 
     def many(self, lane: str) -> int:
@@ -61,12 +64,12 @@ class BacklogScan:
         self.more.discard(lane)
 
     def rested(self) -> None:
-        """Look again whenever asked, whatever the last look has cost."""
+        """Allows all scans again at once, even after expensive ones."""
         self._rests.clear()
 
     async def look(self, lanes: Iterable[str], past: Collection[Key], wanted: int, purpose: str) -> set[str]:
-        """Find others than those, so many in each lane if there are; the lanes of which all was seen. Each purpose
-        rests by itself."""
+        """Scans for events of other tenants and destinations than *past*, up to *wanted* in each lane; returns the
+        lanes that were read to their end. The wait between scans is kept for each purpose."""
         began, whole, found = time.monotonic(), set(), Counter[str]()
         depth = {lane: FRONT if purpose != NEAR and self.may(purpose, lane) else 0 for lane in lanes}
         depth = {lane: deep for lane, deep in depth.items() if deep or purpose == NEAR or self.may(NEAR, lane)}
@@ -94,16 +97,16 @@ class BacklogScan:
         return whole
 
     def _no_more(self, lane: str) -> None:
-        """All that there is in this lane is known."""
+        """Notes that all candidates of a lane are known."""
         self.more.discard(lane)
         self._known[lane] = {key: found for key, found in self._known[lane].items() if found}
 
     def may(self, purpose: str, lane: str) -> bool:
-        """Whether it has rested enough."""
+        """Whether the wait since the last scan for this purpose is over."""
         return self._rests.get((purpose, lane), 0.0) <= time.monotonic()
 
     def _remember(self, others: Sequence[Candidate]) -> Counter[str]:
-        """How many of each lane are new."""
+        """Adds candidates; returns how many of each lane are new."""
         new: Counter[str] = Counter()
         found: defaultdict[tuple[str, Key], set[Candidate]] = defaultdict(set)
         for one in others:

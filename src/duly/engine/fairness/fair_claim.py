@@ -1,7 +1,8 @@
-"""How those who have something ready in a lane share what a worker can take.
+"""Fair claims: how the tenants and destinations with ready events in a lane share what a worker can take.
 
-As long as it can take all that there is, nobody has to share. In a backlog it takes what is oldest, as ever, but first
-what those have who would get less than their share by that. In a lane with limits it takes only what may start.
+While a worker can take all ready events, no sharing is needed. In a backlog it takes the oldest events, as always, but
+first events of tenants that would get less than their fair share that way. In a lane with limits it takes only events
+that may start.
 """
 
 import asyncio
@@ -17,75 +18,74 @@ from duly.errors import StoreUnavailable
 from duly.records.event import Event
 
 SPARE = 2
-"""So many times as many are named as can be taken, for another worker may have taken the first ones."""
+"""Candidates named for each event that can be taken, because another worker may have taken the first ones."""
 
 OLDEST = 4
-"""One of so many is the oldest all the same, however many others there are."""
+"""One in so many events of a claim is always the oldest, however many other candidates there are."""
 
 FEW, CROWD = 10, 50
-"""Where so many get their share of what is oldest, or if it is little at least so few and half of it, nobody keeps all
-others waiting, and what is oldest is fair enough. Only those who have just come are still looked for."""
+"""A lane is crowded when this many tenants and destinations are well served by the oldest events: 50, or half of the
+claimed events if that is less, but at least 10. Then nobody starves the others, taking the oldest is fair enough, and
+scans look only among the newest events."""
 
 AWAITED_S = 0.005
-"""Seconds for which a claim waits for a look while tenants share a worker. What is found is claimed at once, and not
-after the next batch of somebody else; a look among the newest takes 1 ms."""
+"""Seconds for which a claim waits for a backlog scan while tenants share a worker. The events found are then claimed at
+once, not after the next batch of another tenant; a scan of the newest events takes 1 ms."""
 
 ENOUGH = 100
-"""So many of a claim are looked at to see whether all of it is one tenant's."""
+"""Events of a claim that are sampled to see whether all of them belong to one tenant."""
 
 _key = attrgetter("tenant", "destination")
 
 
 class FairClaim:
-    """For one kind of events: heads, or all others."""
+    """Fair claims of one kind of events: heads, or all others."""
 
     def __init__(self, look: Look, begins: Begins, fair_queue: FairQueue) -> None:
         self._scan, self._fair_queue = BacklogScan(look, begins), fair_queue
-        self._served: dict[str, set[Key]] = {}  # in lanes with a backlog: those who get their share of what is oldest
-        self._looking: dict[str, asyncio.Task[set[str]]] = {}  # by lane: among the oldest, too
-        self._looking_near: dict[str, asyncio.Task[set[str]]] = {}  # the same among the newest alone
-        self._looked_at: set[str] = set()  # lanes with a backlog that somebody has looked behind
-        self._crowded: set[str] = set()  # those of them in which so many do that nobody else is looked for
-        self.limited: set[str] = set()  # lanes in which what is oldest may not be what may start
+        self._served: dict[str, set[Key]] = {}  # lanes with a backlog, and who is well served by their oldest events
+        self._looking: dict[str, asyncio.Task[set[str]]] = {}  # by lane: scans among the oldest and the newest events
+        self._looking_near: dict[str, asyncio.Task[set[str]]] = {}  # by lane: scans among the newest events only
+        self._looked_at: set[str] = set()  # lanes with a backlog that were scanned at least once
+        self._crowded: set[str] = set()  # crowded lanes with a backlog: scanned among the newest events only
+        self.limited: set[str] = set()  # lanes with limits, whose oldest events may not be the ones that may start
 
     def rested(self) -> None:
         self._scan.rested()
 
     async def begin_again(self, lane: str) -> None:
-        """Forget what is known of this lane, and what somebody is about to find."""
+        """Forgets the candidates of a lane, also those of scans under way."""
         looks = [looking for kind in self._kinds if (looking := kind.pop(lane, None)) is not None]
         await asyncio.gather(*looks, return_exceptions=True)
         self._forget(lane)
 
     def waiting(self) -> set[Key]:
-        """Who has something that there was no room for."""
+        """Tenants and destinations with ready events in lanes with limits."""
         return {key for lane in self.limited for key in self._scan.known(lane)}
 
     # -- choosing
 
     async def choose(self, lane: str, free: int) -> list[Candidate]:
-        """What to take first."""
+        """The candidates to claim before the oldest events."""
         if lane in self.limited:
             return await self._what_may_start(lane, free)
         if lane not in self._served:
             return []
         self._look_behind(lane, free)
         looks = [looking for kind in self._kinds if (looking := kind.get(lane)) is not None and not looking.done()]
-        if (
-            looks and self._fair_queue.shared
-        ):  # claims are small, and whoever comes meanwhile must not wait for a deep look
+        if looks and self._fair_queue.shared:  # claims are small, and new events must not wait for a deep scan
             await asyncio.wait(looks, timeout=AWAITED_S, return_when=asyncio.FIRST_COMPLETED)
-        elif looks and lane not in self._looked_at:  # so that nobody waits behind a flood that begins
+        elif looks and lane not in self._looked_at:  # so that no tenant waits behind a flood that begins
             await asyncio.wait(looks)
             self._looked_at.add(lane)
         return self._fairly(lane, free)
 
     def at_most(self, lane: str, free: int) -> int:
-        """How many of the chosen to take."""
+        """How many of the chosen candidates to claim."""
         return free if lane in self.limited else free - free // OLDEST
 
     async def choose_for_the_quiet(self, lanes: Sequence[str], free: int) -> list[Candidate]:
-        """What to take where only those may have something who have nothing here."""
+        """The candidates of tenants and destinations that have no events here, when only reserved places are free."""
         here = self._fair_queue.keys()
         await self._scan.look(lanes, here, free, QUIET)
         room = FreePlaces(
@@ -95,11 +95,11 @@ class FairClaim:
         return choose(known, SPARE * free, {}, room)
 
     def _look_behind(self, lane: str, free: int) -> None:
-        """For others than those who are well served, beside the claims, which need not wait for it. A look that goes
-        deep may take long: what has just become due is looked for beside it."""
+        """Starts scans for tenants and destinations that are not well served, concurrently with the claims. A deep scan
+        may take long, so a scan of the newest events runs beside it."""
         for kind in self._kinds:
             if lane in kind and kind[lane].done():
-                with contextlib.suppress(StoreUnavailable):  # as the claims have found since, if it still is
+                with contextlib.suppress(StoreUnavailable):  # if that lasts, the claims report it
                     kind.pop(lane).result()
         served, known = self._served[lane], self._scan.known(lane)
         few = lane not in self._crowded and self._scan.many(lane) < free
@@ -116,7 +116,7 @@ class FairClaim:
             self._looking_near[lane] = asyncio.create_task(near)
 
     async def stop(self) -> None:
-        """Look no further."""
+        """Cancels the scans under way."""
         looks = [looking for kind in self._kinds for looking in kind.values()]
         for looking in looks:
             looking.cancel()
@@ -127,7 +127,7 @@ class FairClaim:
         return self._looking, self._looking_near
 
     def _fairly(self, lane: str, free: int) -> list[Candidate]:
-        """What those have who are not well served: the others get what is oldest."""
+        """The candidates of tenants and destinations that are not well served; the others get the oldest events."""
         known, served, in_hand = self._scan.known(lane), self._served[lane], self._fair_queue.in_hand()
         share = fair_share(in_hand, {tenant for tenant, _ in (*known, *served)}, free)
         room = FreePlaces(
@@ -150,12 +150,14 @@ class FairClaim:
     # -- what came of it
 
     def taken(self, chosen: Sequence[Candidate], ids: Collection[str], free: int) -> None:
-        """Those of the chosen that could be had. If there was room for no more, the others may be there still."""
+        """Notes which of the chosen candidates were claimed. If they filled the room, the rest may still be ready;
+        otherwise another worker has them, and they are forgotten."""
         last = max((n for n, one in enumerate(chosen) if one.id in ids), default=-1)
         self._scan.forget(chosen[: last + 1] if len(ids) >= free else chosen)
 
     def taken_oldest(self, events: Sequence[Event], room: Mapping[str, int]) -> None:
-        """What was there, where at most so many of the oldest of each lane were taken."""
+        """Notes the result of claiming the oldest events, at most *room* of each lane: which lanes have a backlog, who
+        is well served, and which lanes are limited."""
         for lane, free in room.items():
             of_lane = events if len(room) == 1 else [event for event in events if event.lane == lane]
             backlog, whose = len(of_lane) >= free, _whose(of_lane)
@@ -174,7 +176,7 @@ class FairClaim:
         self._scan.forget_all(lane)
 
     def _is_limited(self, whose: Mapping[Key, int], backlog: bool) -> bool:
-        """Whether more may come of those who have these than may start."""
+        """Whether the owners of these events may have more ready events than limits let start."""
         for key, many in whose.items():
             room = min(self._fair_queue.room(*key), self._fair_queue.room_of(key[0]))
             if room < UNBOUNDED and (backlog or room <= many):
@@ -183,6 +185,7 @@ class FairClaim:
 
 
 def _whose(events: Sequence[Event]) -> Mapping[Key, int]:
-    """How many each has. If enough of them are one tenant's, for one destination, all are taken for that."""
+    """How many events each tenant and destination has. If a sample belongs to a single one, all events are counted as
+    its own."""
     some = Counter(map(_key, events[:: 1 + len(events) // ENOUGH]))
     return Counter(map(_key, events)) if len(some) > 1 else dict.fromkeys(some, len(events))

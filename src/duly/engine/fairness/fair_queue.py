@@ -1,5 +1,5 @@
-"""What was claimed and waits to be started here. Tenants take turns, and so do the destinations of each; what goes to
-one destination starts in the order in which it came."""
+"""The fair queue of claimed events that wait to be started. Tenants take turns, and so do the destinations of each
+tenant; events for one destination start in the order of their arrival."""
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,17 +12,18 @@ from duly.engine.fairness.limits import Limits
 from duly.records.event import Event, Outcome
 
 RESERVE = 10
-"""Beyond the places that a worker has for all, it keeps one for each so many of them for whoever has nothing under way:
-a flooding tenant or a slow destination that fills every place must not keep a quiet one waiting."""
+"""For every ten ordinary places, a worker reserves one extra place for tenants and destinations with nothing running: a
+flooding tenant or a slow destination that fills every ordinary place must not delay a quiet one."""
 
 UNBOUNDED = 1 << 30
 
 AHEAD, GLANCE, LONG = 0.4, 0.05, 5.0
-"""Where places are limited, so many seconds of deliveries are claimed beyond those that may be under way, lest a quick
-destination waits for claims; over how many they are counted, and after how many they no longer count."""
+"""Where places are limited, 0.4 seconds' worth of deliveries are claimed beyond those that may run, so that a quick
+destination does not wait for claims. The rate is measured over 0.05 seconds, and forgotten 5 seconds after the last
+delivery."""
 
 SHARED_FOR = 10.0
-"""Seconds for which a worker counts on a second tenant after that one has had something here."""
+"""Seconds for which a worker counts as shared after a second tenant has had events here."""
 
 _key = attrgetter("tenant", "destination")
 
@@ -33,13 +34,13 @@ class Tenant:
     def __init__(self, name: str) -> None:
         self.name = name
         self.queues: list[Queue] = []
-        self.round: deque[Queue] = deque()  # those with something that may start, the next one first
+        self.round: deque[Queue] = deque()  # queues with events that may start, the next one first
         self.running = 0
-        self.aside = False  # has all the places that it may have
+        self.aside = False  # the tenant's limit of running events is reached
 
 
 class Queue:
-    """What one tenant has for one destination."""
+    """The waiting events of one tenant for one destination."""
 
     __slots__ = ("aside", "destination", "events", "running", "tenant")
 
@@ -47,7 +48,7 @@ class Queue:
         self.tenant, self.destination = tenant, destination
         self.events: deque[Event] = deque()
         self.running = 0
-        self.aside = False  # has all the places that it may have, or has used up its rate
+        self.aside = False  # the destination's limit of running events is reached, or its rate is used up
 
     @property
     def startable(self) -> int:
@@ -55,13 +56,13 @@ class Queue:
 
 
 class CompletionRate:
-    """How quickly what goes to a destination ends."""
+    """How many events of a destination end per second, as a number of events to claim ahead."""
 
     __slots__ = ("_ended", "_since", "ahead")
 
     def __init__(self) -> None:
         self._ended, self._since = 0, monotonic()
-        self.ahead = 0  # how many end in so many seconds, as of late
+        self.ahead = 0  # how many events end in AHEAD seconds, by the last measurement
 
     def one_ended(self) -> None:
         self._ended += 1
@@ -71,30 +72,30 @@ class CompletionRate:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing has ended for long."""
+        """Whether no event has ended for LONG seconds."""
         return monotonic() - self._since > LONG
 
 
 Start = tuple[Event, Queue]
-"""What starts, and where to tell that it has ended."""
+"""An event that starts, and the queue that is notified when it has ended."""
 
 
 class FairQueue:
-    """Whoever may not start anything is set aside, and is asked again when something of theirs has ended, or when time
-    has passed."""
+    """Tenants and queues that may not start any event are set aside, and are checked again when one of their events has
+    ended or when ``poke`` is called."""
 
     def __init__(self, limits: Limits, concurrency: int) -> None:
         self._limits, self._concurrency = limits, concurrency
         self.most = concurrency + concurrency // RESERVE
         self._queues: dict[Key, Queue] = {}
         self._tenants: dict[str, Tenant] = {}
-        self._round: deque[Tenant] = deque()  # those with something that may start, the next one first
-        self._paces: dict[Key, CompletionRate] = {}  # of those with limits
-        self._alone: Queue | None = None  # there is no other one in the round, and no limits
-        self._nobody_quiet = False  # in the round, as far as anybody has looked
-        self._newest = ""  # the tenant that had something last
-        self._shared_at = -SHARED_FOR  # when another one than the newest had something, by time.monotonic
-        self.startable = 0  # those that wait for nothing but a free place
+        self._round: deque[Tenant] = deque()  # tenants with events that may start, the next one first
+        self._paces: dict[Key, CompletionRate] = {}  # of tenants and destinations with limits
+        self._alone: Queue | None = None  # the only queue with events that may start, if it has no limits
+        self._nobody_quiet = False  # the last check found no tenant or destination without running events
+        self._newest = ""  # the tenant whose events came last
+        self._shared_at = -SHARED_FOR  # when events of a second tenant came last, by time.monotonic
+        self.startable = 0  # events that wait only for a free place
         self.running = 0
 
     # -- what there is
@@ -107,37 +108,37 @@ class FairQueue:
 
     @property
     def may_start(self) -> bool:
-        """Whether it is worth asking for the next one."""
+        """Whether ``next`` may return an event."""
         if self.running < self._concurrency:
             return bool(self._round)
         return bool(self._round) and self.running < self.most and not self._nobody_quiet
 
     @property
     def kept(self) -> int:
-        """How many places are left when all are taken: for those with nothing under way."""
+        """How many reserved places are free, once all ordinary places are taken; 0 before."""
         return self.most - self.running if self.running >= self._concurrency else 0
 
     @property
     def shared(self) -> bool:
-        """Whether more than one tenant has had something here of late."""
+        """Whether more than one tenant has had events here in the last SHARED_FOR seconds."""
         return monotonic() - self._shared_at < SHARED_FOR
 
     @property
     def holds_back(self) -> bool:
-        """Whether something waits for more than a free place."""
+        """Whether limits hold any event back."""
         return len(self) > self.startable
 
     def runs_out(self, key: Key) -> bool:
-        """Whether so little of theirs is left to go on with that it is time to claim more."""
+        """Whether so few events of a tenant and destination are waiting that it is time to claim more."""
         queue = self._queues.get(key)
         return queue is None or 2 * len(queue.events) <= self._ahead(key)
 
     def keys(self) -> set[Key]:
-        """Whose events are here."""
+        """The tenants and destinations with events here."""
         return set(self._queues)
 
     def in_hand(self) -> Mapping[str, int]:
-        """How much each tenant has running, or waiting for nothing but a place."""
+        """How many events of each tenant are running, or wait only for a free place."""
         count: Counter[str] = Counter()
         for queue in self._queues.values():
             count[queue.tenant.name] += queue.running + queue.startable
@@ -147,8 +148,8 @@ class FairQueue:
         return self._limits.binds(tenant, destination)
 
     def room(self, tenant: str, destination: str | None) -> int:
-        """How many more to claim: as many as may be under way, and enough to go on with; not more than its rate allows
-        at once. Few are not worth a claim while there are others."""
+        """How many more events of a tenant and destination to claim: as many as may run, and enough to continue with,
+        but no more than its rate allows now. 0 instead of a few, which are not worth a claim."""
         if not self._limits.binds(tenant, destination):
             return UNBOUNDED
         queue = self._queues.get((tenant, destination))
@@ -163,7 +164,7 @@ class FairQueue:
         return room
 
     def room_of(self, tenant: str) -> int:
-        """The same for all that a tenant has, wherever it goes."""
+        """How many more events of a tenant to claim, for all its destinations together."""
         if (places := self._limits.places_of(tenant)) >= self._concurrency:
             return UNBOUNDED
         known = self._tenants.get(tenant)
@@ -182,7 +183,7 @@ class FairQueue:
                 self.startable += len(queue.events) - before
 
     def next(self) -> Start | None:
-        """The next one that may start. It has then."""
+        """Starts and returns the next event that may start."""
         if self.running >= self._concurrency and not self._let_a_quiet_one_go_first():
             return None
         while self._round:
@@ -203,10 +204,10 @@ class FairQueue:
         return None
 
     def then(self, ended: Start, outcome: Outcome | None) -> Start | None:
-        """One has ended, and its place goes to the next one that may start."""
+        """Ends an event, and starts the next one in its place."""
         queue = ended[1]
         if queue is self._alone and len(queue.events) > 1 and self.running <= self._concurrency:
-            self.startable -= 1  # the short way: nearly all that a worker ever does is one tenant's, without limits
+            self.startable -= 1  # the fast path: nearly all work of a worker is one tenant's, without limits
             return queue.events.popleft(), queue
         self.ended(ended, outcome)
         return self.next()
@@ -229,7 +230,7 @@ class FairQueue:
             self._forget(queue)
 
     def poke(self) -> None:
-        """Time has passed, or limits have changed: ask those who were set aside again."""
+        """Checks the tenants and queues that were set aside again, because time has passed or limits have changed."""
         self._nobody_quiet = False
         self._alone = None
         self._paces = {key: pace for key, pace in self._paces.items() if not pace.is_over}
@@ -266,7 +267,7 @@ class FairQueue:
         return pace.ahead if pace else 0
 
     def _queue(self, name: str, destination: str | None) -> Queue:
-        """A new one."""
+        """Adds a queue for a tenant and destination."""
         if len(self._tenants) > (name in self._tenants) or name != (self._newest or name):
             self._shared_at = monotonic()
         self._newest = name
@@ -285,7 +286,7 @@ class FairQueue:
             del self._tenants[tenant.name]
 
     def _enter(self, queue: Queue) -> None:
-        """It has something that may start."""
+        """Puts a queue that has events to start into the round."""
         tenant = queue.tenant
         tenant.round.append(queue)
         self._alone = None
@@ -296,7 +297,7 @@ class FairQueue:
                 self._round.append(tenant)
 
     def _leave(self, queue: Queue) -> None:
-        """It has nothing any more that could start."""
+        """Takes a queue that has become empty out of the round."""
         tenant = queue.tenant
         if queue.aside:
             queue.aside = False
@@ -308,7 +309,7 @@ class FairQueue:
             self._forget(queue)
 
     def _may_start_first(self, tenant: Tenant, queue: Queue) -> bool:
-        """Whether the next one of the round may start something; else it is set aside."""
+        """Whether limits let the first tenant and queue of the round start an event; if not, sets it aside."""
         if not self._tenant_may(tenant):
             self._set_tenant_aside(tenant)
         elif not self._may(queue):
@@ -326,7 +327,7 @@ class FairQueue:
         return queue.running < self._limits.places(tenant, destination) and self._limits.turns(tenant, destination) > 0
 
     def _go_on(self, tenant: Tenant, queue: Queue) -> None:
-        """It is the next one's turn."""
+        """Passes the turn to the next queue of the tenant, and to the next tenant."""
         if queue.events:
             tenant.round.rotate(-1)
         else:
@@ -337,8 +338,9 @@ class FairQueue:
             self._round.popleft()
 
     def _let_a_quiet_one_go_first(self) -> bool:
-        """Every place is taken. Whether there is somebody with nothing under way, for whom one is kept; the last half
-        of those is for tenants with nothing under way."""
+        """Moves a tenant and destination with nothing running to the front, for a reserved place, when all ordinary
+        places are taken; returns whether there is one. The last half of the reserved places is only for tenants that
+        have nothing running at all."""
         if self._nobody_quiet or self.running >= self.most:
             return False
         for tenant in self._round:
@@ -355,7 +357,7 @@ class FairQueue:
         return False
 
     def _set_aside(self, queue: Queue) -> None:
-        """The next one in its tenant's round."""
+        """Sets a queue aside; it is the first one in its tenant's round."""
         self.startable -= len(queue.events)
         queue.aside = True
         queue.tenant.round.popleft()
@@ -367,7 +369,7 @@ class FairQueue:
         self._enter(queue)
 
     def _set_tenant_aside(self, tenant: Tenant) -> None:
-        """The next one in the round."""
+        """Sets a tenant aside; it is the first one in the round."""
         self.startable -= sum(len(queue.events) for queue in tenant.round)
         tenant.aside = True
         self._round.popleft()

@@ -1,4 +1,4 @@
-"""Which lanes a worker claims from, and how it splits its room among them."""
+"""The lanes that a worker claims from, and how it splits its free places among them."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -9,10 +9,10 @@ from duly.records.event import Event
 class Lanes:
     def __init__(self, names: Iterable[str]) -> None:
         self._all = list(names)
-        self.open = list(self._all)  # that can be served now
-        self.on_trial: frozenset[str] = frozenset()  # of these, those that get one event at a time
-        self.returning: frozenset[str] = frozenset()  # of these, those that could not be served until now
-        self.busy: frozenset[str] = frozenset()  # of these, those with a backlog
+        self.open = list(self._all)  # lanes that can be served now
+        self.on_trial: frozenset[str] = frozenset()  # open lanes that get one event at a time
+        self.returning: frozenset[str] = frozenset()  # open lanes that could not be served until now
+        self.busy: frozenset[str] = frozenset()  # open lanes with a backlog
         self._backlog_next = False
 
     @property
@@ -20,14 +20,14 @@ class Lanes:
         return [lane for lane in self.open if lane not in self.on_trial | self.returning]
 
     def open_only(self, names: Collection[str], on_trial: frozenset[str]) -> None:
-        """These, and no others, until told again."""
+        """Serves only these lanes until the next call."""
         self.returning = self.returning.union(set(names).difference(self.open)).intersection(names)
         self.open, self.on_trial = [lane for lane in self._all if lane in names], on_trial
         self.busy = self.busy.intersection(self.open) - on_trial
 
     def room(self, free: int, limited: Collection[str], under_way: Callable[[], Iterable[Event]]) -> dict[str, int]:
-        """How many to claim of each. What is on trial gets the next event when the last one has told how it went; what
-        returns gets none before all that was given back is in its place, or newer ones would overtake that."""
+        """How many events to claim of each lane. A lane on trial gets its next event after the last one has ended. A
+        returning lane gets none until all its given-back events are settled, or newer events would overtake them."""
         few = len(self.open) > free
         room = self._in_turn(free) if few else share(self.open, free, self.busy.union(limited))
         if not self.on_trial and not self.returning:
@@ -36,20 +36,21 @@ class Lanes:
         return {lane: 1 if lane in self.on_trial else free for lane, free in room.items() if lane not in waits}
 
     def returned(self, lanes: Iterable[str]) -> set[str]:
-        """Which of these return, and have by this."""
+        """The returning ones among these lanes; from now on they count as ordinary."""
         returned = set(self.returning.intersection(lanes))
         self.returning -= returned
         return returned
 
     def claimed(self, events: Iterable[Event], room: Mapping[str, int], full: Collection[str]) -> None:
-        """Where so many were taken as there was room for, there may be more; *full* are those of which that is known
-        already. One that was closed meanwhile has nothing for anybody."""
+        """Notes which lanes have a backlog: those that filled their room, and *full*, those known to have one. A lane
+        that was closed meanwhile has none."""
         taken = Counter(event.lane for event in events)
         more = {lane for lane, many in taken.items() if many >= room[lane]}
         self.busy = (self.busy - set(room) | more.union(full)).intersection(self.open) - self.on_trial
 
     def _in_turn(self, free: int) -> dict[str, int]:
-        """With more lanes than room: those with a backlog, and every other time the next few of all."""
+        """The lanes of the next claim when there are more lanes than free places: in turns, lanes with a backlog and
+        the next few of all lanes."""
         self._backlog_next = not self._backlog_next
         if self.busy and self._backlog_next:
             return dict.fromkeys(list(self.busy)[:free], 1)
@@ -58,7 +59,7 @@ class Lanes:
 
 
 def share(lanes: Sequence[str], free: int, busy: frozenset[str]) -> dict[str, int]:
-    """Split the room among lanes: those with a backlog share it, the others get a look in."""
+    """Splits the free places among lanes: lanes with a backlog share most of them, and the others get a few."""
     if not busy or len(busy) == len(lanes):
         each = max(1, free // len(lanes))
         return dict.fromkeys(lanes, each)

@@ -1,4 +1,4 @@
-"""How much of a worker each tenant and each destination may have."""
+"""How many of a worker's places and starts each tenant and each destination may have."""
 
 from typing import Protocol
 
@@ -6,32 +6,32 @@ from duly.records.event import Event, Outcome
 
 
 class Limits(Protocol):
-    """Asked before an event is claimed and before it is started; told when it has ended. Everything is for one worker,
-    in memory; nothing here waits."""
+    """The limits of one worker. They are asked before an event is claimed and before it is started, and notified when
+    it has ended. They are kept in memory; no method waits."""
 
     def binds(self, tenant: str, destination: str | None) -> bool:
-        """Whether there is any limit at all for these, beside the places that the worker has. What is asked below
-        need not be asked otherwise."""
+        """Whether any limit applies besides the worker's own concurrency. If not, ``places`` and ``turns`` need not be
+        called."""
 
     def places(self, tenant: str, destination: str | None) -> int:
-        """How many events of this tenant and destination may be under way at once. None: events without a destination,
-        such as those that Python handlers take."""
+        """How many events of this tenant and destination may run at once. The destination None stands for events
+        without one, such as those of Python handlers."""
 
     def places_of(self, tenant: str) -> int:
-        """How many of the tenant's, wherever they go."""
+        """How many events of this tenant may run at once, to all destinations together."""
 
     def turns(self, tenant: str, destination: str | None) -> int:
-        """How many more may be started at once by the rates that the tenant and the destination have."""
+        """How many more events may start now under the rates of the tenant and the destination."""
 
     def started(self, event: Event) -> None:
-        """It takes its turn."""
+        """Counts a started event against the rates."""
 
     def ended(self, event: Event, outcome: Outcome | None) -> None:
-        """What became of it; None when that was settled already, or it was taken away."""
+        """Notes the outcome of an event; None when it was settled already, or was taken from its runner."""
 
 
 class Unlimited:
-    """Everybody may have all there is."""
+    """No limits besides the worker's concurrency."""
 
     def __init__(self, concurrency: int) -> None:
         self._concurrency = concurrency

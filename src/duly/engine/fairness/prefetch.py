@@ -1,4 +1,4 @@
-"""How many to claim: as many as can run at once, and more to go on with while handlers are quick."""
+"""How many events to claim: as many as can run at once, and a prefetch on top while handlers are quick."""
 
 import time
 from typing import NamedTuple, Protocol
@@ -6,20 +6,20 @@ from typing import NamedTuple, Protocol
 from duly.engine.fairness.fair_queue import FairQueue
 
 QUICK_S = 0.1
-"""Seconds between two claims under which more is claimed at once: handlers are quick."""
+"""Seconds between two claims below which the prefetch grows, because handlers are quick."""
 
 SLOW_S = 0.5
-"""Seconds between two claims over which less is claimed at once: handlers are slow."""
+"""Seconds between two claims above which the prefetch shrinks, because handlers are slow."""
 
 
 SHARED_BATCH = 250
-"""Events in one claim while several tenants have some: what has just become due waits for the claim under way and for
-the next one. A claim of a thousand takes 16 ms, one of these 5; in such batches an event takes a sixth more of the
-processor."""
+"""Events in one claim while several tenants share the worker: an event that has just become due waits for the claim
+under way and for the next one. A claim of a thousand takes 16 ms, one of 250 takes 5 ms; in such batches an event costs
+a sixth more processor time."""
 
 
 class Workload(Protocol):
-    """A pool of runners: how many events it has, how many it has finished, and what waits for a runner."""
+    """A pool of runners: how many events it has, how many it has finished, and the queue of waiting events."""
 
     @property
     def load(self) -> int: ...
@@ -30,14 +30,14 @@ class Workload(Protocol):
 
 
 class Reservations(Protocol):
-    """Events that are reserved ahead of time: how many are about to start."""
+    """The reservations of a worker: how many of their events are about to start."""
 
     @property
     def under_way(self) -> int: ...
 
 
 class LastClaim(NamedTuple):
-    """The last claim that found something: when, how many, and how many had been finished by then."""
+    """The last claim that found events: when, how many, and how many the pool had finished by then."""
 
     at: float
     many: int
@@ -49,32 +49,34 @@ class Prefetch:
 
     def __init__(self, concurrency: int, batch_size: int, pool: Workload, soon: Reservations) -> None:
         self._concurrency, self._batch_size, self._pool, self._lookahead = concurrency, batch_size, pool, soon
-        self._ahead = 0  # how many to claim beyond those that can run at once
+        self._ahead = 0  # the prefetch: how many events to claim beyond those that can run at once
         self._last = LastClaim(0.0, 1, 0)
 
     @property
     def free(self) -> int:
-        """How many more can be started soon: those that can run at once, and those read ahead."""
+        """How many more events may be claimed: free places, and free prefetch."""
         return self._concurrency + self._ahead - self._pool.load - self._lookahead.under_way
 
     @property
     def batch(self) -> int:
-        """How many to claim at once."""
+        """How many events the next claim takes at most."""
         most = min(self._batch_size, SHARED_BATCH) if self._pool.fair_queue.shared else self._batch_size
         return min(most, self.free)
 
     @property
     def worth(self) -> int:
-        """The least room worth a claim: a slow handler's place is filled at once, quick ones are fetched in bulk."""
+        """The least free room worth a claim: the place of a slow handler is refilled at once, while events of quick
+        handlers are fetched in bulk."""
         return max(1, self._ahead // 2)
 
     @property
     def enough(self) -> int:
-        """The load at which there is room again."""
+        """The load of the pool at which a claim is worthwhile again."""
         return self._concurrency + self._ahead - self.worth
 
     def claimed(self, many: int, *, backlog: bool, left: bool) -> None:
-        """Read further ahead while what was read is started quickly, and less far when some of it was left."""
+        """Adapts the prefetch after a claim: larger while claimed events are finished quickly, smaller when some were
+        left."""
         took = time.monotonic() - self._last.at
         if 2 * (self._pool.finished - self._last.finished) >= self._last.many and took < QUICK_S and backlog:
             self._ahead = min(2 * self._batch_size, max(2 * self._ahead, self._concurrency))
