@@ -1,1 +1,1 @@
-"""Series: schedules and users' calendar events, their heads, and what is held. Skip this for one-shot timers."""
+"""Series: schedules and users' calendar events, their heads, and held events. Skip this for one-shot timers."""

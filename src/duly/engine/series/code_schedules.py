@@ -1,4 +1,5 @@
-"""Schedules that code declares: written when a worker starts, and told of when no code declares them any more."""
+"""Schedules that code declares: stored when a worker starts, and reported as orphaned when no code declares them any
+more."""
 
 import sys
 from collections.abc import Callable, Collection, Sequence
@@ -18,7 +19,7 @@ BY = "code"
 
 
 class CodeSchedules:
-    """What code declares: the schedules, and the programs that its functions are of."""
+    """The schedules that code declares, and the programs that its functions belong to."""
 
     def __init__(self) -> None:
         self.drafts: list[ScheduleDraft] = []
@@ -29,7 +30,7 @@ class CodeSchedules:
 
 
 def origin_of(function: Callable[..., Any]) -> str:
-    """Where a function is: its module and its name. A program that is run as a file is known by the file's name."""
+    """The module and name of a function. For a program that is run as a file, the module is the file's name."""
     module = getattr(function, "__module__", None) or "__main__"
     if module == "__main__":
         module = Path(getattr(sys.modules["__main__"], "__file__", None) or "__main__").stem
@@ -39,7 +40,8 @@ def origin_of(function: Callable[..., Any]) -> str:
 async def put_declared(
     store: ScheduleStore, declared: CodeSchedules, channels: Collection[str], signals: Signals
 ) -> None:
-    """Put each, those that others depend on first; replan what older zone data has planned; tell of orphans."""
+    """Stores the declared schedules, dependencies first; replans heads planned by older zone data; reports orphaned
+    schedules."""
     for draft in _in_order(declared.drafts):
         try:
             await put_schedule(store, draft, channels, by=BY)
@@ -54,8 +56,8 @@ async def put_declared(
 
 
 async def orphaned(store: ScheduleStore, declared: CodeSchedules) -> list[Schedule]:
-    """The schedules that a function of the same program has declared and none does any more. They are left
-    alone: whoever meant to remove them can delete them."""
+    """The schedules that functions of the same program once declared and no function declares any more. They are not
+    deleted: that is up to a person."""
     names = {(draft.tenant, draft.name) for draft in declared.drafts}
     return [
         schedule
@@ -69,7 +71,8 @@ def _program(origin: str | None) -> str:
 
 
 def _in_order(drafts: Sequence[ScheduleDraft]) -> list[ScheduleDraft]:
-    """What depends on another comes after it; whatever cannot be ordered is refused when it is put."""
+    """The drafts in an order in which dependencies come first. Cycles stay in place, and are refused when they are
+    put."""
     waiting, ordered, placed = list(drafts), [], set[str]()
     declared = {draft.name for draft in drafts}
     while waiting:

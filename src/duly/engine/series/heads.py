@@ -1,4 +1,5 @@
-"""What follows a head. Whatever ends being one gets its successor in the same transaction, or a reason why not."""
+"""Successors of heads. An event that ceases to be a head gets its successor in the same transaction, or its series gets
+a reason why there is none."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -32,30 +33,30 @@ from duly.signals import Halted
 
 ENDED, ERROR = "ended", "error: "
 MOST_TAKEN = 100
-"""How many taken occurrences in a row are stepped over before a series is halted."""
+"""How many occurrences in a row that have fired before are skipped before a series is halted."""
 
 SLOW = 0.0005
-"""Seconds after which a rule is a slow one. Most take 0.00003."""
+"""Seconds of evaluation after which a rule counts as slow. Most rules take 0.00003."""
 
 EVALUATING = 0.02
-"""Seconds that a claim spends on slow rules. It holds locks meanwhile, of SQLite's whole file."""
+"""Seconds that one claim spends on slow rules at most. It holds locks meanwhile; on SQLite, that of the whole file."""
 
 MOST_SLOW = 10_000
-"""Series that are remembered as slow."""
+"""The most series that are remembered as slow."""
 
 SCHEDULE = "schedule"
-"""Who did it, in the history, where it was the schedule itself."""
+"""The actor in history entries for acts of the schedule itself."""
 
 
 class PlannedOccurrence(NamedTuple):
-    """An occurrence that a series wants planted."""
+    """An occurrence that is to become the head of its series."""
 
     series: Series
     occurrence: Occurrence
 
 
 class Claimant(NamedTuple):
-    """Who claims, for how long, and what: nothing that has become ready after *as_of*."""
+    """The worker that claims, the lease that it takes, and a bound: events that became ready after *as_of* are left."""
 
     worker: str
     lease: timedelta
@@ -63,13 +64,12 @@ class Claimant(NamedTuple):
 
 
 class HeadsClaimed(NamedTuple):
-    """The heads that fire, as they do; those that do not, with the reason; how many have to wait; and the series that
-    go no further, with the reason."""
+    """The result of a claim of heads."""
 
     fired: list[Event]
-    dropped: list[tuple[Event, str]]
-    held: int
-    halted: list[Halted]
+    dropped: list[tuple[Event, str]]  # heads that do not fire, with the reason
+    held: int  # how many heads wait
+    halted: list[Halted]  # series without a next head
 
     @property
     def many(self) -> int:
@@ -77,7 +77,7 @@ class HeadsClaimed(NamedTuple):
 
 
 class SlowRuleBudget:
-    """What a claim spends on rules that take long, so that they keep only others of their kind waiting."""
+    """The time that one claim spends on slow rules. Their heads come last, so that slow rules delay only each other."""
 
     _known: ClassVar[set[str]] = set()  # series whose rules were slow when this process last evaluated them
 
@@ -87,11 +87,11 @@ class SlowRuleBudget:
         self._whose = ""
 
     def last(self, heads: Sequence[Event]) -> Sequence[Event]:
-        """The same heads, those of slow rules last."""
+        """The heads, with those of slow rules at the end."""
         return sorted(heads, key=lambda head: head.series in self._known) if self._known else heads
 
     def knows(self, series: Series) -> bool:
-        """Whether its rule was slow when it was last evaluated."""
+        """Whether the rule of a series was slow at its last evaluation."""
         return series.name in self._known
 
     def of(self, series: Series) -> Self:
@@ -113,7 +113,7 @@ class SlowRuleBudget:
 
 
 async def succeed_heads(tx: SeriesTransaction, found: Heads, by: datetime, claimant: Claimant) -> HeadsClaimed:
-    """Decide about heads that are due by then, carry it out, and plan what follows them. All that happens to a head is
+    """Decides about heads that are due by *by*, carries the decisions out, and plans the successors. Each head is
     written once."""
     heads = found.heads
     known = {one.name: one for one in (*map(carried, heads), *(each.as_series for each in found.schedules)) if one}
@@ -127,10 +127,10 @@ async def succeed_heads(tx: SeriesTransaction, found: Heads, by: datetime, claim
     decided: list[HeadDecision] = []
     for head in slowness.last(heads):
         if slowness.spent > EVALUATING:
-            break  # the others stay due: the next claim takes them
+            break  # the remaining heads stay due: the next claim takes them
         await slices.between()
         series = known.get(head.series or "")
-        if series is None:  # deleted: it completes without a successor
+        if series is None:  # the schedule is deleted: the head fires without a successor
             fires[head.id] = Fire(occurrence_of(head), head.stands_for, None)
             continue
         try:
@@ -170,7 +170,7 @@ async def succeed_heads(tx: SeriesTransaction, found: Heads, by: datetime, claim
 
 
 class HeadDecision(NamedTuple):
-    """A head of a series, and what becomes of it."""
+    """A head of a series, and the decision about it."""
 
     head: Event
     series: Series
@@ -180,8 +180,8 @@ class HeadDecision(NamedTuple):
 async def _without_taken(
     tx: SeriesTransaction, decided: Sequence[HeadDecision], facts: Mapping[str, HeadFacts]
 ) -> Sequence[HeadDecision]:
-    """Where several were missed, some of them may have a fact already, such as a cancellation. Then it is decided anew
-    without them."""
+    """The decisions, made again where some of the missed occurrences have an event already, such as a cancelled one:
+    these do not count as missed."""
     bounds: dict[str, tuple[str, str, str]] = {}
     for head, series, decision in decided:
         if not isinstance(decision, Hold) and decision.stands_for > 1:
@@ -202,7 +202,7 @@ async def _without_taken(
 
 
 async def plan_next(tx: SeriesTransaction, head: Event) -> None:
-    """What follows a head that somebody ends by hand; it is locked, and no head from now on."""
+    """Plans the successor of a locked head that somebody ends by hand."""
     series = await continued_by(tx, head)
     if series is None:
         return
@@ -216,12 +216,13 @@ async def plan_next(tx: SeriesTransaction, head: Event) -> None:
 
 
 async def next_after(series: Series, instant: datetime) -> Occurrence | None:
-    """The first occurrence after an instant, in a thread: a sparse rule takes up to 25 ms, and to read one takes 3."""
+    """The first occurrence after an instant, evaluated in a thread: a sparse rule takes up to 25 ms, and reading a rule
+    takes 3 ms."""
     return await evaluated(lambda: series.timetable.after(instant))
 
 
 async def continued_by(tx: SeriesTransaction, head: Event) -> Series | None:
-    """The series that a locked head is of, locked as well; None where its schedule is deleted."""
+    """The series of a locked head, locked as well; None if its schedule is deleted."""
     if (series := carried(head)) is not None:
         return series
     if head.schedule_id is None:
@@ -231,7 +232,7 @@ async def continued_by(tx: SeriesTransaction, head: Event) -> Series | None:
 
 
 async def halt(tx: SeriesTransaction, reasons: Mapping[str, str]) -> None:
-    """Record for series by their names why no head follows: with the schedule, or in the history of the user."""
+    """Stores why series have no next head, by series name: in the schedule, or in the history of the user."""
     if schedules := {id: reason for name, reason in reasons.items() if (id := schedule_of(name)) is not None}:
         await tx.halt(schedules)
     users = [(user, name, reason) for name, reason in reasons.items() if (user := user_of(name)) is not None]
@@ -242,14 +243,15 @@ async def halt(tx: SeriesTransaction, reasons: Mapping[str, str]) -> None:
 
 
 async def plant_next(tx: SeriesTransaction, series: Series, occurrence: Occurrence | None) -> str | None:
-    """Insert the head of one series; why it has none, if so."""
+    """Inserts the head of one series; returns the reason if there is none."""
     if occurrence is None:
         return ENDED
     return (await plant(tx, [PlannedOccurrence(series, occurrence)])).get(series.name)
 
 
 async def plant(tx: SeriesTransaction, wanted: Sequence[PlannedOccurrence]) -> dict[str, str]:
-    """Insert heads; where an occurrence was fired before, the following one. The series that have none, and why."""
+    """Inserts heads; where an occurrence has fired before, the next one. Returns the series without a head, with the
+    reasons."""
     halted: dict[str, str] = {}
     remaining = list(wanted)
     for _ in range(MOST_TAKEN):
@@ -273,12 +275,12 @@ async def plant(tx: SeriesTransaction, wanted: Sequence[PlannedOccurrence]) -> d
 
 
 async def _facts(tx: SeriesTransaction, known: Mapping[str, Series], now: datetime) -> dict[str, HeadFacts]:
-    """Asked only for the series whose policies need it."""
+    """The facts that decisions need. The store is queried only for series whose policies need it."""
     limited, depending = [], []
     for name, series in known.items():
         try:
             policies = series.policies
-        except Exception:  # `decide` meets it again, and halts this series alone
+        except Exception:  # `decide` meets the same error, and only this series is halted
             continue
         if policies.room is not None:
             limited.append(name)
@@ -309,7 +311,7 @@ async def _fire(
         fire = fires[head.id]
         series = known.get(head.series or "")
         gated = series is not None and is_limited(series)
-        if head.id not in moved or moved[head.id] in taken:  # the latest was fired by hand: this one fires as itself
+        if head.id not in moved or moved[head.id] in taken:  # taken: the latest has fired, so the head fires as itself
             occurrence, due = occurrence_of(head), head.due
         else:
             occurrence = fire.occurrence
@@ -341,8 +343,8 @@ async def _fire(
 
 
 def is_limited(series: Series) -> bool:
-    """Whether only so many of its events may be under way."""
+    """Whether a series limits how many of its events run at once."""
     try:
         return series.policies.room is not None
-    except Exception:  # what cannot be read limits nothing
+    except Exception:  # unreadable policies limit nothing
         return False

@@ -1,4 +1,4 @@
-"""Hold what has to wait, and let it go as soon as its reason is over."""
+"""Holds events that must wait (pause, limits), and releases them as soon as the reason is over."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -37,12 +37,12 @@ WHILE_PAUSED = "its schedule was paused when its time came"
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 SKIP, FIRE = PASSED = ("skip", "fire")
-"""What may become of occurrences that a pause has passed over."""
+"""What a resumption does with occurrences whose time came during the pause."""
 
 
 async def succeed(tx: SeriesTransaction, found: Heads, by: datetime, claimant: Claimant) -> HeadsClaimed:
-    """What becomes of heads that are due by then. One that was let go and is dropped now has taken the turn of somebody
-    who waits behind it: that one goes in its place."""
+    """Decides about heads that are due by *by*, and carries it out. A head that was released and is now dropped had
+    used up the place of the next held event, so that event is released instead."""
     succeeded = await succeed_heads(tx, found, by, claimant)
     dropped = {event.series for event, _ in succeeded.dropped}
     limited = [one for one in found.schedules if one.series in dropped and is_limited(one.as_series)]
@@ -52,16 +52,16 @@ async def succeed(tx: SeriesTransaction, found: Heads, by: datetime, claimant: C
 
 
 async def let_go_after(tx: SeriesTransaction, ended: Iterable[Event]) -> None:
-    """Events have ended in this transaction, or were heads that do not fire now; those that waited for them are ready
-    when it commits."""
+    """Releases the events that waited for events which ended in this transaction, or for heads that do not fire. They
+    are ready when it commits."""
     ids = {event.schedule_id for event in ended if event.gated or event.head}
     if schedules := sorted(id for id in ids if id is not None):
         await let_go(tx, await tx.schedules(schedules))
 
 
 async def let_go(tx: SeriesTransaction, schedules: Sequence[Schedule]) -> None:
-    """Release as many as there is room for. The schedules are locked, so that of two events that end at the same time
-    the second one sees that the first has ended."""
+    """Releases as many held events as the limits of their schedules allow. The schedules are locked, so that of two
+    events that end at the same time the second one sees that the first has ended."""
     under_way = await tx.under_way([schedule.series for schedule in schedules]) if schedules else {}
     room = {}
     for schedule in schedules:
@@ -74,25 +74,25 @@ async def let_go(tx: SeriesTransaction, schedules: Sequence[Schedule]) -> None:
 
 
 async def pause(tx: SeriesTransaction, schedule: Schedule, by: str) -> int:
-    """Hold all that has not begun; the schedule is locked and written as not enabled. How many are held. What is
-    triggered from now on was meant to fire."""
+    """Holds all unstarted events of a schedule that is locked and stored as not enabled; returns how many. Events that
+    are triggered from now on are meant to fire, and are not held."""
     if schedule.halted is None:
         await tx.halt({schedule.id: PAUSED})
     return await tx.hold_series(schedule.series, PAUSED, by)
 
 
 class PausedOver(NamedTuple):
-    """What a pause has passed over, and what becomes of it."""
+    """The occurrences whose time came during a pause."""
 
     occurrences: int
-    fires: bool
-    over: PassedOver | None = None  # where it does not fire
+    fires: bool  # by the misfire policy; else they are skipped
+    over: PassedOver | None = None  # the skipped occurrences
 
 
 async def resume(tx: SeriesTransaction, schedule: Schedule, head: Event | None, passed: str, by: str) -> PausedOver:
-    """Go on; the head and the schedule are locked, and it is enabled. What the pause has passed over was not missed, so
-    it is left out, unless it shall fire as if it was. A head that was due before the pause is owed all the same: it
-    fires, by the misfire policy."""
+    """Resumes a schedule that is locked with its head, and enabled. Occurrences during the pause were not missed, so
+    they are skipped, unless *passed* is FIRE: then they fire as if they had been missed. A head that was due before the
+    pause is still owed: it fires by the misfire policy."""
     now, since = await tx.now(), await _paused_since(tx, schedule)
     series, halted = schedule.as_series, None
     count, over = 0, None
@@ -117,20 +117,20 @@ async def resume(tx: SeriesTransaction, schedule: Schedule, head: Event | None, 
 
 
 async def _paused_since(tx: SeriesTransaction, schedule: Schedule) -> datetime:
-    """When it was paused, as its history says; before all time if that does not say."""
+    """When a schedule was last paused, by its history; LONG_AGO if the history has no pause."""
     pauses = [entry.at for entry in await tx.history(schedule.id) if entry.act == "paused"]
     return max(pauses, default=LONG_AGO)
 
 
 async def move_head(tx: SeriesTransaction, series: Series, head: Event, following: Occurrence | None) -> str | None:
-    """Make a locked head another occurrence; where that was fired before, the one after it. Why there is none, if
-    so."""
+    """Moves a locked head to another occurrence; if that one has fired before, to the next. Returns the reason if no
+    occurrence is left."""
     while (
         following is not None and following.name != head.occurrence and await tx.taken([(series.name, following.name)])
     ):
         following = await next_after(series, following.at)
     if following is None:
-        # It gives its name back: who mends the rule shall have that occurrence.
+        # The head gives its occurrence name back, so that a corrected rule can fire that occurrence.
         await reshape(tx, head, msgspec.structs.replace(kept(head, series), occurrence=f"given up {head.id}"))
         await tx.drop({head.id: (1, "skipped", "its rule ended")}, SCHEDULE)
         return ENDED
@@ -141,8 +141,8 @@ async def move_head(tx: SeriesTransaction, series: Series, head: Event, followin
 async def skip_head(
     tx: SeriesTransaction, schedule: Schedule, head: Event, why: str, by: str
 ) -> tuple[str | None, PassedOver]:
-    """A locked head will not fire, and the first one after now is the next. Why there is none, if so; and what is
-    passed over."""
+    """Skips a locked head; the first occurrence after now becomes the head. Returns the reason if there is none, and
+    the skipped occurrence."""
     await tx.drop({head.id: (1, "skipped", storable(why))}, by)
     series = schedule.as_series
     halted = await plant_next(tx, series, await next_after(series, await tx.now()))
@@ -154,14 +154,14 @@ async def reshape(tx: SeriesTransaction, head: Event, anew: NewEvent) -> None:
 
 
 class Overtaken(Exception):
-    """Somebody else was quicker. Raised inside the transaction, so that the locks which it has are given up before the
-    next try: kept, they would be in the wrong order then."""
+    """A concurrent transaction came first. Raised inside the transaction, so that its locks are released before the
+    next try: kept locks would be in the wrong order then."""
 
 
 async def lock_head(tx: SeriesTransaction, series: str) -> Event | None:
-    """The head of a series, locked before its schedule. Who has waited for one that is a head no more has it locked all
-    the same, on PostgreSQL, and may not wait for the schedule with that: whoever has the schedule may want to give the
-    name of that one back."""
+    """Locks and returns the head of a series; heads are locked before schedules. On PostgreSQL, a transaction that has
+    waited for an event which is no longer the head still has that event locked. It must not wait for the schedule then,
+    so Overtaken is raised: the transaction that holds the schedule may want to free that event's occurrence name."""
     if await tx.head_id(series) is None:
         return None
     head = await tx.head(series)
@@ -171,8 +171,8 @@ async def lock_head(tx: SeriesTransaction, series: str) -> Event | None:
 
 
 async def look_after_held(store: HoldStore) -> None:
-    """The safety net: whatever is held although its reason is over, such as after somebody has written to the tables by
-    hand, is released."""
+    """Releases events that are still held although the reason is over, for instance after somebody has edited the
+    tables by hand. A safety net."""
     for series in await store.waiting_series():
         with suppress(Overtaken):
             await _look_after(store, series)
@@ -191,7 +191,7 @@ async def _look_after(store: HoldStore, series: str) -> None:
 
 
 def told(passed: PausedOver, next_at: datetime | None) -> str:
-    """What a resumption did, in words."""
+    """The result of a resumption, in words."""
     if not passed.occurrences:
         what = "nothing was passed over"
     else:

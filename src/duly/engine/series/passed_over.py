@@ -1,4 +1,4 @@
-"""Record what an act passes over, so that nothing disappears in silence; and give back what is named again in time."""
+"""Records skipped occurrences, so that none disappears silently, and frees those that an edit plans again in time."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -19,14 +19,15 @@ from duly.records.series import Series
 from duly.rules.timetable import Timetable
 
 PASSED = "passed over"
-"""Why a row waits in the moment between being written and being SKIPPED, so that nobody takes it."""
+"""The hold reason of a row between its insertion and its status SKIPPED, so that no worker claims it."""
 
 
 async def pass_over(
     tx: SeriesTransaction, series: Series, after: datetime, until: datetime, why: str, by: str
 ) -> OccurrenceSpan | None:
-    """What a series names after one instant and until another will not fire: each is SKIPPED, or where they are many,
-    one row stands for all. Its schedule or its head is locked. What has an event already is left alone."""
+    """Skips the occurrences of a series after one instant and until another: each gets a SKIPPED row or, if they are
+    many, one row stands for all. The schedule or the head is locked. Occurrences that have an event already are left
+    alone."""
     table = series.timetable
     first = await _spanned(table, after, until, ())
     if first is None:
@@ -51,7 +52,8 @@ async def pass_over(
 async def _spanned(
     table: Timetable, after: datetime, until: datetime, facts: Sequence[OccurrenceFact]
 ) -> OccurrenceSpan | None:
-    """Days of rest are counted one by one, some 30 ms for each year: that is done in a thread."""
+    """The occurrences between two instants. Excluded days are counted one by one, some 30 ms for each year, so a
+    timetable with exclusions is evaluated in a thread."""
     if table.policies.exclude:
         return await evaluated(span, table, after, until, facts)
     return span(table, after, until, facts)
@@ -65,8 +67,8 @@ async def facts_between(
 
 
 async def name_again(tx: SeriesTransaction, found: Sequence[Series], after: datetime, why: str, by: str) -> None:
-    """What was passed over and whose time is later than *after* is open again, for an act has changed what comes then.
-    Its row stays, and gives its name back; where it stands for many, those whose time has come stay passed over."""
+    """Frees skipped occurrences later than *after*, because an act has changed what comes then. Their rows stay and
+    give their occurrence names back; where a row stands for many, those whose time has come stay skipped."""
     by_series = {series.name: series for series in found}
     rows = await tx.passed_ahead([(name, after) for name in by_series]) if by_series else []
     await _free(tx, [(row, by_series[row.series or ""]) for row in rows], after, why, by)
@@ -75,7 +77,7 @@ async def name_again(tx: SeriesTransaction, found: Sequence[Series], after: date
 async def _free(
     tx: SeriesTransaction, rows: Sequence[tuple[Event, Series]], after: datetime, why: str, by: str
 ) -> datetime | None:
-    """The last time that is still passed over by one of those that stand for many."""
+    """Frees the names of skipped rows; returns the last time that rows standing for many still cover."""
     freed: list[Freed] = []
     last: datetime | None = None
     for row, series in rows:
@@ -88,7 +90,7 @@ async def _free(
 
 
 async def _still_passed(tx: SeriesTransaction, row: Event, series: Series, after: datetime) -> Freed | None:
-    """What is left of a row that stands for many, if the time of some of them has come."""
+    """The remainder of a row that stands for many, if the time of some of its occurrences has come."""
     if row.stands_for == 1 or row.due > after:
         return None
     table = series.timetable
@@ -102,7 +104,7 @@ async def _still_passed(tx: SeriesTransaction, row: Event, series: Series, after
 
 
 class MovedByHand(NamedTuple):
-    """Where a head goes, and what it has passed over."""
+    """The new due time of a head that somebody moved, and the occurrences that the move skips."""
 
     due: datetime
     over: OccurrenceSpan | None = None
@@ -111,15 +113,15 @@ class MovedByHand(NamedTuple):
 async def move_by_hand(
     tx: SeriesTransaction, series: Series | None, head: Event, due: datetime, by: str
 ) -> MovedByHand:
-    """What it means for those behind a locked head that somebody moves it: those that it goes past are passed over, and
-    those before which it comes back are open again. Not where the rule cannot be read."""
+    """Handles the occurrences behind a locked head that somebody moves: those that the head moves past are skipped, and
+    those that it moves back before are free again. If the rule is unreadable, only the head moves."""
     if series is None:
         return MovedByHand(due)
     try:
         before = continues_after(head, series)
         after = continues_after(msgspec.structs.replace(head, due=due), series)
         _ = series.timetable
-    except Exception:  # its own schedule is halted by that, when its head is claimed
+    except Exception:  # the claim of the head meets the same error and halts its schedule
         return MovedByHand(due)
     if after == before:
         return MovedByHand(due)
@@ -130,8 +132,9 @@ async def move_by_hand(
 
 
 async def _move_back(tx: SeriesTransaction, series: Series, after: datetime, due: datetime, by: str) -> datetime:
-    """Open again what is still to come. A row that stands for many has only the name of its last one: so that the
-    others whose time has come do not fire after all, the head is due when the last of them was, which is over too."""
+    """Frees the skipped occurrences that are still to come; returns the head's due time. A row that stands for many
+    holds only the name of its last occurrence. So that the others whose time has come do not fire after all, the head
+    is due no earlier than the last of them."""
     now = await tx.now()
     rows = await tx.passed_ahead([(series.name, after)])
     ahead = [row for row in rows if row.scheduled is not None and row.scheduled > now]
@@ -141,7 +144,7 @@ async def _move_back(tx: SeriesTransaction, series: Series, after: datetime, due
 
 
 def in_words(over: OccurrenceSpan | None) -> str:
-    """As the history of a move tells of it."""
+    """The skipped occurrences, as the history of a move shows them."""
     if over is None:
         return ""
     many = "1 occurrence" if over.many == 1 else f"{over.many:,} occurrences"

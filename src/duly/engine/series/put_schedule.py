@@ -1,4 +1,4 @@
-"""Create a schedule, or replace it. What it asks for is checked whole; its first event is stored with it."""
+"""Creates or replaces a schedule. The whole draft is checked; the first event is stored in the same transaction."""
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -38,7 +38,7 @@ THE_END = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 class ScheduleDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller asks of a schedule."""
+    """A schedule as a caller describes it, unchecked."""
 
     name: str
     rule: Rule | dict[str, Any]
@@ -49,13 +49,13 @@ class ScheduleDraft(msgspec.Struct, frozen=True, kw_only=True):
     retry: Retry = DEFAULT
     timezone: str | None = None
     policies: Mapping[str, Any] = {}
-    enabled: bool | None = None  # None: as it is
+    enabled: bool | None = None  # None: unchanged
     origin: str | None = None
-    expected: str | None = None  # the tag of what it replaces; None: whatever is there, or nothing
+    expected: str | None = None  # the ETag of the schedule to replace; None: create, or replace any version
 
 
 class CheckedDraft(NamedTuple):
-    """A draft that was checked."""
+    """A draft after its checks."""
 
     schedule: Schedule
     rule: Rule
@@ -70,7 +70,8 @@ async def put_schedule(
     tx: ScheduleTransaction | None = None,
     by: str = "api",
 ) -> Schedule:
-    """Create or replace. An unchanged rule keeps its next event; a changed one moves it, if it has not started."""
+    """Creates or replaces a schedule. With an unchanged rule the next event stays; with a changed rule it moves, if it
+    has not started."""
     asked = checked(draft, channels)
     for _ in range(MOST_TRIES):
         with suppress(Overtaken):
@@ -88,7 +89,7 @@ def _not_overtaken(stored: Schedule | None) -> Schedule:
 
 
 async def _put(tx: ScheduleTransaction, asked: CheckedDraft, by: str) -> Schedule | None:
-    """None when somebody else was quicker, and it should be tried again."""
+    """Stores a checked draft; None when a concurrent change came first, and it should be tried again."""
     known = await tx.schedule_named(asked.schedule.tenant, asked.schedule.name)
     await _check_target(tx, asked.schedule)
     await _check_dependency(tx, asked.schedule)
@@ -104,7 +105,7 @@ async def _create(tx: ScheduleTransaction, asked: CheckedDraft, by: str) -> Sche
     schedule = msgspec.structs.replace(asked.schedule, rule_json=write(rule), enabled=asked.enabled is not False)
     first = await evaluated(_first_of_all, schedule, now)
     if not await tx.put_schedule(schedule):
-        return None  # somebody else created it meanwhile: it is theirs to replace
+        return None  # created by a concurrent call: the next try replaces it
     await tx.note([(schedule.id, "created", None)], by)
     return await _plant_first(tx, schedule, first)
 
@@ -113,7 +114,7 @@ async def _replace(tx: ScheduleTransaction, asked: CheckedDraft, known: Schedule
     head = await lock_head(tx, known.series)  # events are locked first, then schedules
     locked = await tx.schedules([known.id])
     if not locked or await tx.head_id(known.series) != (head and head.id):
-        return None  # deleted, or claimed, meanwhile
+        return None  # the schedule was deleted, or its head claimed, meanwhile
     [stored] = locked
     check_tag(f"schedule {stored.name!r}", stored.tag, asked.expected)
     now = await tx.now()
@@ -148,7 +149,7 @@ async def _replace(tx: ScheduleTransaction, asked: CheckedDraft, known: Schedule
         before = head
         schedule, over = await _switch(tx, schedule, head, by)
         head = await tx.head(schedule.series)
-        same = same or (head and head.id) != (before and before.id)  # it was planned anew, by the rule as it is now
+        same = same or (head and head.id) != (before and before.id)  # a new head was planned by the new rule
     if head is None:
         shown = await _plant_first(tx, schedule, first)
         await _let_go(tx, stored, schedule)
@@ -169,8 +170,8 @@ async def _replace(tx: ScheduleTransaction, asked: CheckedDraft, known: Schedule
 
 
 async def _let_go(tx: ScheduleTransaction, stored: Schedule, schedule: Schedule) -> None:
-    """What waits may have more room now; or its head does not fire now, or was locked here while whoever would have let
-    it go passed by."""
+    """Releases held events of a schedule, because its limit may be larger now, its head may no longer fire, or the head
+    was locked here when another transaction would have released it."""
     if _prefetch(stored) != _prefetch(schedule):
         await tx.gate(schedule.series, _prefetch(schedule) is not None)
     if _prefetch(stored) is not None or _prefetch(schedule) is not None:
@@ -182,9 +183,9 @@ def _telling(shown: Schedule, over: PassedOver | None) -> Schedule:
 
 
 def _passes_over(head: Event, old: Schedule, new: Schedule, now: datetime, *, begins: bool) -> str | None:
-    """Why an edit passes a head over. One that is not owed goes where the new rule says, unless its own time has come
-    and somebody had put it off, or the new rule has it at a time that is over. A rule that *begins* now has no such
-    times."""
+    """Why an edit skips a head that is not owed; None if the head moves to where the new rule has it. The head is
+    skipped if its own time has come and somebody had postponed it, or if the new rule has it at a time in the past. A
+    rule that *begins* now has no past times."""
     if occurrence_of(head).at <= now:
         return f"it had been put off to {write_instant(head.due)}, and its schedule was edited before that"
     there = None if begins or _readable(old) is None else put_into_the_past(head, old.as_series, new.as_series, now)
@@ -212,7 +213,7 @@ async def _plant_first(tx: ScheduleTransaction, schedule: Schedule, first: Occur
 
 
 def _halted(schedule: Schedule, reason: str | None) -> str | None:
-    """Why it goes no further: it has no head, or it is paused."""
+    """Why a schedule is halted: it has no head, or it is paused."""
     return PAUSED if reason is None and not schedule.enabled else reason
 
 
@@ -221,8 +222,8 @@ async def _shown(tx: ScheduleTransaction, schedule: Schedule) -> Schedule:
 
 
 def _first(schedule: Schedule, after: datetime) -> Occurrence | None:
-    """Its first occurrence. Whatever cannot be evaluated is refused here, before it is stored. Called in a thread: a
-    sparse rule takes 25 ms for each answer."""
+    """The first occurrence of a schedule. Raises Invalid for rules that cannot be evaluated, before they are stored. To
+    be called in a thread: a sparse rule takes 25 ms for each occurrence."""
     try:
         table = schedule.timetable
         if problems := work_problems(table.rule):
@@ -245,8 +246,8 @@ def _first(schedule: Schedule, after: datetime) -> Occurrence | None:
 
 
 def _first_of_all(schedule: Schedule, now: datetime) -> Occurrence | None:
-    """That of a new schedule. One that is over at once is refused, unless code declares it: the program that does must
-    start next year as well."""
+    """The first occurrence of a new schedule. A schedule without future occurrences is refused, unless code declares
+    it: that program must still start next year."""
     first = _first(schedule, now)
     if first is None and schedule.origin is None:
         last = schedule.timetable.last(now)
@@ -268,14 +269,14 @@ def _never(schedule: Schedule) -> bool:
 
 
 async def _check_target(tx: ScheduleTransaction, schedule: Schedule) -> None:
-    """The stored target that it names exists."""
+    """Raises Invalid unless the schedule's stored target exists."""
     found = named(schedule.target)
     if found is not None and await missing(tx, [(schedule.tenant, found[1])]):
         raise Invalid([target_missing(schedule.target, schedule.tenant)])
 
 
 async def _check_dependency(tx: ScheduleTransaction, schedule: Schedule) -> None:
-    """The schedule that must succeed first exists, and does not wait for this one in turn."""
+    """Raises Invalid unless the schedule that this one depends on exists and does not depend on this one in turn."""
     one = schedule
     for _ in range(MOST_DEPENDENCIES):
         depends_on = one.policies.depends_on
@@ -301,7 +302,7 @@ def _changes(old: Schedule, new: Schedule) -> str:
 
 
 def _bounds(schedule: Schedule) -> tuple[Any, ...]:
-    """All that decides when it fires, beside the rule."""
+    """All fields besides the rule that decide when a schedule fires."""
     policies = _policies(schedule)
     dst = None if policies is None else policies.dst
     bounds = () if policies is None else (policies.start, policies.end, policies.exclude, policies.jitter)
@@ -316,7 +317,7 @@ def _prefetch(schedule: Schedule) -> int | None:
 def _policies(schedule: Schedule) -> Policies | None:
     try:
         return schedule.policies
-    except Exception:  # whatever somebody wrote there by hand: putting the schedule again mends it
+    except Exception:  # the column was edited by hand and is unreadable: putting the schedule again repairs it
         return None
 
 
@@ -367,7 +368,7 @@ def checked(draft: ScheduleDraft, channels: Collection[str]) -> CheckedDraft:
 
 
 def _timezone(draft: ScheduleDraft, problems: list[Problem]) -> str:
-    """The zone that the call names, or the rule; UTC if neither does."""
+    """The time zone that the call or the rule names; UTC if neither does."""
     of_rule = zone_of(draft.rule)
     if found := zone_problems(draft.timezone):
         problems += found
@@ -380,7 +381,7 @@ def _timezone(draft: ScheduleDraft, problems: list[Problem]) -> str:
 
 
 def _placed(rule: Any, timezone: str, policies: Policies) -> tuple[Rule, Policies]:
-    """The rule in its zone; what it says itself about changes of clocks joins the policies."""
+    """The rule in its time zone, and the policies, completed with the rule's own DST settings."""
     if isinstance(rule, dict):
         return parse_rule(rule, timezone, policies.dst), policies
     if not hasattr(rule, "placed"):

@@ -1,4 +1,4 @@
-"""Store users, and with them what follows: the heads of their series. One transaction, however many they are."""
+"""Stores users together with the heads of their series, in one transaction for any number of users."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, time
@@ -22,26 +22,26 @@ from duly.records.user import User
 
 
 class Calendars(NamedTuple):
-    """What it takes to tell what a user's calendar holds."""
+    """The event types and settings that determine a user's series."""
 
     types: EventTypes
-    at: time  # when users are written to who have no time of their own
+    at: time  # the delivery time of users without one of their own
     channels: Collection[str]
 
     def of(self, user: User, types: Iterable[EventType]) -> dict[str, Series]:
-        """A user's series by their types; Invalid with what a type cannot make sense of."""
+        """A user's series by event type; raises Invalid if a type cannot use the user's fields."""
         return calendar(user, types, user.usual_time or self.at, self.channels)
 
 
 class ChangedUser(NamedTuple):
-    """A user as it is now, and which of its fields were others before."""
+    """A user after a change, and the names of the changed fields."""
 
     user: User
     fields: frozenset[str]
 
 
 def first_heads(user: User, how: Calendars, now: datetime) -> list[NewEvent]:
-    """What a new user's calendar begins with; Invalid with what a type cannot make sense of."""
+    """The first heads of a new user's series; raises Invalid if a type cannot use the user's fields."""
     heads = []
     for asked in how.of(user, how.types).values():
         series = begun(asked, now)
@@ -52,7 +52,7 @@ def first_heads(user: User, how: Calendars, now: datetime) -> list[NewEvent]:
 
 
 async def add_user(tx: UserTransaction, fields: Mapping[str, Any], tenant: str, how: Calendars, by: str) -> str:
-    """The new user's id."""
+    """Stores a new user with its first heads; returns the user's id."""
     now = await tx.now()
     user = new_user(fields, new_id(), tenant, how.channels, now, how.at)
     heads = first_heads(user, how, now)
@@ -67,8 +67,8 @@ async def add_user(tx: UserTransaction, fields: Mapping[str, Any], tenant: str, 
 async def change_users(
     tx: UserTransaction, changes: Mapping[str, Mapping[str, Any]], how: Calendars, by: str
 ) -> dict[str, ChangedUser | Invalid]:
-    """Change users by their ids, and let what has not started follow. One that cannot be changed so is told of, and
-    does not harm the others; one that is not there is left out."""
+    """Changes users by id, and updates their unstarted heads. For a user that cannot be changed this way the result is
+    Invalid, and the others are changed; unknown ids are left out."""
     told: dict[str, ChangedUser | Invalid] = {}
     follows: list[WantedHeads] = []
     users = await tx.lock_users(list(changes))
@@ -96,7 +96,7 @@ async def change_users(
 async def _without_missing_targets(
     tx: UserTransaction, told: Mapping[str, ChangedUser | Invalid]
 ) -> dict[str, ChangedUser | Invalid]:
-    """The same, but that a user who was given a target which does not exist is refused."""
+    """The results, with Invalid for users whose new stored target does not exist."""
     aimed = {
         id: (one.user.tenant, name[1])
         for id, one in told.items()
@@ -114,8 +114,8 @@ async def _without_missing_targets(
 async def refresh_users(
     tx: UserTransaction, ids: Sequence[str], how: Calendars, by: str
 ) -> tuple[int, dict[str, Invalid]]:
-    """Let the heads of users follow the event types as they are now. How many changed, and which users no type can
-    use any more."""
+    """Updates the heads of users to the current event types. Returns how many heads changed, and the users that a type
+    can no longer use, with the problems."""
     refused: dict[str, Invalid] = {}
     follows: list[WantedHeads] = []
     stale: list[str] = []
@@ -146,5 +146,6 @@ async def _refuse_taken_keys(tx: UserTransaction, changed: Sequence[ChangedUser]
 
 
 def _named(fields: frozenset[str]) -> str:
-    """Which ones; not what they say, for a user can be deleted and a history cannot."""
+    """The names of changed fields for the history; not their values, because a user can be deleted and a history
+    cannot."""
     return ", ".join(sorted(field for field in fields if not field.startswith("attributes.")))

@@ -1,4 +1,5 @@
-"""After an upgrade of the zone data: move what has not started to where the law now puts it. Instants never move."""
+"""Replans heads after an upgrade of the time zone data: heads by local time move to their new instants. Heads by
+instant never move."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -18,8 +19,8 @@ AT_ONCE = 500
 
 
 async def replan(store: ScheduleStore, *, dry_run: bool = False, by: str = "replan") -> list[ReplannedHead]:
-    """Those that move. Only heads are planned ahead, and only those that go by clocks on the wall are looked at; an
-    older edition than the one that planned them changes nothing."""
+    """Replans the heads that older zone data has planned; returns those that move. Only heads are planned ahead, and
+    only heads by local time are read. Zone data older than that of a head changes nothing."""
     found: list[ReplannedHead] = []
     after: tuple[str, str] | None = None
     while True:
@@ -66,7 +67,8 @@ async def _replan(tx: ScheduleTransaction, heads: Sequence[Event], by: str, dry_
 
 
 async def _anew(tx: ScheduleTransaction, series: Series, head: Event, now: datetime) -> tuple[Occurrence, datetime]:
-    """Where a head is now. One that is due already stays where it was, and so does one that somebody has moved."""
+    """The occurrence and due time of a head under the new zone data. A head that is already due keeps both; a head that
+    somebody has moved keeps its due time."""
     itself = occurrence_of(head)
     if head.due <= now:
         return itself, head.due

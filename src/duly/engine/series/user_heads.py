@@ -1,4 +1,5 @@
-"""Let what has not started follow its user: heads move, say something else, appear and go, in place."""
+"""Updates the heads of a user's series after a change of the user: unstarted heads are moved, rewritten, added and
+removed."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -26,16 +27,16 @@ NOT_THEIRS = "it was late, and its user does not have this date any more"
 
 
 class WantedHeads(NamedTuple):
-    """What a user's calendar should hold, for the types that were asked: None where there should be nothing."""
+    """The series that a user should have, by event type; None where the user should have none."""
 
     user: User
     series: Mapping[str, Series | None]
-    known: frozenset[str]  # the types that are registered here, or were removed
-    moved: bool  # to another zone, which matters to all
+    known: frozenset[str]  # the event types that are registered here, or were removed
+    moved: bool  # the user has moved to another time zone, which concerns all types
 
 
 class MovedHead(NamedTuple):
-    """A head that becomes another occurrence."""
+    """A head and the occurrence that it becomes; None where its rule has ended."""
 
     head: Event
     series: Series
@@ -43,15 +44,15 @@ class MovedHead(NamedTuple):
 
 
 class UnwantedHeads(NamedTuple):
-    """Heads that become nothing, by the reason."""
+    """Heads that are given up, by reason."""
 
-    gone: list[Event]  # there is no such event any more
-    lost: list[Event]  # owed for a date that is not this user's any more; the series goes on
-    ended: list[MovedHead]
+    gone: list[Event]  # the user has no such series any more
+    lost: list[Event]  # owed for a date that the user no longer has; the series continues
+    ended: list[MovedHead]  # the rule has no more occurrences
 
 
 async def follow(tx: UserTransaction, users: Sequence[WantedHeads], now: datetime, by: str) -> int:
-    """The users are locked. How many heads were changed, planted or given up."""
+    """Updates the heads of locked users; returns how many heads were changed, planted or given up."""
     if not users:
         return 0
     heads = _by_user(await lock_heads(tx, [wanted.user.id for wanted in users]))
@@ -84,7 +85,8 @@ async def follow(tx: UserTransaction, users: Sequence[WantedHeads], now: datetim
 
 
 async def lock_heads(tx: UserTransaction, users: Sequence[str]) -> list[Event]:
-    """The heads of users' series. A claim that has one of them locked plants another one: then that is locked too."""
+    """Locks and returns the heads of users' series. If a concurrent claim replaces one of them by its successor, the
+    successor is locked too."""
     for _ in range(MOST_TRIES):
         heads = await tx.user_heads(users)
         if {head.id for head in heads} == await tx.user_head_ids(users):
@@ -93,7 +95,7 @@ async def lock_heads(tx: UserTransaction, users: Sequence[str]) -> list[Event]:
 
 
 def _by_user(heads: Sequence[Event]) -> dict[str, dict[str, Event]]:
-    """By the users' ids, and their types."""
+    """Heads by user id and event type."""
     found: dict[str, dict[str, Event]] = {}
     for head in heads:
         found.setdefault(head.user_id or "", {})[head.type] = head
@@ -101,8 +103,8 @@ def _by_user(heads: Sequence[Event]) -> dict[str, dict[str, Event]]:
 
 
 def _series(wanted: WantedHeads, heads: Iterable[Event]) -> dict[str, Series | None]:
-    """What is wanted, and what becomes of series whose types are not known here: they are left alone, but for a new
-    zone, which is no matter of types."""
+    """The wanted series. Series whose types are unknown here are left alone, except that they follow a new time zone,
+    which does not depend on the type."""
     series = dict(wanted.series)
     if wanted.moved:
         for head in heads:
@@ -120,7 +122,7 @@ def _first(asked: Series | None, now: datetime) -> list[PlannedOccurrence]:
 
 
 async def _past_taken(tx: UserTransaction, moves: Sequence[MovedHead]) -> list[MovedHead]:
-    """Where an occurrence was fired before, the following one."""
+    """The moves, where an occurrence that has fired before is replaced by the next one."""
     settled, remaining = [], list(moves)
     for _ in range(MOST_TAKEN):
         asked = [identity for move in remaining if (identity := _identity(move)) is not None]
@@ -133,7 +135,7 @@ async def _past_taken(tx: UserTransaction, moves: Sequence[MovedHead]) -> list[M
 
 
 def _identity(move: MovedHead) -> tuple[str, str] | None:
-    """What must not be taken; None where the head stays the occurrence that it is."""
+    """The series and occurrence name that must be free; None if the head keeps its occurrence."""
     if move.occurrence is None or move.occurrence.name == move.head.occurrence:
         return None
     return move.series.name, move.occurrence.name
@@ -162,7 +164,7 @@ async def _write(
         await tx.reshape(changed, by)
     if unwanted.gone:
         await tx.give_up([head.id for head in unwanted.gone], by, NO_MORE)
-        # One whose time has come keeps its name, which nobody can tell from one that fired: the user's history says it.
+        # A head whose time has come keeps its occurrence name, as if it had fired: the user's history has the reason.
         await halt(tx, {head.series or "": NO_MORE for head in unwanted.gone if occurrence_of(head).at <= now})
         await _give_up_behind(tx, unwanted.gone, now, NO_MORE, by)
     if unwanted.lost:
@@ -179,12 +181,12 @@ async def _write(
 
 
 async def _give_up_behind(tx: UserTransaction, heads: Sequence[Event], now: datetime, why: str, by: str) -> None:
-    """With a head that is late goes what has come due behind it, by the rule that it carries."""
+    """Skips the occurrences that have come due behind late heads, by the rules that the heads carry."""
     for head in heads:
         if head.due > now or (series := carried(head)) is None:
             continue
         try:
             after, _ = continues_after(head, series), series.timetable
-        except Exception:  # a rule that nobody can read has named nothing
+        except Exception:  # an unreadable rule has no occurrences
             continue
         await pass_over(tx, series, after, now, why, by)
