@@ -1,1 +1,1 @@
-"""Decisions, pure: no I/O, no clock and no luck of their own. Whatever a decision needs, it is given."""
+"""Pure decisions: no I/O, no clock and no randomness. Callers pass in everything that a decision needs."""

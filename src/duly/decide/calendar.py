@@ -1,4 +1,4 @@
-"""What a user's calendar holds: a series for each event type that has something to say, and where its head belongs."""
+"""The calendar of a user: a series for each event type that applies to the user, and the place of its head."""
 
 from collections.abc import Collection, Iterable
 from datetime import datetime, time
@@ -23,7 +23,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def calendar(user: User, types: Iterable[EventType], at: time, channels: Collection[str]) -> dict[str, Series]:
-    """A user's series by the names of their types; Invalid with what a type cannot make sense of."""
+    """A user's series by event type; raises Invalid if a type cannot use the user's fields."""
     found: dict[str, Series] = {}
     problems: list[Problem] = []
     for type in types:
@@ -31,7 +31,7 @@ def calendar(user: User, types: Iterable[EventType], at: time, channels: Collect
             series = _series(user, type, user.delivery_time or at, channels)
         except Invalid as error:
             problems += [_of_type(type, problem) for problem in error.problems]
-        except Exception as error:  # whatever a type of somebody else's raises
+        except Exception as error:  # event types of applications may raise anything
             problems.append(Problem(type.name, f"its event type cannot use this user: {describe(error)}"))
         else:
             if series is not None:
@@ -42,14 +42,14 @@ def calendar(user: User, types: Iterable[EventType], at: time, channels: Collect
 
 
 def _of_type(type: EventType, problem: Problem) -> Problem:
-    """So that it is told whose rule it is; what is wrong with the user's own attributes is told as that."""
+    """The problem with the event type's name in its path, unless it is about the user's own attributes."""
     if problem.path.startswith((type.name, "attributes.")):
         return problem
     return problem._replace(path=f"{type.name}.{problem.path}")
 
 
 def concerned(types: Iterable[EventType], changed: Collection[str]) -> list[EventType]:
-    """The types that look at any of the fields that have changed."""
+    """The event types that depend on any of the changed fields."""
     return [type for type in types if not ALWAYS.isdisjoint(changed) or not set(type.depends_on).isdisjoint(changed)]
 
 
@@ -79,15 +79,15 @@ def _series(user: User, type: EventType, at: time, channels: Collection[str]) ->
         timezone=user.timezone,
         payload_json=str(payload),
         target_json=None if where is None else str(where),
-        via=user.via,  # also where a type has made something else of it
+        via=user.via,  # also where the type has changed the target
     )
 
 
 @lru_cache(maxsize=8192)
 def _written(rule: Rule, timezone: str) -> str:
-    """(Only what RFC 5545 calls a start is written differently in each zone.)"""
+    """The rule as JSON. Only the start of an RFC 5545 rule is written differently in each zone."""
     text = _text(rule.placed(timezone, OPEN).to_json())
-    stored_timetable(text, timezone, None)  # or Invalid: whoever claims its events must be able to read it
+    stored_timetable(text, timezone, None)  # raises Invalid if a worker could not read the rule
     return text
 
 
@@ -103,7 +103,7 @@ MOST_KNOWN = 100_000
 
 
 def first_after(series: Series, now: datetime) -> Occurrence | None:
-    """The next occurrence of a series. Remembered while it holds: a million users have but 366 birthdays in a zone."""
+    """The next occurrence of a series. Cached while it lies ahead: a million users in a zone share 366 birthdays."""
     key = series.rule_json, series.timezone
     since, found = _known.get(key, (None, None))
     if since is not None and found is not None and since <= now < found.at:
@@ -117,9 +117,9 @@ def first_after(series: Series, now: datetime) -> Occurrence | None:
 
 
 def begun(series: Series, now: datetime, head: Event | None = None) -> Series:
-    """A series with what its rule left open (an interval's start) fixed: as its head has it, if both go by the same
-    rule, for what began when that was stored does not begin anew; else at *now*."""
-    if '"yearly"' in series.rule_json or '"start"' in series.rule_json:  # nearly all: not even to be read
+    """The series with a start for its rule, if the rule left it open (an interval): the start that the head has, if
+    both have the same rule, so that the interval does not begin again; else *now*."""
+    if '"yearly"' in series.rule_json or '"start"' in series.rule_json:  # nearly all rules: no need to parse them
         return series
     if head is not None and head.rule_json is not None and '"start"' in head.rule_json:
         stored = stored_timetable(head.rule_json, series.timezone, None).rule
@@ -130,14 +130,14 @@ def begun(series: Series, now: datetime, head: Event | None = None) -> Series:
 
 
 def continues(head: Event, series: Series) -> bool:
-    """Whether a series goes by the rule that its head carries."""
+    """Whether a series has the rule and time zone that its head carries."""
     return head.timezone == series.timezone and head.rule_json == series.rule_json
 
 
 def aim(head: Event, series: Series, now: datetime) -> Occurrence | None:
-    """Which occurrence a head that has not started should be, now that its series goes by another rule. One that is
-    owed stays owed if the series still has it, and so does one that another zone or time of day puts into the past:
-    its date has not been kept, so it fires now."""
+    """The occurrence that an unstarted head should become, now that its series has another rule. An owed head stays
+    owed if the series still has its date. So does a head that a new zone or time of day puts into the past: its date
+    has not had its event, so it fires now."""
     there = _still(head, series)
     if there is not None and min(head.due, occurrence_of(head).at, there.at) <= now:
         return there
@@ -145,7 +145,7 @@ def aim(head: Event, series: Series, now: datetime) -> Occurrence | None:
 
 
 def lost(head: Event, series: Series, now: datetime) -> bool:
-    """Whether a head is owed for a date that its series does not have any more."""
+    """Whether a head is owed for a date that its series no longer has."""
     return min(head.due, occurrence_of(head).at) <= now and _still(head, series) is None
 
 
@@ -171,6 +171,6 @@ def _still(head: Event, series: Series) -> Occurrence | None:
     itself = occurrence_of(head)
     try:
         there = series.timetable.rule.anew(itself)
-    except (ValueError, TypeError):  # another kind of rule, whose occurrences have other names
+    except (ValueError, TypeError):  # another kind of rule, with other occurrence names
         return None
     return there if there is not None and there.name == itself.name else None

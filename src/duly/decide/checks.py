@@ -1,7 +1,7 @@
-"""Small checks that each yield problems; the caller gets all of them at once.
+"""Small checks that each yield problems; the caller gets all problems at once.
 
-They run before anything is stored, on what the caller gave, and they write its JSON on the way: what
-cannot be written as JSON is a problem like any other.
+The checks run before anything is stored, on the values that the caller gave, and write their JSON on the way: a value
+that cannot be written as JSON is a problem like any other.
 """
 
 import calendar
@@ -33,8 +33,9 @@ LONGEST_RETRY = timedelta(days=365)
 INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U0001d159\U000e0100-\U000e01ef]"
 )
-"""What counts as printable and shows nothing: all that Unicode calls default-ignorable, such as fillers and variation
-selectors, and two blank signs, of braille and of music. With them, two names can look the same, or one like none."""
+"""Characters that count as printable but are invisible: all that Unicode calls default-ignorable, such as fillers and
+variation selectors, and two blank signs, of braille and of music. With them, two names can look the same, or a name can
+look empty."""
 
 _MONTH = re.compile(r"(\d{4})-?(0[1-9]|1[0-2])")
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -44,7 +45,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def timer_problems(timer: Timer, channels: Collection[str]) -> Iterator[Problem]:
-    """All that is wrong with a timer, but for what is found when its JSON is written."""
+    """All problems of a timer, except those that writing its JSON finds."""
     yield from due_problems(timer.due)
     yield from name_problems("type", timer.type)
     yield from name_problems("tenant", timer.tenant)
@@ -62,12 +63,8 @@ def timer_problems(timer: Timer, channels: Collection[str]) -> Iterator[Problem]
             yield from error.problems
 
 
-# The next two return what they find instead of yielding it: they are asked about every timer of a batch, and to start a
-# generator takes longer than to look.
-
-
 def no_such_day(written: str, error: ValueError) -> str:
-    """Why a date cannot be read. Python says of 30 February only that it is out of range."""
+    """Why a date cannot be read. For 30 February, Python's message says only that the day is out of range."""
     found = _MONTH.match(written)
     if found is None or "out of range" not in str(error):
         return str(error)
@@ -75,8 +72,10 @@ def no_such_day(written: str, error: ValueError) -> str:
     return f"{found[1]}-{found[2]} has {calendar.monthrange(year, month)[1]} days"
 
 
+# Returns its problems instead of yielding them: it checks every timer of a batch, and starting a generator takes longer
+# than the check.
 def name_problems(field: str, value: Any) -> tuple[Problem, ...]:
-    """A type, key, tenant or name: text that every store, log line and header can carry."""
+    """The problems of a type, key, tenant or name, which every store, log line and header must be able to carry."""
     if not isinstance(value, str):
         message = f"expected text, not {type(value).__name__}"
     elif not 0 < len(value) <= LONGEST[field]:
@@ -94,13 +93,14 @@ def name_problems(field: str, value: Any) -> tuple[Problem, ...]:
 
 
 def check_page(limit: Any) -> None:
-    """How many to list at once."""
+    """Raises Invalid unless *limit* is a valid page size."""
     if type(limit) is not int or not 1 <= limit <= MOST_LISTED:
         raise Invalid([Problem("limit", f"must be a whole number from 1 to {MOST_LISTED}, not {limit!r:.50}")])
 
 
 def check_id(id: Any, whose: str, field: str = "id") -> str:
-    """The id as stores write it, however the caller has; *whose* it is, such as ``a user's``, is for the message."""
+    """The id in the form that stores use, whichever form the caller gave; raises Invalid if it is not a UUID. *whose*,
+    such as ``a user's``, is for the message."""
     try:
         return str(uuid.UUID(id))
     except (ValueError, AttributeError, TypeError):
@@ -108,7 +108,7 @@ def check_id(id: Any, whose: str, field: str = "id") -> str:
 
 
 def is_id(text: str) -> bool:
-    """Whether it is one, as stores write it."""
+    """Whether a text is an id in the form that stores use."""
     return _ID.fullmatch(text) is not None
 
 
@@ -143,7 +143,7 @@ def retry_problems(retry: Any) -> Iterator[Problem]:
 
 
 def write_json(value: Any, path: str, most: int = MAX_PAYLOAD) -> str | Problem:
-    """The value as JSON text, or the problem that keeps it from being JSON."""
+    """The value as JSON text, or the problem that prevents it."""
     try:
         written = _encode(value)
         if len(written) > most:
@@ -165,12 +165,12 @@ def write_json(value: Any, path: str, most: int = MAX_PAYLOAD) -> str | Problem:
 
 
 def _too_deep(written: bytes, value: Any) -> bool:
-    """Looking closer takes Python, so it happens only where there is something to find."""
+    """Whether a value is nested too deep. Measuring the depth in Python is slow, so brackets are counted first."""
     return written.count(b"[") + written.count(b"{") > MAX_DEPTH and _depth(value) > MAX_DEPTH
 
 
 def _lost_in_json(value: Any) -> str | None:
-    """What JSON would quietly turn into something else."""
+    """The problem of a value that JSON would silently change."""
     stack = [value]
     while stack:
         item = stack.pop()

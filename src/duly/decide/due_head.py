@@ -1,4 +1,5 @@
-"""What the head of a series fires as, and what follows it. Pure: the engine gives it the facts, and does as it says."""
+"""The decision about a due head: whether and as which occurrence it fires, and its successor. Pure: the engine supplies
+the facts and carries the decision out."""
 
 import hashlib
 from collections.abc import Callable
@@ -21,20 +22,20 @@ NewId = Callable[[], str]
 
 PAUSED = "paused"
 FULL = "waits for "
-"""How the reason begins that holds an event until one of its schedule has ended."""
+"""The beginning of the hold reason of an event that waits for another event of its schedule to end."""
 
 
 class Fire(NamedTuple):
-    """It fires, as itself or as the latest of those that were missed."""
+    """The head fires, as its own occurrence or as the latest missed one."""
 
     occurrence: Occurrence
     stands_for: int
     next: Occurrence | None
-    note: str | None = None  # for the history: what was dropped
+    note: str | None = None  # for the history: the missed occurrences that do not fire
 
 
 class Drop(NamedTuple):
-    """It does not fire, and neither do those that it stands for."""
+    """The head does not fire, and neither do the missed occurrences that it stands for."""
 
     reason: str
     stands_for: int
@@ -43,7 +44,7 @@ class Drop(NamedTuple):
 
 
 class Hold(NamedTuple):
-    """It stays the head, and waits."""
+    """The head does not fire yet; it stays the head, and waits."""
 
     reason: str
 
@@ -52,16 +53,16 @@ Decision = Fire | Drop | Hold
 
 
 class HeadFacts(NamedTuple):
-    """What a decision depends on beside the series itself."""
+    """The facts that a decision depends on, besides the series itself."""
 
     now: datetime
     under_way: int = 0  # events of the series that have begun and not ended
-    succeeded: datetime | None = None  # when the schedule that this one depends on last did
-    taken: tuple[OccurrenceFact, ...] = ()  # what has become of occurrences already that would count as missed
+    succeeded: datetime | None = None  # when the schedule that this one depends on last succeeded
+    taken: tuple[OccurrenceFact, ...] = ()  # occurrences that have an event already, so that they were not missed
 
 
 def decide(head: Event, series: Series, facts: HeadFacts) -> Decision:
-    """What becomes of a head that is due."""
+    """The decision about a due head."""
     if not series.enabled:
         return Hold(PAUSED)
     policies = series.policies
@@ -147,18 +148,19 @@ def _skip(head: Event, series: Series, facts: HeadFacts) -> Fire | Drop:
 
 
 def _last_missed(following: Occurrence | None, series: Series, now: datetime) -> Occurrence | None:
-    """The last occurrence that is due as well as the head, from the one that follows it on; None when none is."""
+    """The last occurrence after the head, from *following* on, that is due too; None if none is."""
     if following is None or due_of(series, following) > now:
         return None
     table = series.timetable
     last = table.last(now)
-    if last is not None and due_of(series, last) > now:  # its jitter lies ahead
+    if last is not None and due_of(series, last) > now:  # its time has come, but its jitter has not passed
         last = table.last(last.at - BEFORE)
     return last if last is not None and last.at > following.at else following
 
 
 def continues_after(head: Event, series: Series) -> datetime:
-    """From where on the series continues: the occurrence itself, or the time to which somebody has moved it."""
+    """The instant after which the series continues: that of the head's occurrence, or the later time to which somebody
+    has moved the head."""
     itself = occurrence_of(head)
     return itself.at if head.due == due_of(series, itself) else max(itself.at, head.due)
 
@@ -175,7 +177,8 @@ def occurrence_of(head: Event) -> Occurrence:
 
 
 def due_of(series: Series, occurrence: Occurrence) -> datetime:
-    """Its instant, and its jitter: the same for an occurrence whoever works it out, and whatever is edited after it."""
+    """The due time of an occurrence: its instant plus its jitter. Every process computes the same value, also after
+    later edits."""
     edited = series.earlier_json is not None
     jitter = series.timetable.jitter(occurrence.at) if edited else series.policies.jitter
     if not jitter:
@@ -185,7 +188,7 @@ def due_of(series: Series, occurrence: Occurrence) -> datetime:
 
 
 def event_of(series: Series, id: str, occurrence: str, **fields: Any) -> NewEvent:
-    """An event that carries what its series says."""
+    """An event with the type, target, payload and policies of its series."""
     return NewEvent(
         id=id,
         tenant=series.tenant,
@@ -220,13 +223,13 @@ def head_of(series: Series, occurrence: Occurrence, new_id: NewId) -> NewEvent:
 
 
 def kept(head: Event, series: Series) -> NewEvent:
-    """A head that follows its series in all but when it is due, and what that was computed with."""
+    """The head, updated from its series, except for its due time and the zone data that it was computed with."""
     anew = head_of(series, occurrence_of(head), lambda: head.id)
     return msgspec.structs.replace(anew, due=head.due, zone_data=anew.zone_data and head.zone_data)
 
 
 class Reshaped(NamedTuple):
-    """A head that has not started, as it is from now on, and what its history says of that."""
+    """The new version of an unstarted head, and the entry for its history."""
 
     id: str
     anew: NewEvent
@@ -235,7 +238,7 @@ class Reshaped(NamedTuple):
 
 
 def reshaped(head: Event, anew: NewEvent, whose: str) -> Reshaped:
-    """*whose* it is: its schedule's, or its user's."""
+    """The change of a head, with its history entry. *whose*: its owner, ``schedule`` or ``user``."""
     due = anew.due or head.due
     if due != head.due:
         return Reshaped(head.id, anew, "moved", f"due {write_instant(head.due)} → {write_instant(due)}")

@@ -1,5 +1,5 @@
-"""What an edit of a schedule, a move or a skip does to what it has promised. What is owed stays owed, what lies ahead
-follows the new rule, and what is passed over is told. Pure: the engine gives it the facts, and does what it says."""
+"""How an edit, a move or a skip affects the occurrences of a schedule. Owed occurrences stay owed, future ones follow
+the new rule, and skipped ones are reported. Pure: the engine supplies the facts and carries the decisions out."""
 
 import shlex
 from collections.abc import Collection, Iterator, Sequence
@@ -20,26 +20,26 @@ from duly.rules.timetable import BEFORE, LONG_AGO, Superseded, Timetable, read_e
 from duly.rules.zones import to_wall
 
 MOST_EARLIER = 20
-"""How many earlier rules a schedule remembers, if nothing is owed by those before them."""
+"""How many earlier rules a schedule remembers, unless older rules still owe occurrences."""
 
 MOST_OWING = 200
-"""How many it remembers while something is owed. Each of them has named something that nobody has fired, as in a
-schedule that is paused for years and edited by every deploy."""
+"""How many earlier rules a schedule remembers while each of them owes occurrences, as in a schedule that is paused for
+years and edited by every deploy."""
 
 MOST_ROWS = 20
-"""How many occurrences that are passed over have a row each. More have one row that stands for all."""
+"""Up to this many skipped occurrences get a row each. If there are more, one row stands for all."""
 
 MOST_LISTED = 5
-"""How many of them an answer lists."""
+"""How many skipped occurrences a response lists."""
 
 SECOND = timedelta(seconds=1)
 
 NOTHING = {"at": "1970-01-01T00:00:00Z"}
-"""Stands for a rule that cannot be read: while it was in force, nothing can be said to have been named."""
+"""Stands for an unreadable rule: while it was in force, it counts as having had no occurrences."""
 
 
 def superseded(stored: Schedule, head: Event | None, now: datetime) -> str:
-    """What a schedule remembers when it goes by something else from *now* on."""
+    """The earlier rules, as JSON, that a schedule remembers when a new rule applies from *now* on."""
     earlier = read_earlier(stored.earlier_json)
     since = earlier[-1].until if earlier else stored.created or LONG_AGO
     earlier = [*earlier[:1], *filter(_has_any, earlier[1:]), _present(stored, since, now)]
@@ -57,37 +57,38 @@ def superseded(stored: Schedule, head: Event | None, now: datetime) -> str:
 def _present(stored: Schedule, since: datetime, now: datetime) -> Superseded:
     try:
         _ = stored.timetable
-    except Exception:  # whatever somebody wrote there by hand
+    except Exception:  # the rule was edited by hand and is unreadable
         return Superseded(NOTHING, "UTC", since, now)
     policies = None if stored.policies_json is None else msgspec.json.decode(stored.policies_json)
     return Superseded(stored.rule, stored.timezone, since, now, policies)
 
 
 def _has_any(one: Superseded) -> bool:
-    """Whether anything was named while it was in force."""
+    """Whether an earlier rule had any occurrence while it was in force."""
     first = one.stretch().table.after(one.since)
     return first is not None and first.at <= one.until
 
 
 def is_owed(head: Event, series: Series, now: datetime) -> bool:
-    """Whether the time of a head has come: it is due, or only its jitter lies ahead."""
+    """Whether a head is owed: it is due, or would be but for its jitter."""
     itself = occurrence_of(head)
     return head.due <= now or (itself.at <= now and head.due == due_of(series, itself))
 
 
 def still_owed(head: Event, series: Series, now: datetime) -> NewEvent:
-    """A head that is owed by an earlier rule. It keeps its name, its time and its zone; all else follows. One that
-    somebody has moved forward is the occurrence of a time to come: the new rule goes on from now, not from then."""
+    """A head that an earlier rule owes. It keeps its occurrence name, time and zone, and takes all else from the edited
+    schedule. A head that somebody has moved forward belongs to a future time: the new rule continues from now, not from
+    that time."""
     anew = kept(head, series)
     scheduled = min(occurrence_of(head).at, now)
     return msgspec.structs.replace(anew, scheduled=scheduled, timezone=head.timezone, zone_data=None)
 
 
-# -- what is passed over
+# -- skipped occurrences
 
 
 class OccurrenceSpan(NamedTuple):
-    """Occurrences from one to another: how many, and the first of them, one more than have rows of their own."""
+    """A range of occurrences: the first MOST_ROWS + 1 of them, the last one, and how many there are."""
 
     first: list[Occurrence]
     last: Occurrence
@@ -97,7 +98,7 @@ class OccurrenceSpan(NamedTuple):
 def span(
     table: Timetable, after: datetime, until: datetime, facts: Collection[OccurrenceFact] = ()
 ) -> OccurrenceSpan | None:
-    """What a timetable names after one instant and until another, but for what has a fact already."""
+    """The occurrences of a timetable after one instant and until another, except those that have an event already."""
     taken = {one.name for one in named_among(table, after, until, facts)}
     first: list[Occurrence] = []
     for one in _each(table, after, until):
@@ -121,8 +122,8 @@ def _each(table: Timetable, after: datetime, until: datetime) -> Iterator[Occurr
 
 
 def put_into_the_past(head: Event, old: Series, new: Series, now: datetime) -> Occurrence | None:
-    """Where the new rule has the run of the day for which a head was planned, if all that it has on that day is over.
-    An edit never makes a run in the past, so that day goes without one."""
+    """The occurrence of the new rule on the day for which a head was planned, if all its occurrences on that day are
+    over. An edit never creates an occurrence in the past, so that day has none."""
     itself, table, before = occurrence_of(head), new.timetable, old.timetable
     if itself.at <= now or not (table.rule.local and before.rule.local):
         return None
@@ -137,16 +138,16 @@ def put_into_the_past(head: Event, old: Series, new: Series, now: datetime) -> O
 
 
 def passed_over(schedule: Schedule, first: Sequence[Occurrence], count: int) -> PassedOver:
-    """As an answer tells of it."""
+    """Skipped occurrences as a response shows them."""
     return PassedOver(count, tuple(one.at for one in first[:MOST_LISTED]), _firing(schedule, first[0].at))
 
 
 def _firing(schedule: Schedule, at: datetime) -> str:
-    """The command that fires what was passed over. A backfill, so that the event says which one it is; where the rules
-    in force do not name it, because an edit has put it into the past, it can only be triggered."""
+    """The command that fires a skipped occurrence: a backfill, so that the event carries the occurrence. If the current
+    rules do not have the occurrence, because an edit has put it into the past, it can only be triggered."""
     try:
         there = schedule.timetable.after(at - BEFORE)
-    except Exception:  # a rule that cannot be read
+    except Exception:  # an unreadable rule
         there = None
     verb, bounds = "trigger", ""
     if there is not None and there.at == at:
@@ -159,7 +160,7 @@ def _firing(schedule: Schedule, at: datetime) -> str:
 
 
 def together(one: PassedOver | None, other: PassedOver | None) -> PassedOver | None:
-    """What two acts in a row have passed over, the earlier one first."""
+    """The occurrences that two acts in a row have skipped, those of the earlier act first."""
     if one is None or other is None:
         return one or other
     return PassedOver(one.count + other.count, (one.first + other.first)[:MOST_LISTED], one.fire_with)

@@ -1,11 +1,11 @@
-"""Errors as one line of text that every store can keep, even of an error that cannot describe itself."""
+"""Errors as text that every store can hold, even if an error's own message cannot be read."""
 
 import re
 
 LONGEST = 2000
 
 PATH = re.compile(r"(?:(?<![\w./])|(?<=://))/(?:[^\s/'\"(),:;]+/)+[^\s/'\"(),:;]*")
-"""An absolute path of two names or more; not that of a URL."""
+"""An absolute file path of two names or more; the path of a URL does not match."""
 
 
 def describe(error: BaseException) -> str:
@@ -17,18 +17,18 @@ def describe(error: BaseException) -> str:
 
 
 def describe_without_paths(error: BaseException) -> str:
-    """For people who see the event and not this machine: where it has its files is not theirs to know."""
+    """The error without file paths, for tenants: they see the event, and must not see this machine's files."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return storable(f"{type(error).__name__}: {error.strerror}")
     return PATH.sub("…", describe(error))
 
 
 def first_line(error: str) -> str:
-    """The fact itself. What follows is what the other side had to say, which may repeat a payload."""
+    """The first line of an error. The lines after it quote the receiver's response, which may repeat a payload."""
     return error.partition("\n")[0]
 
 
 def storable(text: object) -> str:
-    """Without what PostgreSQL's text cannot hold (NUL, lone surrogates), and not endless."""
+    """The text without characters that PostgreSQL cannot store (NUL, lone surrogates), cut to LONGEST characters."""
     written = text if isinstance(text, str) else repr(text)
     return written[:LONGEST].replace("\x00", "\\0").encode(errors="backslashreplace").decode()

@@ -1,4 +1,5 @@
-"""Kinds of calendar events: when a user has one, what it says and where it goes. The engine knows none of them."""
+"""Event types of users' calendars: when a user has an event, its message and its target. The engine knows none of
+them."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -16,8 +17,8 @@ from duly.rules.yearly import LAST_YEAR
 
 
 class EventType(Protocol):
-    """The strategy for one kind of event. It is asked when a user is added or changed, never while events fire: what it
-    answers is stored with the user's next event, and the years after follow from that."""
+    """The strategy for one kind of event. It is called when a user is added or changed, never while events fire: its
+    results are stored with the user's next event, and the events of later years follow from them."""
 
     @property
     def name(self) -> str:
@@ -25,31 +26,31 @@ class EventType(Protocol):
 
     @property
     def depends_on(self) -> Collection[str]:
-        """Which fields of a user it looks at, such as ``first_name`` or ``attributes.cat``. A change of any other one
-        leaves its events alone; zone, delivery time and target always matter."""
+        """The fields of a user that the type reads, such as ``first_name`` or ``attributes.cat``. A change of any other
+        field leaves its events alone; time zone, delivery time and target always matter."""
 
     def rule(self, user: User, at: time) -> Rule | None:
-        """When, on the user's own clocks; None for a user who has no such event. *at* is the time of day at which
-        this user is written to."""
+        """When the event fires, in the user's local time; None for a user without such an event. *at* is the user's
+        delivery time."""
 
     def message(self, user: User) -> str:
-        """What it says; it is in the payload of the event."""
+        """The message in the payload of the event."""
 
     def target(self, user: User) -> dict[str, Any] | None:
-        """Where it goes; None for the Python handler of this type."""
+        """The target of the event; None for the Python handler of this type."""
 
 
 ALWAYS = frozenset({"timezone", "delivery_time", "target"})
-"""What every type depends on."""
+"""The fields that every type depends on."""
 
 EPOCH = date(1970, 1, 1)
-"""Before it, rules have no start."""
+"""The earliest start of a rule."""
 
 Registered = TypeVar("Registered")
 
 
 class EventTypes:
-    """``duly.event_types``: which kinds of events users have."""
+    """``duly.event_types``: the registered event types."""
 
     def __init__(self, types: Collection[EventType] = ()) -> None:
         self._types: dict[str, EventType] = {}
@@ -58,8 +59,8 @@ class EventTypes:
             self.register(type)
 
     def register(self, type: Registered) -> Registered:
-        """Add a kind of events; also as a decorator of a class that needs no arguments. Users who were there before
-        get theirs by ``users.refresh()``."""
+        """Adds an event type; also as a decorator of a class that needs no arguments. Existing users get their events
+        by ``users.refresh()``."""
         made: Any = _made(type)
         if problems := _problems(made):
             raise Misuse(f"{made!r:.60} cannot be registered as an event type: {'; '.join(map(str, problems))}")
@@ -70,15 +71,16 @@ class EventTypes:
         return type
 
     def remove(self, name: str) -> None:
-        """Users who are added or changed from now on have no such events; the others lose theirs by
-        ``users.refresh()``."""
+        """Removes an event type. Users who are added or changed from now on have no such events; other users lose
+        theirs by ``users.refresh()``."""
         self.get(name)
         del self._types[name]
         self._removed.add(name)
 
     @property
     def removed(self) -> frozenset[str]:
-        """Nobody shall have these any more. What was never registered here may be somebody else's."""
+        """The names of removed types, whose events users lose. Types that were never registered here are left alone:
+        they may belong to another program."""
         return frozenset(self._removed)
 
     def get(self, name: str) -> EventType:
@@ -125,11 +127,11 @@ def _problems(made: Any) -> list[Problem]:
     ]
 
 
-# -- those that come with Duly
+# -- the event types that come with Duly
 
 
 class Birthday:
-    """On the date of birth, every year."""
+    """An event on the date of birth, every year."""
 
     name = "birthday"
     depends_on = ("first_name", "last_name", "date_of_birth", "leap")
@@ -148,7 +150,7 @@ class Birthday:
 
 
 class Anniversary:
-    """On the date of the anniversary, from the year after it on."""
+    """An event on the date of the anniversary, from the following year on."""
 
     name = "anniversary"
     depends_on = ("first_name", "last_name", "anniversary", "leap")
@@ -168,8 +170,9 @@ class Anniversary:
 
 
 class Reminder:
-    """Whatever the user's attribute ``reminder`` asks for: ``{"on": "2027-05-01", "message": …}`` once, or by any rule
-    with ``{"rule": {"rrule": "FREQ=MONTHLY;BYDAY=1MO", "start": "2027-01-01T09:00:00"}, "message": …}``."""
+    """The events that the user's attribute ``reminder`` asks for: one with ``{"on": "2027-05-01", "message": …}``, or
+    events by any rule with
+    ``{"rule": {"rrule": "FREQ=MONTHLY;BYDAY=1MO", "start": "2027-01-01T09:00:00"}, "message": …}``."""
 
     name = "reminder"
     depends_on = ("first_name", "last_name", "attributes.reminder")
@@ -182,13 +185,13 @@ class Reminder:
             raise _bad("reminder", 'give either a date, {"on": "2027-05-01"}, or a rule, {"rule": {"every": "1d"}}')
         if "on" in asked:
             day = _day("reminder.on", asked["on"])
-            moment = datetime.combine(max(day, EPOCH), at)  # what is past is past
+            moment = datetime.combine(max(day, EPOCH), at)  # a date before 1970 is past in any case
             return once(moment, timezone=user.timezone, by_date=True)
         try:
             rule = parse_rule(_at_that_time(asked["rule"], at), user.timezone)
         except Invalid as error:
             raise Invalid([one._replace(path=f"attributes.reminder.{one.path}") for one in error.problems]) from None
-        if isinstance(rule, RRule) and rule.start is None:  # else it would go by the minute in which the user was added
+        if isinstance(rule, RRule) and rule.start is None:  # else it would start at the minute the user was added
             raise _bad("reminder.rule.start", "is missing: from when on and at what time, such as 2027-01-01T09:00:00")
         return rule
 
@@ -203,8 +206,9 @@ class Reminder:
 
 
 class Subscription:
-    """When the subscription is renewed: the user's attribute ``subscription`` says since when it runs, and whether it
-    is renewed each ``month`` or each ``year``. A month too short for the day has it on its last one."""
+    """An event on each renewal of a subscription. The user's attribute ``subscription`` has the date since when it
+    runs, and whether it is renewed each ``month`` or each ``year``. In a month too short for the day, the event is on
+    the last day."""
 
     name = "subscription"
     depends_on = ("first_name", "last_name", "leap", "attributes.subscription")
@@ -237,7 +241,7 @@ def shipped() -> list[EventType]:
 
 @lru_cache(maxsize=4096)
 def _yearly(month: int, day: int, at: time, leap: str, since: int | None = None) -> Rule:
-    """Made once: a million users have but 366 birthdays."""
+    """A yearly rule. Cached: a million users have only 366 birthdays."""
     return yearly(f"{month:02}-{day:02}", at=at, leap=leap, since=since)
 
 
@@ -260,7 +264,7 @@ def _day(path: str, written: Any) -> date:
 
 
 def _at_that_time(rule: Any, at: time) -> Any:
-    """A yearly rule that does not say at what time is for the time at which the user is written to."""
+    """The rule with the user's delivery time, if it is a yearly rule without a time of its own."""
     return {"at": at, **rule} if isinstance(rule, dict) and "yearly" in rule else rule
 
 

@@ -1,4 +1,5 @@
-"""What this machine itself can run out of. An event that meets it is not at fault, and neither is its receiver."""
+"""Resources that this machine can run out of. Neither the event that meets the shortage nor its receiver is at
+fault."""
 
 import errno
 from collections.abc import Iterator
@@ -12,18 +13,19 @@ RESOURCES = {
     errno.ENOMEM: "this machine has no free memory: give it more, or run less on it",
     errno.ENOSPC: "this machine has no free space on a disk: make some",
 }
-"""What there is none of, and what to do about it."""
+"""For each error number, the missing resource and the remedy."""
 
 WAIT = timedelta(seconds=2)
-"""Until the next try: a descriptor is soon free again, and each try is a row of the history."""
+"""The wait before the next try: a descriptor is soon free again, and each try adds a row to the history."""
 
 
 class Exhausted(Exception):
-    """This machine has run out of something. The message says of what, and what to do about it."""
+    """This machine has run out of a resource. The message names the resource and the remedy."""
 
 
 def exhausted(error: BaseException) -> str | None:
-    """What there is none of, if that is why: by the error itself, or by what its traceback would show as the reason."""
+    """The missing resource and the remedy, if that caused the error: the error itself, or a cause that its traceback
+    would show."""
     for one in _reasons(error):
         if isinstance(one, Exhausted):
             return str(one)
@@ -33,7 +35,7 @@ def exhausted(error: BaseException) -> str | None:
 
 
 def unreachable(error: BaseException) -> Unreachable | None:
-    """What such an error means for the event that met it; None for every other error."""
+    """The outcome of an attempt that met a shortage; None for every other error."""
     return None if (lack := exhausted(error)) is None else Unreachable(lack, WAIT)
 
 

@@ -1,5 +1,5 @@
-"""Who is next, where several want what there is not enough of. Everybody gets the same, and what one does not want the
-others share; between those who have got the same, the oldest comes first."""
+"""Fair shares of scarce places. Every tenant gets the same number, and the others share the places that a tenant does
+not need; between tenants with the same number, the oldest event comes first."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -8,7 +8,7 @@ from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 
 Key = tuple[str, str | None]
-"""A tenant and where its event goes; None: to a Python handler."""
+"""A tenant and a destination; the destination None stands for Python handlers."""
 
 
 class Candidate(NamedTuple):
@@ -22,7 +22,7 @@ class Candidate(NamedTuple):
 
 
 class FreePlaces(NamedTuple):
-    """How many more of each key and of each tenant there is room for."""
+    """How many more events each key and each tenant may have."""
 
     of_key: Callable[[str, str | None], int]
     of_tenant: Callable[[str], int]
@@ -31,8 +31,8 @@ class FreePlaces(NamedTuple):
 def choose(
     candidates: Mapping[Key, Sequence[Candidate]], free: int, in_hand: Mapping[str, int], room: FreePlaces
 ) -> list[Candidate]:
-    """So many of the candidates, in the order in which to claim them. Those of each key come oldest first. *in_hand* is
-    what each tenant has got already."""
+    """Up to *free* of the candidates, in the order in which to claim them. The candidates of each key are given oldest
+    first. *in_hand* is how many events each tenant has already."""
     tenants: dict[str, _Tenant] = {}
     for (name, destination), found in candidates.items():
         if found:
@@ -54,12 +54,12 @@ def choose(
 
 
 def fair_share(in_hand: Mapping[str, int], others: Collection[str], free: int) -> int:
-    """How much each tenant would have if all of them, those with something in hand and the others, had the same."""
+    """How many events each tenant would have if all tenants, those with events in hand and the others, had the same."""
     return -(-(sum(in_hand.values()) + free) // max(1, len({*in_hand, *others})))
 
 
 def well_served(keys: Mapping[Key, int]) -> set[Key]:
-    """Who has got at least half of a fair share, when each of these has got so many."""
+    """The keys that have at least half of a fair share, given how many events each key has."""
     tenants: Counter[str] = Counter()
     for (tenant, _), many in keys.items():
         tenants[tenant] += many
@@ -73,8 +73,8 @@ def well_served(keys: Mapping[Key, int]) -> set[Key]:
 
 
 class _Tenant:
-    """The candidates of one tenant, whose destinations take turns. Nobody asks whether there is room before it is this
-    tenant's turn: of thousands who have something, few may be reached."""
+    """The candidates of one tenant, whose destinations take turns. Free places are computed only at the tenant's first
+    turn: of thousands of tenants, few may get one."""
 
     __slots__ = ("_keys", "_left", "_queue", "oldest")
     oldest: datetime
@@ -105,7 +105,8 @@ class _Tenant:
         return candidates[taken]
 
     def _lined_up(self, room: FreePlaces) -> list[tuple[int, datetime, int, Sequence[Candidate], int]]:
-        """How many were taken of each key, when the next one became ready, and how many there may be at most."""
+        """A heap of this tenant's keys: events taken so far, when the next one became ready, order, candidates, and the
+        most events that may be taken."""
         queue = [
             (0, candidates[0].ready, order, candidates, min(most, len(candidates)))
             for order, (key, candidates) in enumerate(self._keys)

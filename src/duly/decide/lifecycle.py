@@ -1,4 +1,4 @@
-"""Which status may follow which, and by what act. Every other step is refused by name."""
+"""The lifecycle of an event: which act leads from which status to which. All other transitions are refused."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -30,16 +30,16 @@ TRANSITIONS: Mapping[str, tuple[frozenset[Status], Status]] = {
     "replay": (frozenset({FAILED}), PENDING),
     "discard": (frozenset({FAILED}), CANCELLED),
 }
-"""Each act: the statuses it may start from, and the one it ends in."""
+"""For each act, the statuses that it may start from, and the status that it ends in."""
 
 LONGEST_WAIT = timedelta(days=365)
 
 MAX_INTERRUPTIONS = 5
-"""An event that was under way in this many crashes is taken for their cause."""
+"""An event that was running in this many crashes counts as their cause, and becomes a dead letter."""
 
 
 def step(status: Status, act: str, subject: str = "the event") -> Status:
-    """The status after *act*; IllegalTransition when the lifecycle has no such step."""
+    """The status after *act*; raises IllegalTransition if the lifecycle does not allow the act."""
     allowed, after = TRANSITIONS[act]
     if status not in allowed:
         raise IllegalTransition(subject, status, act, " or ".join(sorted(allowed)))
@@ -47,7 +47,7 @@ def step(status: Status, act: str, subject: str = "the event") -> Status:
 
 
 def judge(outcome: Outcome, event: Event, jitter: float) -> Verdict:
-    """What the outcome of the attempt under way means for the event."""
+    """The verdict on an event after the outcome of its current attempt."""
     if isinstance(outcome, Delivered):
         return DELIVERED
     if isinstance(outcome, Rejected):
@@ -70,7 +70,7 @@ def judge(outcome: Outcome, event: Event, jitter: float) -> Verdict:
 
 
 def _bounded(span: object) -> timedelta:
-    """What a handler or receiver asks for, within reason."""
+    """The wait that a handler or receiver asks for, between 0 and LONGEST_WAIT."""
     return max(timedelta(), min(span, LONGEST_WAIT)) if isinstance(span, timedelta) else timedelta()
 
 

@@ -1,4 +1,4 @@
-"""Where events are made from timers."""
+"""Makes events from timers."""
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
@@ -16,15 +16,16 @@ SPANS = tuple(TIMER_SPANS.items())
 NewIds = Callable[[int], Sequence[str]]
 
 Kinds = dict[tuple[object, ...], tuple[str, str | None, str | None]]
-"""What a batch repeats is checked and written once: for timers of one kind, the lane, retry policy and destination."""
+"""A cache within one batch: timers of the same kind (type, tenant, target, retry) share one check, and their lane,
+retry policy and destination."""
 
 
 def plan(timers: Sequence[object], channels: Collection[str], new_ids: NewIds) -> list[NewEvent]:
-    """Events for one-shot timers; Invalid with every problem of every one of them."""
+    """The events of one-shot timers; raises Invalid with every problem of every timer."""
     planned: list[NewEvent] = []
     problems: list[Problem] = []
     kinds: Kinds = {}
-    via: str | None = getattr(channels, "via", None)  # of a request: how it came
+    via: str | None = getattr(channels, "via", None)  # the origin, for timers of an HTTP request
     for index, (timer, new_id) in enumerate(zip(timers, new_ids(len(timers)), strict=True)):
         made = _made(timer, new_id, channels, kinds, via)
         if isinstance(made, NewEvent):
@@ -83,12 +84,12 @@ def _made(
 def _known(kind: tuple[object, ...], kinds: Kinds) -> tuple[str, str | None, str | None] | None:
     try:
         return kinds.get(kind)
-    except TypeError:  # a field that cannot even be looked up is certainly not sound
+    except TypeError:  # a field that cannot be hashed: the checks find what is wrong with it
         return None
 
 
 def _own_problems(timer: Timer) -> bool:
-    """Whether there are any with what timers of one kind do not share."""
+    """Whether the fields that timers of one kind do not share have problems."""
     return bool(
         due_problems(timer.due)
         or (timer.key is not None and name_problems("key", timer.key))

@@ -1,4 +1,4 @@
-"""What a timetable will do, told before it does it: when, what the clocks show then, and what is odd about it."""
+"""Previews of a timetable: the coming occurrences, their local times, and notes on clock changes and excluded days."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -21,7 +21,7 @@ from duly.rules.timetable import BEFORE, Timetable
 from duly.rules.zones import Piece, Zone, seconds_of, to_wall, wall_of, zone
 
 MOST_NAMED = 3
-"""Days and readings that a note names; it counts the others."""
+"""The most days and local times that a note lists."""
 
 MOST_PIECES = 20
 MOVED = {
@@ -40,12 +40,12 @@ class Preview(msgspec.Struct, frozen=True, rename={"due": "due_at", "local": "lo
 
 
 def never() -> bool:
-    """No matter how long it takes."""
+    """The default of *enough*: a preview without a time limit."""
     return False
 
 
 def range_problems(count: Any, after: Any) -> list[Problem]:
-    """All that is wrong with how many are asked for, and after which instant."""
+    """The problems with the *count* and *after* of a preview."""
     problems = [] if after is None else [Problem("after", message) for _, message in due_problems(after)]
     if after is not None and not problems and not isinstance(after, datetime):
         problems.append(Problem("after", f"expected a datetime, not {type(after).__name__}"))
@@ -57,7 +57,7 @@ def range_problems(count: Any, after: Any) -> list[Problem]:
 def table_of(
     what: Any, timezone: str | None, policies: Mapping[str, Any], now: datetime, problems: Sequence[Problem] = ()
 ) -> Timetable:
-    """The timetable of a rule that is no schedule's; Invalid with all that is wrong, and the *problems* that were found
+    """The timetable of a rule without a schedule; raises Invalid with all its problems, and the *problems* found
     before."""
     found = list(problems)
     zone = timezone or zone_of(what) or DEFAULT_ZONE
@@ -97,8 +97,8 @@ def preview(
     series: Series | None = None,
     enough: Callable[[], bool] = never,
 ) -> list[Preview]:
-    """The next ones strictly after an instant; with their jitter, if it is a series'. After each, *enough* is asked
-    whether there shall be no more: those of some rules are long to find."""
+    """The next occurrences strictly after an instant; with jitter, if a series is given. After each occurrence,
+    *enough* decides whether to stop: some rules take long to evaluate."""
     place = table.rule.timezone or DEFAULT_ZONE
     found: list[Preview] = []
     before, following = after, table.after(after)
@@ -115,7 +115,7 @@ def preview(
 def preview_of(
     series: Series, head: Event | None, after: datetime, count: int, enough: Callable[[], bool] = never
 ) -> list[Preview]:
-    """What a series will do: its head, as it is, and what follows that."""
+    """The preview of a series: its head as stored, and the occurrences after it."""
     table = series.timetable
     if head is None:
         return preview(table, after, count, series, enough)
@@ -151,7 +151,7 @@ def _of_the_clocks(table: Timetable, before: datetime, occurrence: Occurrence) -
 
 
 def _gaps(place: Zone, after: int, until: int) -> list[Piece]:
-    """The pieces that begin with a gap, after one instant and up to another."""
+    """The pieces of a zone that begin with a gap, after one instant and up to another."""
     found = []
     piece = place.piece(after)
     for _ in range(MOST_PIECES):
@@ -176,7 +176,7 @@ def _lost(rule: Local, piece: Piece) -> list[int]:
 
 
 def _of_rest(table: Timetable, before: datetime, occurrence: Occurrence) -> list[str]:
-    """The days between two occurrences on which it rests."""
+    """A note on the excluded days between two occurrences."""
     if not table.policies.exclude:
         return []
     days: list[str] = []

@@ -1,4 +1,4 @@
-"""How often and how soon a failed attempt is tried again."""
+"""Retry policies: how often and after which back-off a failed event is tried again."""
 
 from datetime import timedelta
 from functools import lru_cache
@@ -11,7 +11,7 @@ from duly.errors import Invalid, Problem
 from duly.numbers import as_whole
 
 SPREAD = 0.25
-"""How much longer than need be a wait can be, so that those who failed together do not come back together."""
+"""The largest jitter, as a share of the wait, so that events that failed together are not retried together."""
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,11 +23,11 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     max: timedelta = timedelta(hours=1)
 
     def wait(self, attempt: int, jitter: float) -> timedelta:
-        """How long after the failed *attempt* (the first is 1); *jitter* is drawn from [0, 1)."""
+        """The wait after the failed *attempt* (the first is 1); *jitter* is random, from [0, 1)."""
         return self.least(attempt) * (1 + SPREAD * jitter)
 
     def least(self, attempt: int) -> timedelta:
-        """The shortest that the wait after *attempt* can be."""
+        """The wait after *attempt* without jitter."""
         try:
             return min(self.max, self.base * self.factor ** (attempt - 1))
         except OverflowError:
@@ -49,18 +49,18 @@ DEFAULT = Retry()
 
 
 def retry_text(retry: Retry) -> str | None:
-    """How a policy is stored: None for the default, so that most rows carry none of their own."""
+    """The stored form of a policy: None for the default, so that most rows hold no policy."""
     return None if retry is DEFAULT or retry == DEFAULT else msgspec.json.encode(retry.to_json()).decode()
 
 
 @lru_cache(maxsize=256)
 def read_retry(text: str | None) -> Retry:
-    """The stored policy; the few that a system uses are each read once."""
+    """The policy from its stored form. Cached, because a system uses few different policies."""
     return DEFAULT if text is None else parse_retry(msgspec.json.decode(text))
 
 
 def parse_retry(written: Any) -> Retry:
-    """A policy from its JSON form; Invalid with the field and the reason."""
+    """The policy from its JSON form; raises Invalid with the fields and the reasons."""
     if not isinstance(written, dict):
         raise Invalid([Problem("retry", 'expected an object such as {"max_attempts": 3, "base": "30s"}')])
     fields = Retry.__struct_fields__

@@ -1,4 +1,4 @@
-"""People with a date of birth and a zone, whom calendar events are for."""
+"""Reads and checks users: people with a date of birth and a time zone, for whom calendar events are planned."""
 
 import re
 import unicodedata
@@ -20,7 +20,7 @@ LONGEST_NAME = 100
 MOST_ATTRIBUTES = 64 * 1024
 FIRST_TO_SEE_THE_DAY = "Pacific/Kiritimati"
 JOINERS = "\u200c\u200d"
-"""Without these, some names in Persian, Hindi or Sinhala cannot be written."""
+"""Zero-width joiner and non-joiner: some names in Persian, Hindi or Sinhala cannot be written without them."""
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIME = re.compile(r"\d{2}:\d{2}(:\d{2})?")
@@ -29,7 +29,7 @@ _TIME = re.compile(r"\d{2}:\d{2}(:\d{2})?")
 REQUIRED = ("first_name", "last_name", "date_of_birth", "timezone")
 OPTIONAL = ("key", "anniversary", "delivery_time", "leap", "target", "attributes")
 FIELDS = REQUIRED + OPTIONAL
-"""What can be said of a user; the rest is Duly's to say."""
+"""The fields of a user that callers can set; Duly sets the others."""
 
 _STORED = {"target": "target_json", "attributes": "attributes_json"}
 
@@ -37,7 +37,7 @@ _STORED = {"target": "target_json", "attributes": "attributes_json"}
 def new_user(
     fields: Mapping[str, Any], id: str, tenant: str, channels: Collection[str], now: datetime, at: time | None = None
 ) -> User:
-    """A user from what a caller says; Invalid with every problem at once. *at* is the usual time."""
+    """A user from a caller's fields; raises Invalid with every problem at once. *at* is the usual delivery time."""
     problems = [*name_problems("tenant", tenant)]
     for field in REQUIRED:
         if fields.get(field) is None:
@@ -50,13 +50,13 @@ def new_user(
 
 
 def changed_user(user: User, changes: Mapping[str, Any], channels: Collection[str], now: datetime) -> User:
-    """The same user with some fields changed; what is optional can be taken away with None. So it is with attributes:
-    those that are given are changed, and the others stay."""
+    """The user with some fields changed. None removes an optional field. Attributes work the same way: the given ones
+    are changed or removed, and the others stay."""
     problems = [
         Problem(field, "cannot be taken away") for field in REQUIRED if field in changes and changes[field] is None
     ]
     if via_of(channels) and "target" in changes and _in_order(changes["target"]) == _in_order(user.target):
-        changes = {field: value for field, value in changes.items() if field != "target"}  # only sent back
+        changes = {field: value for field, value in changes.items() if field != "target"}  # sent back unchanged
     if isinstance(given := changes.get("attributes"), dict) and user.attributes_json is not None:
         changes = {**changes, "attributes": {**user.attributes, **given}}
     values = _read(changes, channels, problems)
@@ -67,7 +67,7 @@ def changed_user(user: User, changes: Mapping[str, Any], channels: Collection[st
 
 
 def changes_of(old: User, new: User) -> frozenset[str]:
-    """Which fields differ; of the attributes, also which ones, such as ``attributes.cat``."""
+    """The names of the fields that differ, and of single attributes that differ, such as ``attributes.cat``."""
     changed = {field for field in FIELDS if _stored(old, field) != _stored(new, field)}
     if old.via != new.via:
         changed.add("target")
@@ -87,7 +87,8 @@ def _each_in_order(values: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 def _in_order(value: Any) -> bytes:
-    """Equal for the same JSON, in whatever order its fields are. (To Python, 1 and true are equal.)"""
+    """JSON with sorted fields, to compare values regardless of the order of fields. (Python values do not suffice: 1
+    and True are equal.)"""
     return msgspec.json.encode(value, order="sorted")
 
 
@@ -96,8 +97,8 @@ def _stored(user: User, field: str) -> Any:
 
 
 def birth_problems(born: date | None, timezone: str | None, now: datetime) -> tuple[Problem, ...]:
-    """What counts is the user's own calendar, which is never a whole day behind that of UTC. Who has none, because the
-    zone is not known, goes by the first of all."""
+    """The problem of a date of birth in the future, by the calendar of the user's zone, which is never a whole day
+    behind that of UTC. If the zone is not known, the zone with the earliest date decides."""
     if born is None or born < now.date():
         return ()
     place = timezone or FIRST_TO_SEE_THE_DAY
@@ -106,7 +107,7 @@ def birth_problems(born: date | None, timezone: str | None, now: datetime) -> tu
     return (Problem("date_of_birth", f"{born} is in the future: it is {today} in {place}"),)
 
 
-# -- reading one field: its value as a user has it, or the problem with it
+# -- reading one field: returns its value as a user stores it, or the problem with it
 
 
 def _read(fields: Mapping[str, Any], channels: Collection[str], problems: list[Problem]) -> dict[str, Any]:
@@ -135,7 +136,7 @@ def _name(field: str, written: Any) -> str | Problem:
         return Problem(field, f"expected text, not {type(written).__name__}")
     if not 0 < len(written) <= LONGEST_NAME:
         return Problem(field, f"must have 1 to {LONGEST_NAME} characters, has {len(written)}")
-    if written.isprintable() and not written.isspace():  # nearly all
+    if written.isprintable() and not written.isspace():  # the fast path for nearly all names
         return written
     if bad := next((c for c in written if not _in_names(c)), None):
         return Problem(field, f"has a character that cannot be printed: U+{ord(bad):04X}")
@@ -149,7 +150,7 @@ def _in_names(character: str) -> bool:
 
 
 def read_date(field: str, written: Any) -> date | Problem:
-    """A date, and no instant; as text, in one writing."""
+    """A date without a time of day: a ``date``, or text such as 1990-03-15."""
     if type(written) is date:
         return written
     if isinstance(written, str) and _DATE.fullmatch(written):
@@ -175,7 +176,7 @@ def _zone(field: str, written: Any) -> str | Problem:
 
 
 def read_time(field: str, written: Any) -> time | Problem:
-    """A time of day, in whole seconds and without a zone."""
+    """A time of day in whole seconds, without a time zone."""
     if isinstance(written, str) and _TIME.fullmatch(written):
         try:
             written = time.fromisoformat(written)

@@ -1,4 +1,4 @@
-"""Why an event has not fired yet, or did not: read from its row, its history, and what is known of its lane."""
+"""Why an event has not fired yet, or did not fire, by its row, its history and the last start in its lane."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -28,7 +28,8 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def why(event: Event, history: Sequence[Entry], started: Event | None, now: datetime) -> Why:
-    """*started* is the newest event of the same lane that a worker has started lately."""
+    """Explains the state of an event. *started* is the newest event of the same lane that a worker has started within
+    the last hour."""
     kind, told, next_at = _reason(event, history, started, now)
     return Why(id=event.id, status=event.status, kind=kind, told=told, next_at=next_at)
 
@@ -87,7 +88,7 @@ def _waiting(event: Event, started: Event | None) -> str:
 
 
 def _act(history: Sequence[Entry], acts: tuple[str, ...], usual: str) -> str:
-    """Who did it, and for which reason."""
+    """The last of these acts in the history: by whom, when, and the reason."""
     for entry in reversed(history):
         if entry.act in acts:
             by = "" if entry.worker is None else f" by {entry.worker}"

@@ -1,1 +1,1 @@
-"""Decisions about targets: what one may say, which addresses are open, and how secrets are written."""
+"""Decisions about targets: their syntax, the addresses that are allowed, and the format of secrets."""

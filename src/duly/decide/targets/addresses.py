@@ -1,4 +1,4 @@
-"""Which addresses a request may go to. A target is anybody's to name, and a worker stands inside somebody's network."""
+"""The IP addresses that a request may go to. Any tenant can name a target, and workers run inside a private network."""
 
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-# Written out, because what Python calls private or global differs from version to version.
+# Written out, because ipaddress.is_private and is_global differ between Python versions.
 CLOSED: dict[Network, str] = {
     ip_network(network): what
     for network, what in {
@@ -37,7 +37,7 @@ CLOSED: dict[Network, str] = {
 }
 
 PUBLIC_V6 = ip_network("2000::/3")
-"""All else is loopback, link-local, unique local, multicast, or nobody's."""
+"""Every other IPv6 address is loopback, link-local, unique local, multicast or unassigned."""
 
 _MAPPED, _COMPATIBLE = ip_network("::ffff:0:0/96"), ip_network("::/96")
 _TRANSLATED = ip_network("::ffff:0:0:0/96")
@@ -46,7 +46,7 @@ _6TO4 = ip_network("2002::/16")
 
 
 def read_networks(written: str) -> list[Network]:
-    """Networks, separated by commas; ValueError for what is none.
+    """Reads networks separated by commas; raises ValueError for text that is not a network.
 
     >>> read_networks("10.0.0.0/8, ::1")
     [IPv4Network('10.0.0.0/8'), IPv6Network('::1/128')]
@@ -55,8 +55,8 @@ def read_networks(written: str) -> list[Network]:
 
 
 def refusal(written: str, allowed: Sequence[Network] = ()) -> str | None:
-    """Why nothing is sent to this address; None when it may be. An address inside another, as NAT64 and 6to4 carry
-    them, counts as itself."""
+    """Why requests to this address are refused; None if they are allowed. An IPv4 address embedded in an IPv6 address,
+    as in NAT64 and 6to4, is checked as itself."""
     address = innermost(ip_address(written.partition("%")[0]))
     if any(address in network for network in allowed):
         return None
@@ -69,7 +69,7 @@ def refusal(written: str, allowed: Sequence[Network] = ()) -> str | None:
 
 
 def innermost(address: Address) -> Address:
-    """The IPv4 address that an IPv6 one carries, if it does."""
+    """The IPv4 address that is embedded in an IPv6 address; without one, the address itself."""
     if isinstance(address, IPv4Address):
         return address
     number = int(address)
@@ -83,7 +83,7 @@ def innermost(address: Address) -> Address:
 
 
 def is_loopback(host: str | None) -> bool:
-    """Whether a name or address means the machine itself, whoever asks."""
+    """Whether a host name or address means the local machine."""
     if host is None:
         return False
     name = host.strip("[]").lower()

@@ -1,4 +1,4 @@
-"""Which addresses of brokers may be named over HTTP: what ``DULY_BROKER_ALLOW`` says, tenant by tenant."""
+"""The broker addresses that requests over HTTP may name: the patterns of ``DULY_BROKER_ALLOW``, for each tenant."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from duly.errors import Problem
 
 SETTING = "DULY_BROKER_ALLOW"
 
-ADDRESS = {  # the fields of a target that say where it goes; all of them must fit one pattern
+ADDRESS = {  # the fields of a target that form its address; together they must match one pattern
     NATS: ("subject",),
     REDIS: ("stream",),
     KAFKA: ("topic",),
@@ -25,34 +25,35 @@ EXAMPLES = {
     CELERY: "celery:shop.tasks.*, or celery:shop.tasks.*/{tenant}",
 }
 BETWEEN = "/"
-"""Between the two parts of an address that has two. One part alone is a queue of RabbitMQ, or a task of Celery that
-goes to the usual queue."""
+"""The separator in addresses of two parts. A single part is a queue of RabbitMQ, or a Celery task for the default
+queue."""
 
 MOST_KNOWN = 1000
-"""Tenants whose patterns are kept ready."""
+"""The most tenants whose compiled patterns are cached."""
 
 ANY, REST, TENANT = "*", ">", "{tenant}"
 _WORD = re.compile(r"\{\{|\}\}|\{tenant\}|[*>]|[^{}*>]+|.", re.DOTALL)
 
 _ITS_TASKS = "celery."
-"""How the names of Celery's own tasks begin. Some, such as celery.map, run whatever task their arguments name."""
+"""The prefix of Celery's built-in tasks. Some, such as celery.map, run any task that their arguments name."""
 
 _MORE_QUEUES = frozenset({"cc", "bcc"})
-"""Headers by which a sender tells RabbitMQ further routing keys."""
+"""Headers that give RabbitMQ further routing keys."""
 
 _COMMANDS = "nats-"
-"""How the headers begin by which a sender tells NATS what to do: delete what is there (Nats-Rollup), or publish
-elsewhere (Nats-Schedule-Target)."""
+"""The prefix of headers that are commands to the NATS server: to delete earlier messages (Nats-Rollup), or to publish
+to another subject (Nats-Schedule-Target)."""
 
 
 class Part(NamedTuple):
-    """A part of an address: literal text, and what stands for more than itself."""
+    """One part of an address pattern: literal text and wildcards."""
 
     words: tuple[tuple[str, bool], ...]  # each with whether it is literal
-    separator: str | None  # what no tenant's name may contain, or two tenants could have one address
+    separator: str | None  # a tenant's name must not contain it, or two tenants could match the same address
 
     def matcher(self, tenant: str, channel: str) -> re.Pattern[str] | None:
-        """None where the tenant's name would not be told from what follows it."""
+        """The regular expression for a tenant; None if the tenant's name contains the separator, because the end of the
+        name would be ambiguous."""
         if self.separator is not None and self.separator in tenant:
             return None
         meaning = {ANY: r"[^.]+" if channel == NATS else ".*", REST: ".+", TENANT: re.escape(tenant)}
@@ -72,7 +73,7 @@ Matchers = tuple[re.Pattern[str], ...]
 
 
 class BrokerAllow:
-    """What is open over HTTP. Nothing is, unless a pattern says so."""
+    """The broker addresses that are open over HTTP. An address is closed unless a pattern opens it."""
 
     def __init__(self, patterns: tuple[Pattern, ...] = ()) -> None:
         self.patterns = patterns
@@ -94,7 +95,7 @@ class BrokerAllow:
         return ", ".join(pattern.written for pattern in self.patterns)
 
     def problems(self, tenant: str, channel: str, said: Any) -> Iterator[Problem]:
-        """What a target of a tenant says that is not open, of a channel that is a broker."""
+        """The parts of a tenant's broker target that are not open to the tenant."""
         path = f"target.{channel}"
         if not isinstance(said, Mapping):
             yield Problem(path, f"cannot be read: expected {WORDS[channel].expected}, or an object")
@@ -128,7 +129,7 @@ class BrokerAllow:
 
 
 def _refused_options(path: str, channel: str, said: Mapping[str, Any]) -> Iterator[Problem]:
-    """What would touch more than the message itself. No pattern opens it."""
+    """Options that would affect more than the message itself. No pattern opens them."""
     headers = said.get("headers")
     names = [str(name) for name in headers] if isinstance(headers, Mapping) else []
     python = "such a target can be put from Python"
@@ -152,7 +153,7 @@ def _refused_options(path: str, channel: str, said: Mapping[str, Any]) -> Iterat
 
 
 def read_broker_allow(written: str) -> BrokerAllow:
-    """Patterns with commas between; ValueError with what is wrong with the first bad one."""
+    """Reads patterns separated by commas; raises ValueError for the first invalid one."""
     entries = [entry.strip() for entry in written.split(",")]
     return BrokerAllow(tuple(_pattern(entry) for entry in entries if entry))
 
@@ -208,8 +209,8 @@ def _word(found: str) -> tuple[str, bool]:
 
 
 def _separator(words: list[tuple[str, bool]]) -> str | None:
-    """What keeps tenants apart in a pattern: the character between the tenant's name and the rest, where that can be
-    anything."""
+    """The character between the tenant's name and a wildcard, which keeps tenants apart; None if the pattern does not
+    combine them."""
     tenants = [place for place, (word, literal) in enumerate(words) if word == TENANT and not literal]
     stars = [place for place, (word, literal) in enumerate(words) if word == ANY and not literal]
     if not tenants or not stars:

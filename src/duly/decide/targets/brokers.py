@@ -1,4 +1,4 @@
-"""Targets that are brokers and task queues: ``{"nats": "orders.due"}``, or an object that says more."""
+"""Targets of brokers and task queues: ``{"nats": "orders.due"}``, or an object with more fields."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -11,13 +11,13 @@ NATS, REDIS, RABBITMQ, KAFKA, CELERY = "nats", "redis", "rabbitmq", "kafka", "ce
 
 
 class BrokerVocabulary(NamedTuple):
-    """How a channel speaks of where a message goes."""
+    """The fields of a channel's targets."""
 
-    where: str  # the field that a plain text stands for
-    more: tuple[str, ...]  # what else can be said
+    where: str  # the address field, which a plain text stands for
+    more: tuple[str, ...]  # the other fields
     pattern: str
     expected: str
-    own: frozenset[str] = frozenset()  # headers that the message has anyway
+    own: frozenset[str] = frozenset()  # headers that every message of the channel has
 
 
 _MESSAGE = ("format", "headers")
@@ -27,7 +27,7 @@ WORDS = {
     NATS: BrokerVocabulary(
         "subject",
         _MESSAGE,
-        r"(?!\$|_INBOX\.)[^\s.*>]+(\.[^\s.*>]+)*",  # with $ begin those by which the server itself is told what to do
+        r"(?!\$|_INBOX\.)[^\s.*>]+(\.[^\s.*>]+)*",  # subjects that begin with $ are commands to the server
         "a subject such as orders.due, without wildcards, and none of the server's own",
         frozenset({_TYPE, "nats-msg-id"}),
     ),
@@ -59,7 +59,7 @@ _BESIDE = {
 
 LONGEST = 255
 MOST_IN_HEADERS = 32_768
-"""Characters; with several times as many, some brokers hang up."""
+"""Characters in all headers together; with several times as many, some brokers close the connection."""
 
 MOST_KEPT = 1_000_000_000
 
@@ -128,7 +128,7 @@ def _target(channel: str, where: str, **more: Any) -> dict[str, Any]:
 
 
 def spelled_out(channel: str, spec: Any) -> Mapping[str, Any]:
-    """What a target says, as an object."""
+    """The target as an object, also where it was written as plain text."""
     return {WORDS[channel].where: spec} if isinstance(spec, str) else spec
 
 

@@ -1,5 +1,5 @@
-"""Through which door something comes: by code that has the database, or over HTTP. The command line and the timer
-service are code."""
+"""The origin of a target: code with access to the database, or a request over HTTP. The command line and the timer
+service count as code."""
 
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -9,14 +9,15 @@ from duly.decide.targets.brokers import WORDS, spelled_out
 from duly.errors import Problem
 
 OVER_HTTP = "http"
-"""What is stored of that. Nothing stands for code, which may do what the database lets it do anyway."""
+"""The stored origin of targets that came over HTTP. NULL stands for code, which has full access to the database
+anyway."""
 
 
-# No base class: to ask whether something is an instance of an abstract one takes 175 ns instead of 45.
+# No abstract base class: with one, isinstance takes 175 ns instead of 45.
 class HttpOrigin:
-    """The channels that a target may name, as a request of one tenant has them: of brokers, what is open to it."""
+    """The channels that a target in a request of one tenant may name, with the broker addresses open to that tenant."""
 
-    via = OVER_HTTP  # what is stored of whatever is checked with these channels
+    via = OVER_HTTP  # the stored origin of targets that are checked with these channels
 
     def __init__(self, names: Collection[str], allow: BrokerAllow, tenant: str) -> None:
         self.names, self._allow, self._tenant = names, allow, tenant
@@ -31,24 +32,26 @@ class HttpOrigin:
         return len(self.names)
 
     def problems(self, target: dict[str, Any] | None) -> Iterator[Problem]:
-        """What a sound target names that is closed."""
+        """The broker addresses in a valid target that are closed to the tenant."""
         for channel, spec in (target or {}).items():
             if channel in WORDS:
                 yield from self._allow.problems(self._tenant, channel, spelled_out(channel, spec))
 
 
 def via_of(channels: Collection[str]) -> str | None:
-    """How it comes what is checked with these channels."""
+    """The stored origin of targets that are checked with these channels."""
     return OVER_HTTP if isinstance(channels, HttpOrigin) else None
 
 
 def closed(via: str | None, target: Any, channels: Collection[str]) -> list[Problem]:
-    """What of a stored target that came over HTTP is not open any more to the request that wants it sent."""
+    """The broker addresses in a stored target from HTTP that are no longer open to the request that wants to send
+    it."""
     if via is None or not isinstance(channels, HttpOrigin) or not isinstance(target, dict):
         return []
     return list(channels.problems(target))
 
 
 def door_of(via: str | None, channels: Collection[str]) -> Collection[str]:
-    """The channels for what is there already: what code has put may stay, whoever changes something beside it."""
+    """The channels to check an existing target with: a target put by code stays valid when a request changes other
+    fields."""
     return channels.names if via is None and isinstance(channels, HttpOrigin) else channels

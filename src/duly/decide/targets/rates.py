@@ -1,4 +1,4 @@
-"""How many in a time, as people write it: ``50/s``, ``600/m``, ``1000/h``; a plain number is by the second."""
+"""Rates as people write them: ``50/s``, ``600/m``, ``1000/h``; a plain number is per second."""
 
 import math
 import re
@@ -16,7 +16,7 @@ EXAMPLES = "a rate such as 50/s, 600/m or 1000/h"
 
 
 def read_rate(rate: Any) -> timedelta:
-    """The time from one to the next, in whole microseconds and rounded up: they never come faster than that."""
+    """The interval between two deliveries, in whole microseconds and rounded up, so that the rate is never exceeded."""
     by_the_second = _by_the_second(rate)
     if not Fraction(1, _UNITS["d"]) <= by_the_second <= _MICROSECOND:
         raise _problem(f"must be from 1/d to {_MICROSECOND:,}/s, not {rate!r:.50}")
@@ -39,7 +39,7 @@ def _problem(message: str) -> Invalid:
 
 
 def show_rate(rate: float) -> str:
-    """So many a second, in the unit in which that is a whole number, if there is one.
+    """A rate per second as text, in the first unit in which it is a whole number, if there is one.
 
     >>> show_rate(0.5)
     '30/m'

@@ -1,4 +1,4 @@
-"""Secrets, and how they are kept: shown once, stored sealed."""
+"""Webhook secrets, shown once and stored encrypted, and the keys for that."""
 
 import base64
 import hashlib
@@ -9,14 +9,15 @@ from duly.errors import Problem
 
 PREFIX = "whsec_"
 LEAST, MOST = 24, 64
-"""Bytes in the secret of a webhook, as Standard Webhooks has them."""
+"""The least and most bytes of a webhook secret, by Standard Webhooks."""
 
 SHORTEST_KEY = 32
 MAKE_KEY = "make one with: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
 
 
 class SecretKeys:
-    """What seals secrets: the newest first, then older ones, which still open what they sealed. Never shown."""
+    """The keys that encrypt secrets: the newest first, then older ones, which still decrypt their own secrets. Never
+    shown."""
 
     def __init__(self, written: str | None) -> None:
         self._keys = [key.strip() for key in (written or "").split(",") if key.strip()]
@@ -38,21 +39,21 @@ class SecretKeys:
         return any(len(key) < SHORTEST_KEY for key in self._keys)
 
     def derived(self, purpose: str) -> list[bytes]:
-        """32 bytes for a purpose, from each of them."""
+        """32 bytes for a purpose, derived from each key."""
         return [hashlib.blake2b(purpose.encode(), key=_short(key), digest_size=32).digest() for key in self._keys]
 
     def signing(self, tenant: str, origin: str) -> list[str]:
-        """The secrets that sign webhooks to an origin which no stored target names."""
+        """The secrets that sign webhooks to an origin without a stored target."""
         return [written(key) for key in self.derived(f"webhooks\0{tenant}\0{origin}")]
 
 
 def _short(key: str) -> bytes:
-    """At most 64 bytes, which is what a keyed hash takes."""
+    """The key as 64 bytes, the most that BLAKE2b accepts."""
     return hashlib.sha512(key.encode()).digest()
 
 
 def written(key: bytes) -> str:
-    """A secret as it is shown."""
+    """A secret as text, as users see it."""
     return PREFIX + base64.b64encode(key).decode()
 
 
@@ -69,7 +70,7 @@ def secret_problem(path: str, secret: object) -> Problem | None:
 
 
 def signature(secrets: Sequence[str], id: str, timestamp: int, body: bytes) -> str:
-    """The ``webhook-signature`` of Standard Webhooks: one for each secret."""
+    """The ``webhook-signature`` header of Standard Webhooks, with one signature for each secret."""
     signed = b"%s.%d.%s" % (id.encode(), timestamp, body)
     return " ".join(f"v1,{_mac(secret, signed)}" for secret in secrets)
 
@@ -79,6 +80,6 @@ def _mac(secret: str, signed: bytes) -> str:
 
 
 def _read(secret: str) -> bytes:
-    """The bytes of a secret, whether or not its padding came along."""
+    """The bytes of a secret, with or without base64 padding."""
     bare = secret.removeprefix(PREFIX).rstrip("=")
     return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)

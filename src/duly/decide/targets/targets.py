@@ -1,4 +1,4 @@
-"""What a target says: where an event goes, in the words of its channel. Pure: nothing here asks the network."""
+"""Webhook and HTTP targets: how they are written, read and checked. Pure: no access to the network."""
 
 import contextlib
 import re
@@ -22,19 +22,19 @@ OURS = frozenset(
     "host connection content-length transfer-encoding upgrade te trailer proxy-authorization proxy-connection "
     "keep-alive expect".split()
 )
-"""Headers that belong to the connection, not to whoever describes a request."""
+"""Headers that the connection sets, and that a target must not set."""
 
 SAID = frozenset("content-type webhook-id webhook-timestamp webhook-signature idempotency-key".split())
-"""Headers that a webhook has anyway."""
+"""Headers that every webhook sends."""
 
 KNOWN = {
     WEBHOOK: ("url", "target", "format", "timeout"),
     HTTP: ("method", "url", "target", "headers", "body", "timeout"),
 }
-"""What each can say."""
+"""The fields of each channel's targets."""
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_METHOD = re.compile(r"(?!CONNECT$|TRACE$)[A-Z]{1,20}")  # those two are about the connection, not for delivering
+_METHOD = re.compile(r"(?!CONNECT$|TRACE$)[A-Z]{1,20}")  # CONNECT and TRACE concern the connection, and deliver nothing
 
 
 def webhook(
@@ -79,7 +79,7 @@ def _written(span: timedelta | str | None) -> str | None:
 
 
 def named(target: Any) -> tuple[str, str] | None:
-    """The channel and name of a target that is stored; None where it says itself where it goes."""
+    """The channel and name of a stored target; None for a target with a URL of its own."""
     if isinstance(target, dict) and len(target) == 1:
         [(channel, spec)] = target.items()
         if channel in (WEBHOOK, HTTP) and isinstance(spec, dict) and isinstance(spec.get("target"), str):
@@ -88,7 +88,7 @@ def named(target: Any) -> tuple[str, str] | None:
 
 
 def url_of(target: Any) -> str | None:
-    """Where a target that is not stored goes."""
+    """The URL of a target that is not stored."""
     if isinstance(target, dict) and len(target) == 1:
         [(channel, spec)] = target.items()
         url = spec.get("url") if isinstance(spec, dict) else spec
@@ -98,7 +98,8 @@ def url_of(target: Any) -> str | None:
 
 
 def destination_of(target: Any) -> str | None:
-    """Whom limits apply to: the target's name, or the origin of its URL. None where the channel knows no such thing."""
+    """The destination that limits apply to: the name of a stored target, or the origin of a URL. None for channels
+    without destinations."""
     if target is None:
         return None
     if (stored := named(target)) is not None:
@@ -109,17 +110,18 @@ def destination_of(target: Any) -> str | None:
 
 AMBIGUOUS = "has a host name that is one host by IDNA 2003 and another by IDNA 2008: write it as xn--…"
 MEANT_ANEW = re.compile("[ß\u1e9e\u03c2\u200c\u200d]")
-"""IDNA 2003, Python's own, makes ss, a plain sigma or nothing of these; IDNA 2008, as HTTP clients have it, does not.
-So straße.example was signed for as strasse.example, and sent to as xn--strae-oqa.example: that may be somebody else."""
+"""Characters that IDNA 2003, built into Python, turns into ss, a plain sigma or nothing, while IDNA 2008, used by HTTP
+clients, keeps them. So a webhook to straße.example was signed for strasse.example and sent to xn--strae-oqa.example,
+which may belong to somebody else."""
 
 
 class AmbiguousHost(ValueError):
-    """Nobody can tell which of two hosts is meant."""
+    """A host name that means two different hosts."""
 
 
 @lru_cache(maxsize=4096)
 def origin_of(url: str) -> str:
-    """Scheme, host and port, the same for all ways to write them; names of targets never look like it.
+    """Scheme, host and port of a URL in normal form. Names of stored targets never look like an origin.
 
     >>> origin_of("HTTPS://Hooks.Example:443/in?x=1")
     'https://hooks.example'
@@ -132,13 +134,13 @@ def origin_of(url: str) -> str:
 
 
 def _in_ascii(name: str) -> str:
-    """A host name as it is asked for."""
+    """A host name as DNS queries use it."""
     return name if name.isascii() else name.encode("idna").decode()
 
 
 def url_in_ascii(url: str) -> str:
-    """The URL whose host is written as in its origin, so that what signs for the origin and what connects to the host
-    mean the same. AmbiguousHost where they cannot.
+    """The URL with its host written as in its origin, so that the signature and the connection are for the same host.
+    Raises AmbiguousHost where they would differ.
 
     >>> url_in_ascii("https://Bücher.example:8443/in?x=1")
     'https://xn--bcher-kva.example:8443/in?x=1'
@@ -154,12 +156,12 @@ def url_in_ascii(url: str) -> str:
 
 
 def waits_for(destination: str) -> str:
-    """How the reason begins that holds an event until its destination is open again."""
+    """The beginning of the hold reason of an event whose destination is parked."""
     return f"target {destination} "
 
 
 def parked_alone(url: str) -> str:
-    """What a single URL is called where it is parked; never as its origin is.
+    """The name of a parked single URL; it always differs from the name of its origin.
 
     >>> parked_alone("https://Hooks.Example"), parked_alone("https://hooks.example/in?token=1")
     ('https://hooks.example/', 'https://hooks.example/in')
@@ -168,12 +170,12 @@ def parked_alone(url: str) -> str:
 
 
 def parked_as(written: str) -> str:
-    """What people call it: without a path, a URL is its whole origin."""
+    """The name of a parked destination from a URL that a person wrote: without a path, it means the whole origin."""
     return parked_alone(written) if urlsplit(written).path else origin_of(written)
 
 
 def whose_events(parked: str) -> str:
-    """The destination of the events that wait for what is parked: a single URL can be, within its origin."""
+    """The destination of the events that wait for a parked target or URL; for a single URL, that is its origin."""
     return origin_of(parked) if "://" in parked else parked
 
 
@@ -181,7 +183,7 @@ def whose_events(parked: str) -> str:
 
 
 def spec_problems(channel: str, spec: Any) -> Iterator[Problem]:
-    """All that is wrong with what a webhook or HTTP target says."""
+    """All problems of a webhook or HTTP target."""
     path = f"target.{channel}"
     if channel == WEBHOOK and isinstance(spec, str):
         yield from url_problems(path, spec)
@@ -210,7 +212,7 @@ def _named_problems(path: str, channel: str, spec: Mapping[str, Any]) -> Iterato
 
 
 def request_problems(path: str, spec: Mapping[str, Any]) -> Iterator[Problem]:
-    """What is wrong with how it is sent."""
+    """The problems with a target's method, format, timeout and headers."""
     if "method" in spec and not (isinstance(spec["method"], str) and _METHOD.fullmatch(spec["method"])):
         yield Problem(f"{path}.method", f"expected a method such as POST, not {spec['method']!r:.50}")
     if spec.get("format", FORMATS[0]) not in FORMATS:
@@ -233,7 +235,7 @@ def url_problems(path: str, url: Any) -> Iterator[Problem]:
         return
     try:
         problem = _part_problem(urlsplit(url))
-    except ValueError:  # whose text repeats what is wrong, credentials and all
+    except ValueError:  # its message may repeat credentials in the URL
         problem = "cannot be read as a URL"
     if problem:
         yield Problem(path, f"{shown(url)!r:.120} {problem}")
@@ -269,7 +271,7 @@ def _host_problem(name: str) -> str | None:
 
 
 def shown(url: str) -> str:
-    """A URL as it may be shown: without credentials and query, where secrets like to be.
+    """A URL without credentials and query, which may contain secrets, for messages.
 
     >>> shown("https://ada:secret@example.com/in?token=1")
     'https://example.com/in'
