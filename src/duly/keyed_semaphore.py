@@ -1,4 +1,4 @@
-"""So many at once for each of many: nobody's crowd keeps all the others waiting."""
+"""A semaphore for each key, so that many callers of one key do not delay the callers of other keys."""
 
 import asyncio
 from collections.abc import AsyncIterator, Hashable
@@ -6,14 +6,15 @@ from contextlib import asynccontextmanager
 
 
 class KeyedSemaphore:
-    """Of what is shared, each may have *most* at once; whoever wants more waits for their own to come back."""
+    """A shared resource of which each key may hold *most* places at once; further callers of a key wait until one of
+    that key's places is given back."""
 
     def __init__(self, most: int) -> None:
         self._most = max(1, most)
-        self._taken: dict[Hashable, tuple[asyncio.Semaphore, int]] = {}  # and how many have it or wait for it
+        self._taken: dict[Hashable, tuple[asyncio.Semaphore, int]] = {}  # with the number of holders and waiters
 
     def has_room(self, whose: Hashable) -> bool:
-        """Whether ``take`` would not wait."""
+        """Whether ``take`` would return at once."""
         taken = self._taken.get(whose)
         return taken is None or not taken[0].locked()
 

@@ -1,4 +1,4 @@
-"""What observers hear: frozen records, told after the commit that made them true."""
+"""The signals that observers receive: frozen records, emitted after the commit that made them true."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -13,13 +13,14 @@ log = logging.getLogger("duly")
 
 
 def lateness(event: Event) -> timedelta:
-    """How long after its due time the attempt under way began."""
+    """How long after the event's due time its current attempt began."""
     return max(timedelta(), (event.claimed or event.due) - event.due)
 
 
 class Created(msgspec.Struct, frozen=True):
-    """Events of one type and tenant that the store has accepted: timers, the next ones of schedules and of users'
-    calendars, triggers and backfills. Not those that are stored by a transaction on a connection of your own."""
+    """Events of one type and tenant that the store has accepted: timers, the next events of schedules and of users'
+    calendars, triggers and backfills. Not emitted for events that are stored in a transaction on your own
+    connection."""
 
     ids: Sequence[str]
     type: str
@@ -27,7 +28,7 @@ class Created(msgspec.Struct, frozen=True):
 
 
 class FileCreated(msgspec.Struct, frozen=True):
-    """There was no database file, and a new one was made."""
+    """A new database file was created, because there was none."""
 
     path: str
 
@@ -46,14 +47,14 @@ class Completed(msgspec.Struct, frozen=True):
 
 
 class Late(msgspec.Struct, frozen=True):
-    """Completed, but late. Told beside Completed, so that who only cares for these need not hear of all."""
+    """An event was completed late. Emitted in addition to Completed, for observers that want only late events."""
 
     event: Event
     late: timedelta
 
 
 class Retried(msgspec.Struct, frozen=True):
-    """An attempt failed and another one will follow."""
+    """An attempt failed, and another attempt will follow."""
 
     event: Event
     error: str
@@ -68,85 +69,86 @@ class DeadLettered(msgspec.Struct, frozen=True):
 
 
 class ChannelDown(msgspec.Struct, frozen=True):
-    """The server behind a channel cannot be reached; what is due for it waits."""
+    """The server behind a channel cannot be reached; due events for it wait."""
 
     channel: str
     reason: str
 
 
 class ChannelUp(msgspec.Struct, frozen=True):
-    """It can be reached again."""
+    """The server behind a channel can be reached again."""
 
     channel: str
     after: timedelta
 
 
 class ChannelNotServed(msgspec.Struct, frozen=True):
-    """Events wait for a channel that this worker cannot reach; others may."""
+    """Events wait for a channel that this worker does not serve; other workers may."""
 
     channel: str
     advice: str
 
 
 class CommandsTaken(msgspec.Struct, frozen=True):
-    """Commands that came over a broker: they are stored, or were refused."""
+    """Commands that came over a broker were stored or refused."""
 
     many: int
     refused: int
 
 
 class CommandRejected(msgspec.Struct, frozen=True):
-    """A command that cannot be carried out. It is kept, with the reason."""
+    """A command cannot be carried out. It is stored with the reason."""
 
     place: str
     reason: str
 
 
 class CommandStuck(msgspec.Struct, frozen=True):
-    """The same, and not even that could be kept: it is not acknowledged, and comes again."""
+    """A command cannot be carried out, and could not be stored either: it is not acknowledged, and will be delivered
+    again."""
 
     place: str
     reason: str
 
 
 class GivenBack(msgspec.Struct, frozen=True):
-    """A claim was returned unspent; for some time, where the means of delivery is not there."""
+    """A claim was given back without using up an attempt; with a wait, where the channel is unavailable."""
 
     event: Event
     reason: str
     wait: timedelta = timedelta()
-    told: bool = False  # ChannelDown has told of it
+    told: bool = False  # ChannelDown has reported the reason already
 
 
 class HeldBack(msgspec.Struct, frozen=True):
-    """A claim was returned unspent, and the event waits until what it goes to is open again."""
+    """A claim was given back without using up an attempt, and the event is held until its destination is open again."""
 
     event: Event
     reason: str
 
 
 class Interrupted(msgspec.Struct, frozen=True):
-    """A claim whose worker vanished was found; the event's worker and claim are that one's."""
+    """A claim was found whose worker has vanished; the event carries the worker and the time of that claim."""
 
     event: Event
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """A verdict came too late: the event was claimed again, cancelled or settled by somebody else."""
+    """A verdict came too late: another worker has claimed or settled the event, or it was cancelled."""
 
     event: Event
     act: str
 
 
 class Skipped(msgspec.Struct, frozen=True):
-    """An occurrence of a schedule did not fire, and why."""
+    """An occurrence of a schedule did not fire, with the reason."""
 
     event: Event
     reason: str
 
 
 class Halted(msgspec.Struct, frozen=True):
-    """A schedule has no next event, and why."""
+    """A schedule has no next event, with the reason."""
 
     schedule: str  # its id
     reason: str
@@ -154,29 +156,29 @@ class Halted(msgspec.Struct, frozen=True):
 
 
 class Orphaned(msgspec.Struct, frozen=True):
-    """Schedules that a function of this program once declared, and none does any more."""
+    """Schedules that functions of this program once declared, and that no function declares any more."""
 
     schedules: Sequence[str]  # their names
 
 
 class Replanned(msgspec.Struct, frozen=True):
-    """Newer zone data has moved so many events."""
+    """Newer time zone data has moved events."""
 
     events: int
     zone_data: str
 
 
 class DestinationParked(msgspec.Struct, frozen=True):
-    """Nothing more is sent there: its events are held until it answers, or until a person enables it."""
+    """A destination is parked: its events are held until it answers, or until a person enables it."""
 
     tenant: str
     destination: str
     reason: str
-    gone: bool = False  # it takes a person
+    gone: bool = False  # only a person can enable it again
 
 
 class DestinationOpened(msgspec.Struct, frozen=True):
-    """It answers again, and what has waited for it is released."""
+    """A parked destination answers again, and its held events are released."""
 
     tenant: str
     destination: str
@@ -185,7 +187,7 @@ class DestinationOpened(msgspec.Struct, frozen=True):
 
 class StoreDown(msgspec.Struct, frozen=True):
     error: str
-    readable: bool = False  # it only cannot be written: its disk is full, or somebody else has it locked
+    readable: bool = False  # only writes fail: the disk is full, or another process has the database locked
 
 
 class StoreUp(msgspec.Struct, frozen=True):
@@ -193,17 +195,17 @@ class StoreUp(msgspec.Struct, frozen=True):
 
 
 class ClockStepped(msgspec.Struct, frozen=True):
-    """Somebody has set this machine's clock, which is the store's, forward or (less than nothing) back."""
+    """This machine's clock, which is the store's, was set forward or (negative) back."""
 
     by: timedelta
 
 
 class HandlerAbandoned(msgspec.Struct, frozen=True):
-    """A handler went on past its deadline and could not be stopped."""
+    """A handler ran past its deadline and could not be stopped."""
 
     event: Event
     deadline: timedelta
-    threads: int = 0  # of plain `def` handlers, how many hang like this in this process now
+    threads: int = 0  # how many threads of plain `def` handlers hang like this in this process now
 
 
 class WorkerStarted(msgspec.Struct, frozen=True):
@@ -217,8 +219,8 @@ class WorkerStopped(msgspec.Struct, frozen=True):
 
 
 class PassEnded(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of a tick, or of what a running worker settled from one idle time to the next. A pass that does not
-    end is told of once a minute. What was given back, or lost to somebody else, is not in them."""
+    """The figures of a tick, or of the events that a running worker settled from one idle time to the next. A pass that
+    does not end is reported once a minute. Events that were given back, or lost to another worker, are not counted."""
 
     worker: str
     processed: int  # COMPLETED
@@ -231,7 +233,7 @@ class PassEnded(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def recovery(self) -> bool:
-        """Whether this was, in part at least, work that should have been done before."""
+        """Whether the pass caught up on late events, at least in part."""
         return self.late > 0
 
 
@@ -239,7 +241,7 @@ Observer = Callable[[Any], None]
 
 
 class Signals:
-    """Tells observers. One that fails is logged and harms nothing."""
+    """Sends signals to observers. The error of an observer is logged, and affects nothing else."""
 
     def __init__(self, late_after: timedelta = timedelta(minutes=5)) -> None:
         self.late_after = late_after
@@ -247,8 +249,8 @@ class Signals:
         self._wanted: dict[type, list[Observer]] = {}
 
     def observe(self, observer: Observer, *kinds: type) -> Callable[[], None]:
-        """Without kinds, the observer hears everything. What this returns ends that; a second call of it does
-        nothing."""
+        """Adds an observer of these kinds of signals; without kinds, of all. Returns a function that removes the
+        observer; calling it twice is harmless."""
         one = (observer, kinds)
         self._observers.append(one)
         self._wanted.clear()
@@ -260,7 +262,7 @@ class Signals:
         return end
 
     def wanted(self, kind: type) -> list[Observer]:
-        """Who hears this kind; empty means that nobody does, and the signal need not be made."""
+        """The observers of a kind of signal; if there are none, the signal need not be created."""
         found = self._wanted.get(kind)
         if found is None:
             found = [observer for observer, kinds in self._observers if not kinds or kind in kinds]
