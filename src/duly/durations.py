@@ -19,7 +19,7 @@ EXAMPLES = "a duration such as 30s, 1h30m, 90d or 250ms"
 
 
 def parse_duration(text: str) -> timedelta:
-    """Raises ValueError, with examples, for anything that is not a sum of numbers with units."""
+    """Reads a sum of numbers with units; raises ValueError, with examples, for anything else."""
     compact = text.strip().replace(" ", "")
     parts = _PART.findall(compact)
     if not parts or "".join(number + unit for number, unit in parts) != compact:
@@ -32,7 +32,7 @@ def parse_duration(text: str) -> timedelta:
 
 @lru_cache(maxsize=1024)
 def format_duration(span: timedelta) -> str:
-    """The shortest exact writing of a span; ``parse_duration`` reads it back."""
+    """The shortest exact notation of a span; ``parse_duration`` reads it back."""
     micros = span // timedelta(microseconds=1)
     if micros == 0:
         return "0s"

@@ -1,7 +1,7 @@
-"""Instants, local times and spans as text: the one reader and writer of them, strict, because a number is no date.
+"""The only reader and writer of instants, local times and spans as text. It is strict: a number is not a date.
 
-One writing alone is taken: Python's own reader takes a dozen others, such as 2026W491T0900, that no description of the
-API could name.
+Exactly one notation is accepted. Python's own parser accepts a dozen others, such as 2026W491T0900, which the OpenAPI
+description could not express.
 """
 
 import re
@@ -13,7 +13,7 @@ from duly.errors import Problem
 
 EXAMPLE = "2026-12-01T09:00:00Z"
 MAX_DELAY = timedelta(days=365_000)
-FIRST_YEAR = 2  # of an instant: it is still one in every zone, and with a delay before it
+FIRST_YEAR = 2  # years 1 and 9999 are left as a margin: converting to a zone or adding a delay must not overflow
 LAST_YEAR = 9998
 YEARS = f"{FIRST_YEAR} to {LAST_YEAR}"
 
@@ -24,7 +24,7 @@ FRACTION = r"\.[0-9]{1,9}"
 OFFSET = rf"([Zz]|[+-]{HOURS_AND_MINUTES})"
 
 LOCAL = rf"{DATE}([Tt ]{HOURS_AND_MINUTES}(:[0-5][0-9]({FRACTION})?)?)?"
-"""A date, or a date and a time of day, by the clocks of some zone."""
+"""A date, or a date and a time of day, on the clocks of some time zone."""
 
 INSTANT = rf"{DATE}[Tt ]{HOURS_AND_MINUTES}(:[0-5][0-9]({FRACTION})?)?{OFFSET}"
 
@@ -41,38 +41,39 @@ def write_instant(instant: None) -> None: ...
 @overload
 def write_instant(instant: datetime | None) -> str | None: ...
 def write_instant(instant: datetime | None) -> str | None:
-    """The one writing of an instant: UTC, to the microsecond where it has any, ending in Z. Occurrences that are named
-    by their instant are stored under it, so it never changes."""
+    """The one text form of an instant: UTC, ending in Z, with microseconds only if they are not zero. It must never
+    change: occurrences that are named by their instant are stored under this text."""
     return None if instant is None else instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def read_instant(path: str, written: Any) -> datetime | Problem:
-    """An instant with its zone, in UTC; the problem at *path* if it is none."""
+    """Reads an instant with its offset, and returns it in UTC; returns a Problem at *path* if the text is not an
+    instant."""
     if not isinstance(written, str) or not _INSTANT.fullmatch(written):
         return Problem(path, f"expected an instant with its zone, such as {EXAMPLE}, not {written!r:.50}")
     try:
         instant = read_moment(written)
-        problems = due_problems(instant) or due_problems(instant.astimezone(UTC))  # an offset may lead past the end
+        problems = due_problems(instant) or due_problems(instant.astimezone(UTC))  # the offset may move it out of range
         return problems[0]._replace(path=path) if problems else instant.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         return Problem(path, f"{written!r:.50} is no instant: {error}")
 
 
 def read_span(path: str, written: Any) -> timedelta | Problem:
-    """A duration such as ``1h30m``; the problem at *path* if it is none."""
+    """Reads a duration such as ``1h30m``; returns a Problem at *path* if the text is not a duration."""
     if not isinstance(written, str):
         return Problem(path, f"expected {EXAMPLES}, not {written!r:.50}")
     try:
         span = parse_duration(written)
     except ValueError as error:
         return Problem(path, str(error))
-    if span > MAX_DELAY:  # far longer ones are more than a database can count
+    if span > MAX_DELAY:  # much longer spans overflow in the databases
         return Problem(path, f"must be at most {format_duration(MAX_DELAY)}, not {written!r:.50}")
     return span
 
 
 def due_problems(due: Any) -> tuple[Problem, ...]:
-    """What is wrong with a due time, or with a delay in its place."""
+    """The problems of a due time, or of a delay given instead of one."""
     if isinstance(due, datetime):
         if due.utcoffset() is None:
             message = f"{due.isoformat()} has no time zone: use an aware datetime, such as datetime.now(UTC)"
@@ -90,8 +91,8 @@ def due_problems(due: Any) -> tuple[Problem, ...]:
 
 
 def read_moment(written: str) -> datetime:
-    """Aware where it has an offset; midnight where it has no time. ValueError for what is written otherwise, or is no
-    day. What is finer than a microsecond is left away."""
+    """Reads an instant or a local time: aware if the text has an offset, midnight if it has no time of day. Digits
+    beyond microseconds are dropped. Raises ValueError for other notations and for days that do not exist."""
     if not _MOMENT.fullmatch(written):
         raise ValueError(f"{written[:50]!r} is neither an instant nor a local time")
     return datetime.fromisoformat(_FINER.sub(r"\1", written.upper()))

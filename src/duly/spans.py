@@ -1,8 +1,8 @@
-"""Options that are spans of time: their bounds and their meaning, declared beside the field that has them.
+"""Options that are spans of time. Their bounds and meaning are declared in the annotation of the field:
 
     jitter: Annotated[timedelta, SpanOption(timedelta(), timedelta(days=1), "Fire up to so much later")]
 
-Readers, the description of the API, the client and the command line find them there.
+The JSON readers, the OpenAPI description, the client and the command line all read them from there.
 """
 
 from datetime import timedelta
@@ -13,15 +13,15 @@ from duly.errors import Invalid, Problem
 
 
 class SpanOption(NamedTuple):
-    """A span from *least* to *most*, both included."""
+    """A span of time from *least* to *most*, both included."""
 
     least: timedelta
     most: timedelta
-    told: str  # what it means, for people
-    note: str = ""  # what else holds, which bounds cannot say
+    told: str  # the meaning, as shown to users
+    note: str = ""  # a further rule that the bounds cannot express, as shown to users
 
     def read(self, path: str, given: Any) -> timedelta:
-        """From a timedelta, from seconds, or from text such as ``1h``; Invalid for anything else."""
+        """Reads a timedelta, a number of seconds, or text such as ``1h``; raises Invalid for any other value."""
         span = given
         if isinstance(given, str):
             try:
@@ -40,7 +40,7 @@ class SpanOption(NamedTuple):
 
 
 def span_options(record: type) -> dict[str, SpanOption]:
-    """Those of a struct, by their fields."""
+    """The span options of a struct, by field name."""
     hints = get_type_hints(record, include_extras=True)
     return {
         field: mark

@@ -1,4 +1,5 @@
-"""The seams: small Protocols between what acts and what it acts upon, one for each use. Begin with claiming."""
+"""Ports: small Protocols between the code that acts and the things it acts on, one for each use. Begin reading with
+claiming."""
 
 from duly.ports.channels import (
     Channel,

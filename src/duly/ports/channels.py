@@ -1,4 +1,4 @@
-"""What events go to, and what commands come from."""
+"""Channels, which deliver events, and brokers, from which commands come."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -10,7 +10,7 @@ from duly.records.target import Known
 
 
 class Channel(Protocol):
-    """A means of delivery. It returns what became of the attempt; it raises only on a bug."""
+    """A means of delivery. It returns the outcome of an attempt, and raises only on a bug."""
 
     async def deliver(self, event: Event) -> Outcome: ...
 
@@ -24,44 +24,44 @@ class SlowToStart(Channel, Protocol):
 
 @runtime_checkable
 class Loadable(Protocol):
-    """A channel with a library that takes a while to load. A running worker claims nothing for it before."""
+    """A channel whose library takes a while to load. A running worker claims no events for it until it is loaded."""
 
     @property
     def is_loaded(self) -> bool: ...
 
     async def load(self) -> None:
-        """Load it, in a thread: nothing else is to be late for it."""
+        """Loads the library in a thread, so that no other delivery is late because of it."""
 
 
 @runtime_checkable
 class Reachable(Protocol):
-    """What has a server that may be down. Nothing is claimed for such a channel meanwhile."""
+    """A channel or a command source whose server may be down. While a channel is down, no events are claimed for it."""
 
     @property
     def down(self) -> str | None:
-        """Why it cannot be used now; None while nobody knows of a reason."""
+        """The reason why it cannot be used now; None if no reason is known."""
 
     @property
     def on_trial(self) -> bool:
-        """Whether it is down for having taken nothing, and one event at a time may show that it does again."""
+        """Whether it is down because it accepted no deliveries, and may be tried with one event at a time."""
 
     def watch(self, changed: Callable[[], None]) -> None:
-        """Call this whenever it goes down, is on trial or is up again."""
+        """Calls *changed* whenever it goes down, goes on trial or is up again."""
 
     def unwatch(self, changed: Callable[[], None]) -> None: ...
 
 
 @runtime_checkable
 class Threaded(Protocol):
-    """A channel that delivers in threads. Nobody can stop one: what is cancelled goes on all the same."""
+    """A channel that delivers in threads. A thread cannot be stopped: a cancelled delivery runs on."""
 
     @property
     def hung(self) -> int:
-        """How many threads still run whose delivery was cancelled, at its deadline or at a stop."""
+        """The number of running threads whose delivery was cancelled, at its deadline or at a stop."""
 
 
 class TransactionalChannel(Channel, Protocol):
-    """A channel whose effect and whose settlement can be one transaction."""
+    """A channel whose effect can be in the same transaction as the settlement."""
 
     async def deliver_in(self, event: Event, tx: "Transaction") -> Outcome: ...
 
@@ -71,50 +71,51 @@ class Route(NamedTuple):
 
     channel: Channel
     deadline: timedelta
-    transactional: bool = False  # the channel has ``deliver_in``, and shares the settlement's transaction
+    transactional: bool = False  # whether the channel has ``deliver_in`` and shares the settlement's transaction
 
 
 class DestinationLookup(Protocol):
-    """What is known of destinations, a moment old at most."""
+    """The known limits and state of destinations, cached for a moment."""
 
     async def known(self, tenant: str, destination: str) -> Known: ...
 
 
 class Command(Protocol):
-    """What somebody asks for over a broker, as it came."""
+    """A request that came over a broker, with its data undecoded."""
 
     data: bytes
 
     @property
     def place(self) -> str:
-        """By which the broker knows it."""
+        """The name by which the broker identifies the command."""
 
     @property
     def order(self) -> int:
-        """Larger than that of all that were asked for before, and the same when it comes again."""
+        """The position of the command: larger than that of every earlier command, and unchanged when it is
+        redelivered."""
 
     @property
     def deliveries(self) -> int:
-        """How often it has come, this time included."""
+        """How often the command was delivered, this time included."""
 
     async def ack(self) -> None:
-        """It is done with. Without this it comes again."""
+        """Acknowledges the command. Without this, the broker delivers it again."""
 
 
 class Commands(Protocol):
-    """Where commands come from. Raises when the broker cannot be reached."""
+    """A source of commands. Its methods raise when the broker cannot be reached."""
 
     async def prepare(self) -> None:
-        """Make what it takes to send commands and to hear of them."""
+        """Creates the queue, stream or topic that sending and receiving commands needs."""
 
     async def take(self, most: int, within: float) -> Sequence[Command]:
-        """What there is, at most so many; none if nothing comes in so many seconds."""
+        """Returns at most *most* commands; none if no command arrives in *within* seconds."""
 
     async def reject(self, command: Command, *rejections: bytes) -> str | None:
-        """Keep the first of these that the broker takes where people look for what was refused; or why it takes none
-        of them."""
+        """Stores the first of these *rejections* that the broker accepts, in the place where people look for refused
+        commands; returns the reason if the broker accepts none."""
 
     async def release(self) -> None:
-        """Take no more, and give back at once what came and nobody has taken."""
+        """Stops receiving, and gives prefetched commands back at once."""
 
     async def close(self) -> None: ...

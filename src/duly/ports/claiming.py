@@ -1,4 +1,4 @@
-"""What the path of an event asks of a store: claim, deliver, settle. This is all that an ordinary day needs."""
+"""The store as the path of an event needs it: claim, deliver, settle. On an ordinary day nothing else runs."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -13,40 +13,41 @@ from duly.records.history import Entry
 
 
 class Horizon(NamedTuple):
-    """How far away the next work is, by the store's clock; None where there is none."""
+    """How far away the next work is, by the store's clock; None for a kind of work that has none."""
 
     fresh: timedelta | None
-    heads: timedelta | None  # of schedules, whose successors are planned as they are claimed
-    alone: timedelta | None  # work that a crash interrupted, to be delivered alone
+    heads: timedelta | None  # of series: their successors are planned when they are claimed
+    alone: timedelta | None  # events that a crash interrupted, each of which is delivered alone
 
 
 class KnownFrontier(NamedTuple):
-    """What the last whole look has shown, so that the next one need not start from the beginning: where the fresh work
-    of each lane begins, and where the leases do. Empty where that is not known; later than now where all that is ready
-    is known."""
+    """The result of the last full scan, from which the next scan continues: the instant at which the fresh work of each
+    lane begins, and the instant at which the leases begin. Empty where it is unknown; later than now where every ready
+    event is already known."""
 
     fresh: Mapping[str, datetime] = {}
     leased: datetime | None = None
 
 
 class ScanRequest(NamedTuple):
-    """Where to look for others: among the newest of some lanes, and among so many of the oldest of each."""
+    """Where to look for candidates of other tenants and destinations: among the *newest* ready events of each lane, and
+    among the oldest *depth* of each lane."""
 
     depth: Mapping[str, int]
     newest: int
-    most: int  # to be told of in each lane
-    since: Mapping[str, datetime] = {}  # where the oldest begin, as far as that is known
+    most: int  # candidates to return for each lane
+    since: Mapping[str, datetime] = {}  # where the oldest events of a lane begin, if known
 
 
 class ScanResult(NamedTuple):
-    """Who is there, and how many of the oldest of each lane were looked at."""
+    """The candidates that were found, and how many of the oldest events of each lane were examined."""
 
     others: list[Candidate]
     examined: Mapping[str, int]
 
 
 class Reserved(NamedTuple):
-    """An event that is due in a moment. Nobody else takes it before *until*."""
+    """The reservation of an event that is due in a moment: no other worker can take the event before *until*."""
 
     id: str
     version: int
@@ -60,7 +61,7 @@ NOT_YET = datetime.max.replace(tzinfo=UTC)
 
 
 class ClaimPort(Protocol):
-    """What a claim asks: take what is ready, see who else has something ready, and when more will be."""
+    """Claims ready events, finds out who else has ready events, and when the next event becomes ready."""
 
     async def claim(
         self,
@@ -70,8 +71,9 @@ class ClaimPort(Protocol):
         seen: KnownFrontier = NO_FRONTIER,
         as_of: datetime | None = None,
     ) -> list[Event]:
-        """Take ready events that are no heads, oldest first, at most so many of each lane. What has become ready before
-        what was *seen* may be overlooked. Here and below, what has become ready after *as_of* is left."""
+        """Claims ready events that are not heads, oldest first, at most ``room[lane]`` of each lane. Events that became
+        ready before the frontier in *seen* may be missed. Here and below, events that became ready after *as_of* are
+        left alone."""
 
     async def claim_these(
         self,
@@ -82,91 +84,94 @@ class ClaimPort(Protocol):
         lease: timedelta,
         as_of: datetime | None = None,
     ) -> list[Event]:
-        """Take those of these events that are still ready and in these lanes, at most so many, the first ones first."""
+        """Claims the events with these ids that are still ready and in these lanes, in the given order, at most
+        *free*."""
 
     async def claim_interrupted(
         self, worker: str, lanes: Sequence[str], lease: timedelta, as_of: datetime | None = None
     ) -> list[Event]:
-        """Take one event that a crash interrupted, recording the interruption. One that was interrupted
-        too often comes back FAILED instead of claimed."""
+        """Claims one event that a crash interrupted, and records the interruption. An event that was interrupted too
+        often is returned FAILED, not claimed."""
 
     async def scan_backlog(self, where: ScanRequest, known: Collection[Key]) -> ScanResult:
-        """What is ready, and no head, of others than those who are known."""
+        """Ready events that are not heads, of tenants and destinations that are not in *known*."""
 
     async def scan_heads(self, where: ScanRequest, known: Collection[Key]) -> ScanResult:
-        """Heads that are ready, of others than those who are known."""
+        """Ready heads of tenants and destinations that are not in *known*."""
 
     async def due_heads(self, room: Mapping[str, int], as_of: datetime | None = None) -> Heads:
-        """Ready heads, oldest first, at most so many of each lane, locked but not claimed. Here and below, what has
-        become ready after *as_of* is left."""
+        """Ready heads, oldest first, at most ``room[lane]`` of each lane, locked but not claimed. Here and below, heads
+        that became ready after *as_of* are left alone."""
 
     async def these_heads(
         self, ids: Sequence[str], lanes: Sequence[str], free: int, as_of: datetime | None = None
     ) -> Heads:
-        """Those of these heads that are still ready and in these lanes, at most so many, the first ones first."""
+        """The heads with these ids that are still ready and in these lanes, in the given order, at most *free*; locked
+        but not claimed."""
 
     async def horizon(self, lanes: Sequence[str], seen: KnownFrontier = NO_FRONTIER) -> tuple[Horizon, KnownFrontier]:
-        """When the next event of these lanes becomes ready, and what that look has shown."""
+        """When the next event of these lanes becomes ready, and the frontier that this scan has found."""
 
 
 class LookaheadPort(Protocol):
-    """What starting events at their very millisecond asks."""
+    """Reserves events shortly before they are due, so that they can start at the exact millisecond."""
 
     async def reserve(
         self, worker: str, room: Mapping[str, int], ahead: timedelta, patience: timedelta
     ) -> tuple[list[Reserved], datetime]:
-        """Take events and heads that become ready within *ahead*, without starting them. They stay PENDING: a person
-        may cancel or move them, and then they are no longer reserved. If they are not started, others may have them
-        *patience* after their instant. With the store's clock as it answered."""
+        """Reserves events and heads that become ready within *ahead*, without starting them. They stay PENDING: a
+        person may cancel or move them, which ends the reservation. If they are not started, other workers may claim
+        them *patience* after their instant. Also returns the store's clock at the time of the answer."""
 
     async def start(
         self, reserved: Sequence[Reserved], ending_within: timedelta, lease: timedelta, worker: str
     ) -> tuple[list[Event], datetime]:
-        """Claim those that are still reserved, as they now are, if the reservation ends within that time by the store's
-        clock: otherwise that was set back, and they are not due in a moment. With the store's clock as it answered."""
+        """Claims the events that are still reserved, with their current content, if the reservation ends within
+        *ending_within* by the store's clock: if it ends later, the clock was set back and the events are not due yet.
+        Also returns the store's clock at the time of the answer."""
 
     async def release(self, reserved: Sequence[Reserved], patience: timedelta) -> None:
-        """Give up reservations, so that others may have the events at their instant."""
+        """Gives reservations back, so that other workers may claim the events at their instant."""
 
     async def reserved_heads(self, reserved: Sequence[Reserved], ending_within: timedelta) -> Heads:
-        """Those that ``start`` would claim, as they now are, locked but not claimed."""
+        """The heads that ``start`` would claim, with their current content, locked but not claimed."""
 
 
 class SettlePort(Protocol):
-    """What keeping and ending claims asks."""
+    """Renews and ends claims."""
 
     async def renew(self, claims: Sequence[Claim], lease: timedelta) -> set[str]:
-        """Push the leases on; the ids that are still held."""
+        """Extends the leases; returns the ids of the events whose claim is still held."""
 
     async def settle(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
-        """Record verdicts with their history; the ids that were settled. One that is missing had lost its claim,
-        and its verdict was dropped."""
+        """Records verdicts with their history; returns the ids of the settled events. An event that is missing there
+        had lost its claim, and its verdict was dropped."""
 
     async def get(self, id: str) -> Event | None: ...
 
     async def history(
         self, subject: str, *, skip: int = 0, limit: int | None = None, within: int | None = None
     ) -> list[Entry]:
-        """Oldest first, without the first *skip*; CutShort where not all of them are *within* so many bytes."""
+        """History entries, oldest first, without the first *skip*; CutShort if the entries do not fit into *within*
+        bytes."""
 
 
 class ClaimTransaction(ClaimPort, LookaheadPort, SettlePort, SeriesTransaction, Protocol):
-    """One transaction of the claim path. A claimed head gets its successor in it."""
+    """One transaction of the claim path. The successor of a claimed head is planned in the same transaction."""
 
 
 class HandlerTransaction(ClaimTransaction, Transaction, Protocol):
-    """A transaction that a handler shares: its own statements, and the settlement of its event."""
+    """A transaction that a handler shares: it holds the handler's own statements and the settlement of its event."""
 
 
 class ClaimPath(ClaimPort, LookaheadPort, SettlePort, Clocked, Protocol):
     """A store as the claim path sees it."""
 
     def begin(self) -> AbstractAsyncContextManager[ClaimTransaction]:
-        """A transaction of the engine's own, which is over in a moment."""
+        """A short transaction of the engine itself."""
 
     def lend(self) -> AbstractAsyncContextManager[HandlerTransaction]:
-        """A transaction for users' code, however long that takes: it never keeps the engine waiting for a
-        connection."""
+        """A transaction for users' code, which may take long: the engine never has to wait for its connection."""
 
     def listen(self, lanes: Sequence[str]) -> AbstractAsyncContextManager[Waker]:
-        """What ends the sleep of a worker when work arrives in its lanes."""
+        """A waker that ends the sleep of a worker when work arrives in its lanes."""

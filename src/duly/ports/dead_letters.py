@@ -1,4 +1,4 @@
-"""What can be asked of a store about dead letters."""
+"""The store as replays and discards of dead letters need it."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,32 +10,33 @@ from duly.records.specs import Spec
 
 
 class DeadLetter(NamedTuple):
-    """A dead letter as it was found. Whoever takes it up must show the version: since then, somebody else may have."""
+    """A dead letter as it was found. A change of it must present this version, because somebody else may have changed
+    the event since."""
 
     id: str
     version: int
-    via: str | None = None  # how it came
-    target_json: str | None = None  # of those that came over HTTP
+    via: str | None = None  # how it was put: see decide/targets/origin.py
+    target_json: str | None = None  # only of events that were put over HTTP
 
 
 class DeadLetterPort(Protocol):
-    """What can be asked of a store about dead letters, many at a time."""
+    """Finds, counts, replays and discards dead letters, many at a time."""
 
     async def find_dead(self, spec: Spec, *, since: datetime, after: str | None, limit: int) -> list[DeadLetter]:
-        """Those that satisfy the spec and with which nothing has happened after *since*, oldest id first, at most
-        *limit*, newer than the id *after*."""
+        """Dead letters that satisfy the spec and have no history entry after *since*, oldest id first, at most *limit*,
+        with ids greater than *after*."""
 
     async def count_dead(self, spec: Spec, *, most: int) -> DeadLetters:
-        """How many satisfy the spec, and at most so many kinds of them."""
+        """The number of dead letters that satisfy the spec, and their most frequent kinds, at most *most*."""
 
     async def replay_found(
         self, letters: Sequence[DeadLetter], ready: Sequence[datetime | None], by: str
     ) -> dict[str, datetime]:
-        """Let them be tried again, each from its own instant on, or at once; when those are ready that went back. The
-        others somebody else has changed, or is changing."""
+        """Makes the dead letters PENDING again, each from its own instant on, or at once. Returns the ready time of
+        each replayed event, by id. The others were changed by somebody else, or are being changed."""
 
     async def discard_found(self, letters: Sequence[DeadLetter], by: str, reason: str | None) -> set[str]:
-        """Put them away; the ids of those that were."""
+        """Discards the dead letters; returns the ids of the discarded events."""
 
 
 class DeadLetterStore(DeadLetterPort, Clocked, Protocol):

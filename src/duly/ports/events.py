@@ -1,4 +1,4 @@
-"""What people ask of a store about events."""
+"""The store as people's questions about events, and their changes to an event, need it."""
 
 from collections.abc import Collection
 from contextlib import AbstractAsyncContextManager
@@ -15,24 +15,24 @@ from duly.records.specs import Spec
 
 
 class Page(NamedTuple):
-    """Some events, and the id after which the next page begins; None at the end. Where few events satisfy a spec, a
-    page may hold less than it has room for, or nothing, and still not be the last."""
+    """A page of events, and the id after which the next page begins; None at the end. If few events satisfy the spec, a
+    page may be short or empty without being the last one."""
 
     events: list[Event]
     next: str | None
 
 
 EXAMINED = 5_000
-"""Events that one page looks at: some 5 ms of work."""
+"""The number of events that one page examines: about 5 ms of work."""
 
 
 class EventPort(Protocol):
-    """Look at events, and change one."""
+    """Reads events, and changes a single event."""
 
     async def get(self, id: str) -> Event | None: ...
 
     async def lock(self, id: str) -> Event | None:
-        """An event, which nobody else can change until the transaction ends."""
+        """An event, locked until the transaction ends."""
 
     async def by_key(self, tenant: str, key: str) -> Event | None: ...
 
@@ -40,29 +40,30 @@ class EventPort(Protocol):
         """Events that satisfy the spec, newest id first, at most *limit*, older than the id *after*."""
 
     async def page(self, spec: Spec, *, limit: int, after: str | None = None, examine: int = EXAMINED) -> Page:
-        """The same, but no more than so many events are looked at that may not satisfy the spec, and no more are read
-        than PAGE_BYTES have room for."""
+        """Events like ``find``, but it examines at most *examine* events that may not satisfy the spec, and reads no
+        more than PAGE_BYTES."""
 
     async def history(
         self, subject: str, *, skip: int = 0, limit: int | None = None, within: int | None = None
     ) -> list[Entry]:
-        """Oldest first, without the first *skip*; CutShort where not all of them are *within* so many bytes."""
+        """History entries, oldest first, without the first *skip*; CutShort if the entries do not fit into *within*
+        bytes."""
 
     async def change(self, event: Event, act: str, by: str, detail: str | None = None) -> None:
-        """Write a locked event that a person changed, with its history row."""
+        """Writes a locked event that a person has changed, with its history row."""
 
     async def overview(self) -> list[tuple[str, str, int, datetime]]:
-        """For each lane and status: how many events, and the oldest due time."""
+        """For each lane and status: the number of events, and the oldest due time."""
 
     async def schedule_names(self, ids: Collection[str]) -> dict[str, str]:
-        """What schedules are called, by their ids; one that is missing has been deleted."""
+        """The names of schedules, by id; a deleted schedule is missing."""
 
     async def schedule_named(self, tenant: str, name: str) -> Schedule | None:
         """A schedule by name, not locked."""
 
 
 class EventTransaction(EventPort, SeriesTransaction, Protocol):
-    """One transaction about an event, and what follows it if it is a head."""
+    """One transaction about an event, and about its successor if the event is a head."""
 
 
 class EventStore(EventPort, DeadLetterPort, Clocked, Protocol):

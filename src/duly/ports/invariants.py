@@ -1,28 +1,28 @@
-"""What can be asked of a store about itself: whether its rows contradict each other."""
+"""The consistency check of a store: whether its rows contradict each other."""
 
 from typing import NamedTuple, Protocol
 
 NEWEST_EXAMINED = 10_000
-"""How many events a look at the invariants reads: it takes 0.2 s, however many there are."""
+"""The number of events that a check of the invariants reads: it takes 0.2 s, regardless of the size of the table."""
 
 MOST_VIOLATIONS = 1000
-"""How many rows it tells of for each invariant."""
+"""The number of rows that a check returns for each invariant."""
 
 
 class Violation(NamedTuple):
-    """A row that contradicts others, or itself."""
+    """A row that contradicts other rows, or itself."""
 
-    invariant: str  # the name of the query that has found it
+    invariant: str  # the name of the query that found the row
     kind: str  # event, schedule, user or destination
     id: str
-    told: str  # what is wrong: a sentence that goes on from the kind and the id
+    told: str  # the problem, as a sentence that continues after the kind and the id
 
     def __str__(self) -> str:
         return f"{self.kind} {self.id} {self.told}"
 
 
 class Examined(NamedTuple):
-    """What was found, and in how many events; whether those are all that there are."""
+    """The violations that were found, the number of examined events, and whether these are all events."""
 
     violations: list[Violation]
     events: int
@@ -31,5 +31,5 @@ class Examined(NamedTuple):
 
 class InvariantPort(Protocol):
     async def invariants(self, examine: int | None = NEWEST_EXAMINED) -> Examined:
-        """Look for rows of which something is not true that is true after every commit. Only so many of the newest
-        events are read, and as many of what else there is; None: all, which takes some 12 s for a million."""
+        """Finds rows that break a rule which holds after every commit. Reads only the newest *examine* events, and as
+        many rows of each other table; None reads all, which takes about 12 s for a million events."""

@@ -1,4 +1,4 @@
-"""What can be asked of a store for the HTTP API: whose key it is, and what was answered."""
+"""The store as the HTTP API needs it: API keys, and stored responses to requests with an idempotency key."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -10,36 +10,36 @@ from duly.records.api_key import ApiKey
 
 
 class KeyPort(Protocol):
-    """What can be asked of a store about keys of the API."""
+    """Creates, finds and revokes API keys."""
 
     async def add_key(self, key: ApiKey, hash: str) -> None: ...
 
     async def key(self, id: str) -> ApiKey | None: ...
 
     async def known_hashes(self, hashes: Sequence[str]) -> set[str]:
-        """Those of them that are of keys, whether these are still good or not."""
+        """The hashes that belong to API keys, including revoked and expired keys."""
 
     async def key_by_hash(self, hash: str) -> tuple[ApiKey, datetime] | None:
-        """A key, whatever its state, and the store's clock."""
+        """An API key in any state, and the store's clock."""
 
     async def list_keys(self, tenant: str | None, *, before: str | None, limit: int) -> list[ApiKey]:
-        """Those of a tenant, or of all, the newest first, older than the id *before*."""
+        """The API keys of a tenant, or of all tenants, newest first, with ids less than *before*."""
 
     async def keys_named(self, tenant: str | None, name: str, *, limit: int) -> list[ApiKey]:
-        """Those with this name that are neither revoked nor expired."""
+        """The API keys with this name that are neither revoked nor expired."""
 
     async def revoke_key(self, id: str) -> bool:
-        """False if it was revoked before."""
+        """Revokes an API key; returns False if it was already revoked."""
 
     async def use_keys(self, ids: Sequence[str]) -> None:
-        """They were used just now."""
+        """Records that these API keys were used just now."""
 
     async def any_key(self) -> bool:
-        """Whether one was ever made."""
+        """Whether an API key was ever created."""
 
 
 class StoredResponse(NamedTuple):
-    """What was answered to a request, and what the request was."""
+    """The response to a request, and the fingerprint of that request."""
 
     fingerprint: str
     status: int
@@ -48,24 +48,25 @@ class StoredResponse(NamedTuple):
 
 
 class RequestPort(Protocol):
-    """What can be asked of a store about requests that carry a key of their own, so that they may come again."""
+    """Stores the responses to requests that carry an idempotency key, so that a client may repeat them."""
 
     async def recall(self, tenant: str, key: str, fingerprint: str) -> StoredResponse | None:
-        """What was answered to it. None: it is new, and this transaction has it now. Whoever else has it is waited for:
-        if they commit, their answer is what is remembered, and else it is new."""
+        """The stored response to a request. None: the request is new, and this transaction now owns its key. If another
+        transaction owns the key, this call waits for it: if that one commits, its response is returned, otherwise the
+        request is new."""
 
     async def remember(self, tenant: str, key: str, status: int, headers_json: str, body: bytes) -> None:
-        """Keep the answer to a request that this transaction has, for a day."""
+        """Stores the response to a request whose key this transaction owns, for a day."""
 
     async def forget_requests(self, limit: int) -> int:
-        """Remove what is older than that, at most so many; how many."""
+        """Deletes responses that are older than a day, at most *limit*; returns their number."""
 
 
 class KeyTransaction(KeyPort, Notes, Clocked, Protocol):
-    """One transaction about keys of the API."""
+    """One transaction about API keys."""
 
 
 class KeyStore(KeyTransaction, Protocol):
-    """A store as the verbs of keys see it."""
+    """A store as the verbs of API keys see it."""
 
     def begin(self) -> AbstractAsyncContextManager[KeyTransaction]: ...

@@ -1,4 +1,4 @@
-"""What series ask of a store: schedules, users' calendar events, their heads, and what is held."""
+"""The store as series need it: schedules, users' calendar events, heads, and held events."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -15,7 +15,7 @@ from duly.rules.recurrence import Occurrence
 
 
 class Heads(NamedTuple):
-    """Heads that are locked, their schedules, which are locked as well, and the store's clock."""
+    """Locked heads, their schedules, which are locked too, and the store's clock."""
 
     heads: list[Event]
     schedules: list[Schedule]
@@ -33,7 +33,7 @@ class Fired(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """Where newer zone data puts a head; without a detail, where it was."""
+    """The due time of a head by newer zone data; *detail* is None if the head stays where it was."""
 
     id: str
     due: datetime
@@ -42,8 +42,8 @@ class Moved(NamedTuple):
 
 
 class Freed(NamedTuple):
-    """A SKIPPED event whose occurrence, or some of them, are open again: the name and instant of the last one for which
-    it still stands, or a name that is nobody's."""
+    """A SKIPPED event of which some or all occurrences become available again: it keeps the name and instant of the
+    last occurrence that it still stands for, or gets a name that belongs to no occurrence."""
 
     id: str
     occurrence: str
@@ -53,88 +53,94 @@ class Freed(NamedTuple):
 
 
 class HeadPort(Creations, Notes, Protocol):
-    """What becomes of a head, and what follows it."""
+    """Fires, skips or holds heads, and inserts their successors."""
 
     async def schedules(self, ids: Sequence[str]) -> list[Schedule]:
         """Schedules by id, locked until the transaction ends."""
 
     async def plant(self, events: Sequence[NewEvent]) -> set[str]:
-        """Insert events of series; the ids that went in. The others' identity (series, occurrence) was taken."""
+        """Inserts events of series; returns the inserted ids. For the other events, the identity (series, occurrence)
+        was already taken."""
 
     async def fire(self, heads: Sequence[Fired], worker: str, now: datetime, lease: timedelta) -> None:
-        """Claim locked heads: they are heads no longer."""
+        """Claims locked heads: they are no longer heads."""
 
     async def drop(self, heads: Mapping[str, tuple[int, str, str]], by: str) -> None:
-        """Heads are SKIPPED: for each id, how many occurrences it stands for, the act, and the reason."""
+        """Marks heads as SKIPPED: for each id, the number of occurrences that it stands for, the act, and the
+        reason."""
 
     async def hold(self, heads: Mapping[str, str], by: str) -> None:
-        """Heads wait for a reason."""
+        """Holds heads, each for a reason."""
 
     async def halt(self, reasons: Mapping[str, str | None]) -> None:
-        """Record for each schedule id why no head follows; None clears it."""
+        """Records for each schedule id why no head follows; None clears the reason."""
 
     async def taken(self, identities: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Which of these (series, occurrence) have an event already."""
+        """The pairs (series, occurrence) that already have an event."""
 
     async def facts(self, between: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, datetime]]:
-        """The events of series whose names are from one text to another: series, occurrence, and its instant."""
+        """The events of series whose occurrence names lie between two texts: series, occurrence, and its instant."""
 
     async def under_way(self, series: Sequence[str]) -> dict[str, int]:
-        """How many events of each gated series have been let go and have not ended; none where it is missing."""
+        """The number of events of each gated series that were released and have not ended; a series without any is
+        missing."""
 
     async def successes(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], datetime | None]:
-        """When schedules, by tenant and name, last succeeded; one that is missing does not exist."""
+        """The last success of schedules, by tenant and name; a schedule that does not exist is missing."""
 
 
 class HoldPort(Protocol):
-    """What is held, moved or let go."""
+    """Holds, moves and releases the events of a series."""
 
     async def let_go(self, room: Mapping[str, int], by: str) -> list[str]:
-        """Release what waits for others of its series to end, at most so many of each; their ids."""
+        """Releases events that wait for others of their series to end, at most ``room[series]`` of each; returns their
+        ids."""
 
     async def waiting_series(self) -> list[str]:
-        """Series with something held whose reason may be over."""
+        """Series with held events whose reason may no longer apply."""
 
     async def hold_series(self, series: str, reason: str, by: str) -> int:
-        """Hold all of a series that has not begun, also what waits for others or for its destination; how many."""
+        """Holds all events of a series that have not begun, including those that wait for other events or for their
+        destination; returns their number."""
 
     async def rehold(self, series: str, reason: str, anew: str) -> None:
-        """What is held for one reason is held for another, but for the head."""
+        """Replaces one reason by another for held events of a series, except the head."""
 
     async def gate(self, series: str, gated: bool) -> None:
-        """Whether the end of those that are not ended yet lets others start."""
+        """Sets whether the end of an event that has not ended yet lets other events of the series start."""
 
     async def reshape(self, heads: Sequence[Reshaped], by: str) -> None:
-        """Give locked heads that have not started new content, occurrences and due times."""
+        """Gives new content, occurrences and due times to locked heads that have not started."""
 
     async def head(self, series: str) -> Event | None:
         """The head of a series, locked until the transaction ends."""
 
     async def head_id(self, series: str) -> str | None:
-        """Which event is the head of a series, not locked."""
+        """The id of the head of a series, not locked."""
 
     async def history(
         self, subject: str, *, skip: int = 0, limit: int | None = None, within: int | None = None
     ) -> list[Entry]:
-        """Oldest first, without the first *skip*; CutShort where not all of them are *within* so many bytes."""
+        """History entries, oldest first, without the first *skip*; CutShort if the entries do not fit into *within*
+        bytes."""
 
 
 class PassedOverPort(Protocol):
-    """What an edit passes over, and what it names again."""
+    """Occurrences that an edit skips, and occurrences that it makes available again."""
 
     async def passed_ahead(self, series: Sequence[tuple[str, datetime]]) -> list[Event]:
-        """What is SKIPPED and would have come, by its rule, later than an instant."""
+        """SKIPPED events of series whose occurrence, by the rule, is later than the given instant."""
 
     async def free_names(self, freed: Sequence[Freed], by: str) -> None:
-        """SKIPPED events give names back."""
+        """Makes the occurrence names of SKIPPED events available again."""
 
 
 class SeriesTransaction(HeadPort, HoldPort, PassedOverPort, Clocked, Protocol):
-    """One transaction about series. Locks are taken events first, then schedules."""
+    """One transaction about series. It locks events first, then schedules."""
 
 
 class SchedulePort(Protocol):
-    """Schedules themselves."""
+    """Reads, stores and deletes schedules."""
 
     async def schedule_named(self, tenant: str, name: str) -> Schedule | None:
         """A schedule by name, not locked."""
@@ -145,37 +151,38 @@ class SchedulePort(Protocol):
     async def shown_schedules(
         self, tenant: str | None, *, after: tuple[str, str], limit: int, within: int | None = None
     ) -> list[Schedule]:
-        """Those of a tenant, or of all, in the order of tenant and name, after these two. CutShort where
-        not all of them are *within* so many bytes."""
+        """The schedules of a tenant, or of all tenants, ordered by tenant and name, after the pair *after*. CutShort if
+        they do not fit into *within* bytes."""
 
     async def code_schedules(self) -> list[Schedule]:
-        """Those that a function declares, or once has."""
+        """The schedules that a function declares or once declared."""
 
     async def put_schedule(self, schedule: Schedule) -> bool:
-        """Insert or replace; False when a schedule with another id took the name meanwhile."""
+        """Inserts or replaces a schedule; returns False if a schedule with another id has taken the name meanwhile."""
 
     async def delete_schedule(self, id: str) -> None: ...
 
     async def dependents(self, tenant: str, name: str) -> list[str]:
-        """The names of those that depend on this one."""
+        """The names of the schedules that depend on this schedule."""
 
     async def cancel_series(self, series: str, by: str, reason: str) -> int:
-        """Cancel all of a series that has not begun; how many."""
+        """Cancels all events of a series that have not begun; returns their number."""
 
     async def get(self, id: str) -> Event | None: ...
 
     async def change(self, event: Event, act: str, by: str, detail: str | None = None) -> None:
-        """Write a locked event that a person changed, with its history row."""
+        """Writes a locked event that a person has changed, with its history row."""
 
 
 class ReplanPort(Protocol):
-    """Heads whose zone data is older than this process has."""
+    """Finds and moves heads that were planned with older zone data than this process has."""
 
     async def stale_heads(self, zone_data: str, *, after: tuple[str, str] = ..., limit: int) -> list[Event]:
-        """Heads whose instants an older edition of the zone data gave, locked; after this edition and id."""
+        """Heads whose instants come from an older edition of the zone data, locked, after the pair *after* of edition
+        and id."""
 
     async def replan(self, moved: Sequence[Moved], zone_data: str, by: str) -> None:
-        """Write where heads are by this edition of the zone data."""
+        """Writes the due times of heads by this edition of the zone data."""
 
 
 class ScheduleTransaction(SchedulePort, ReplanPort, SeriesTransaction, DestinationReader, Protocol):
@@ -189,6 +196,6 @@ class ScheduleStore(ScheduleTransaction, Protocol):
 
 
 class HoldStore(HoldPort, Protocol):
-    """A store as whoever looks after held events sees it."""
+    """A store as the release of held events sees it."""
 
     def begin(self) -> AbstractAsyncContextManager[SeriesTransaction]: ...

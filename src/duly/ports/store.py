@@ -1,4 +1,4 @@
-"""The store as a whole: everything that is asked of a database. Only stores and the wiring need all of it."""
+"""The store as a whole: every port of a database. Only stores and the wiring need all of them."""
 
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
@@ -16,7 +16,7 @@ from duly.ports.users import UserTransaction
 
 
 class WorkerTransaction(ClaimTransaction, TargetTransaction, Protocol):
-    """One transaction of a worker: the claim path, and destinations that are down."""
+    """One transaction of a worker: the claim path, and parked destinations."""
 
 
 class WorkerStore(ClaimPath, HoldPort, TargetTransaction, Health, Protocol):
@@ -40,7 +40,7 @@ class EveryPort(
     InvariantPort,
     Protocol,
 ):
-    """All that can be asked. Each call is atomic; inside ``begin`` they commit together."""
+    """All calls of a store. Each call is atomic; inside ``begin`` they commit together."""
 
 
 class StoreTransaction(EveryPort, Transaction, Protocol):
@@ -61,10 +61,11 @@ class Store(EveryPort, ClaimPath, Health, Protocol):
     def tenant_session(
         self, tenant: str, *, writes: bool, one_statement: bool = False
     ) -> AbstractAsyncContextManager["Store"]:
-        """A store for one request of one tenant: all that is asked of it is one transaction, which commits at the end
-        and which ``begin`` divides by savepoints. Where the database can tell tenants apart, the others' rows do not
-        exist in it. Only one thing can be asked of it at a time. Without *writes*, or where
-        all that it writes is *one_statement*, it may be no transaction at all."""
+        """A store for one request of one tenant. All its calls are one transaction, which commits at the end, and in
+        which ``begin`` is a savepoint. If the database supports row-level security, rows of other tenants are invisible
+        to it. It runs one statement at a time. Without *writes*, or if the request writes only *one_statement*, there
+        may be no transaction at all."""
 
     async def prepare_rls_role(self) -> None:
-        """Make the role for ``tenant_session`` where it is missing, or say what an administrator has to do."""
+        """Creates the role for ``tenant_session`` if it is missing, or raises an error that tells an administrator what
+        to do."""

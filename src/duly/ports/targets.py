@@ -1,4 +1,4 @@
-"""What is asked of a store about targets, and about the destinations that events go to."""
+"""The store as targets, and the destinations that events go to, need it."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -12,7 +12,7 @@ from duly.records.target import Known, Target
 
 
 class RateAllowance(NamedTuple):
-    """How many turns a rate allows now, and how long after that the next one comes."""
+    """How many deliveries a rate allows now, and how long after them the next delivery is allowed."""
 
     tenant: str
     destination: str
@@ -21,17 +21,18 @@ class RateAllowance(NamedTuple):
 
 
 class DestinationReader(Protocol):
-    """What is known of destinations."""
+    """Reads the limits and state of destinations."""
 
     async def destinations(self, keys: Sequence[tuple[str, str]]) -> list[Known]:
-        """What is known of destinations, by tenant and name or origin; each is answered, whatever is known."""
+        """The limits and state of destinations, by tenant and name or origin; every key gets an answer, even if no row
+        is stored."""
 
 
 class TargetPort(Protocol):
-    """Targets that are stored under a name."""
+    """Reads, stores and deletes targets, by name."""
 
     async def put_target(self, target: Target) -> bool:
-        """Insert or replace; False when a target with another id took the name meanwhile."""
+        """Inserts or replaces a target; returns False if a target with another id has taken the name meanwhile."""
 
     async def target(self, tenant: str, name: str) -> Target | None:
         """A target, locked until the transaction ends."""
@@ -39,64 +40,67 @@ class TargetPort(Protocol):
     async def list_targets(
         self, tenant: str | None, *, after: tuple[str, str], limit: int, within: int | None = None
     ) -> list[Target]:
-        """Those of a tenant, or of all, in the order of tenant and name, after these two. CutShort where
-        not all of them are *within* so many bytes."""
+        """The targets of a tenant, or of all tenants, ordered by tenant and name, after the pair *after*. CutShort if
+        they do not fit into *within* bytes."""
 
     async def delete_target(self, tenant: str, name: str) -> None: ...
 
     async def aimed_at(self, target: Target, examine: int) -> int:
-        """How many events that are still to come go to a stored target, of so many that are due next."""
+        """The number of future events that go to a stored target, among the next *examine* events that are due."""
 
 
 class DestinationPort(DestinationReader, Protocol):
-    """Limits of destinations, and what waits for them."""
+    """Limits of destinations, and events that are held for them."""
 
     async def list_destinations(self, tenant: str | None, *, after: tuple[str, str], limit: int) -> list[Known]:
-        """Those with limits and those that are parked, in the order of tenant and destination, after these two."""
+        """Destinations that have limits or are parked, ordered by tenant and destination, after the pair *after*."""
 
     async def held_for(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
-        """How many events wait for these, by tenant and destination."""
+        """The number of events that wait for each of these destinations, by tenant and destination."""
 
     async def limit(self, tenant: str, destination: str, concurrency: int | None, rate: float | None) -> None: ...
 
     async def allow(self, wanted: Sequence[tuple[str, str, int]]) -> list[RateAllowance]:
-        """Take turns of destinations that have a rate, at most so many of each."""
+        """Takes allowances of destinations that have a rate, at most the given number of each."""
 
 
 class ParkingPort(Protocol):
-    """Destinations that are down. An event that is held for one waits for its row there: parked, or being released."""
+    """Destinations that are down. For every event that is held for a destination, the row of that destination exists:
+    it is parked, or its events are being released."""
 
     async def park(self, tenant: str, destination: str, reason: str, wait: timedelta | None) -> bool:
-        """Send nothing there until a probe so much later, or until a person says so; False if it is parked already."""
+        """Stops deliveries to a destination until a probe after *wait*, or, if that is None, until a person enables it;
+        returns False if the destination is already parked."""
 
     async def unpark(self, tenant: str, destination: str) -> datetime | None:
-        """It is open again, and what waits for it is being released; since when it was parked, if it was."""
+        """Opens a destination again and starts the release of its events; returns the instant at which it was parked,
+        if it was."""
 
     async def reopen(self, tenant: str, destination: str) -> datetime | None:
-        """The same for one that answers; not where it takes a person."""
+        """Opens a destination that answers, like ``unpark``, but not one that only a person may enable."""
 
     async def probe_now(self, tenant: str, destination: str) -> bool: ...
 
     async def unparking(self) -> list[tuple[str, str, bool]]:
-        """Destinations that are open again, and for which some may still wait; and, with True, those that are to be
-        tried."""
+        """Open destinations for which events may still be held, and, with True, parked destinations that are to be
+        probed."""
 
     async def release_parked(self, tenant: str, parked: str, destination: str, limit: int, by: str) -> int:
-        """Release what waits for *parked*, among the events of a destination; how many."""
+        """Releases events of *destination* that wait for *parked*; returns their number."""
 
     async def released(self, tenant: str, destination: str) -> None:
-        """Nothing waits for it any more."""
+        """Records that no event waits for the destination any more."""
 
     async def due_probes(self, first: timedelta, most: timedelta) -> list[tuple[str, str]]:
-        """Parked destinations that are to be tried now, by whoever asks first."""
+        """Parked destinations whose probe is due now. Each probe is returned to one caller only."""
 
     async def claim_probe(
         self, tenant: str, destination: str, lanes: Sequence[str], worker: str, lease: timedelta
     ) -> list[Event]:
-        """Claim the oldest event that is due and waits for a destination."""
+        """Claims the oldest due event that waits for a destination."""
 
     async def is_awaited(self, tenant: str, destination: str) -> bool:
-        """Whether any event that is due waits for a destination."""
+        """Whether a due event waits for a destination."""
 
 
 class TargetTransaction(TargetPort, DestinationPort, ParkingPort, Notes, Clocked, Protocol):
@@ -108,6 +112,6 @@ class TargetTransaction(TargetPort, DestinationPort, ParkingPort, Notes, Clocked
 
 
 class TargetStore(TargetTransaction, Protocol):
-    """A store as the verbs of targets, and whoever looks after parked destinations, see it."""
+    """A store as the verbs of targets, and the watch over parked destinations, see it."""
 
     def begin(self) -> AbstractAsyncContextManager[TargetTransaction]: ...

@@ -1,4 +1,4 @@
-"""What accepting timers asks of a store."""
+"""The store as accepting timers needs it."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -10,23 +10,23 @@ from duly.records.event import Event, NewEvent
 
 
 class Added(NamedTuple):
-    """What became of a new event: created, moved (an earlier one with its key), or unchanged."""
+    """The result for a new event: created, moved (an earlier event with the same key), or unchanged."""
 
     event: Event
     change: str
 
 
 class TimerPort(Creations, DestinationReader, Protocol):
-    """Store one-shot events."""
+    """Stores one-shot events."""
 
     async def add(self, events: Sequence[NewEvent]) -> list[str]:
-        """Insert events without keys; their ids, in order."""
+        """Inserts events without keys; returns their ids, in order."""
 
     async def put(self, events: Sequence[NewEvent]) -> list[Added]:
-        """Insert or move events by (tenant, key): one that has started or ended is left alone."""
+        """Inserts or moves events by (tenant, key); an event that has started or ended is left alone."""
 
 
 class TimerStore(TimerPort, Protocol):
-    """A store that takes timers, many in one transaction."""
+    """A store that accepts timers, many in one transaction."""
 
     def begin(self) -> AbstractAsyncContextManager[TimerPort]: ...

@@ -1,4 +1,4 @@
-"""What every use of a store shares: its clock, transactions, and who wakes a worker."""
+"""The parts that every use of a store shares: its clock, transactions, and the waker of workers."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -8,7 +8,7 @@ from duly.records.event import Event, NewEvent
 
 
 class Clock(Protocol):
-    """Stands in for the store's own clock; tests move it."""
+    """A replacement for the store's own clock; tests move it."""
 
     def now(self) -> datetime: ...
 
@@ -17,7 +17,7 @@ class Waker(Protocol):
     """Ends a wait early when work arrives from elsewhere."""
 
     async def wait(self, timeout: float) -> None:
-        """Return after *timeout* seconds, or sooner when an event may have become ready sooner."""
+        """Returns after *timeout* seconds, or earlier if an event may have become ready."""
 
     def wake(self) -> None: ...
 
@@ -30,32 +30,32 @@ class Clocked(Protocol):
 
 
 class Creations(Protocol):
-    """Who listens hears of new events when they are committed."""
+    """Announces new events to listeners after the commit."""
 
     def tell_created(self, events: Iterable[Event | NewEvent]) -> None:
-        """These were created: whoever listens is told as soon as that is committed."""
+        """Announces these created events to listeners, as soon as they are committed."""
 
 
 class Notes(Protocol):
-    """The history: what was done, by whom."""
+    """The history: acts, and who did them."""
 
     async def note(self, notes: Sequence[tuple[str, str, str | None]], by: str) -> None:
-        """History rows: the subject's id, the act, and a detail."""
+        """Writes history rows: the subject's id, the act, and a detail."""
 
 
 class Health(Protocol):
-    """Whether a store can be written, and whether its clock is this machine's."""
+    """Whether the store can be written, and whether it uses this machine's clock."""
 
     def system_time(self) -> float | None:
-        """Seconds since 1970 by the clock of this machine, where that is the store's clock; None where the store has
-        another one."""
+        """Seconds since 1970 by this machine's clock, if that is the store's clock; None if the store has another
+        clock."""
 
     async def try_writing(self) -> None:
-        """Write something that leaves nothing behind, for those who must know whether that works again."""
+        """Writes something and leaves nothing behind, to find out whether writing works again."""
 
 
 class Transaction(Protocol):
-    """One database transaction as users' code sees it: their own statements. ``transaction=`` takes it."""
+    """One database transaction as users' code sees it: it runs their own statements, and ``transaction=`` takes it."""
 
     @property
     def connection(self) -> Any:
@@ -63,11 +63,11 @@ class Transaction(Protocol):
 
     @property
     def outage(self) -> str | None:
-        """Why it cannot go on, where that is the database's doing and passes: its connection is lost, or the database
-        has rolled it back. None else."""
+        """Why the transaction cannot continue, if the cause is a temporary fault of the database: the connection is
+        lost, or the database has rolled the transaction back. None otherwise."""
 
     def abandon(self) -> None:
-        """Roll back now, whatever its user still wants to do with it."""
+        """Rolls back now, even if its user still wants to use it."""
 
     async def execute(self, sql: str, *args: Any) -> Any: ...
 

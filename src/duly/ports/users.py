@@ -1,4 +1,4 @@
-"""What is asked of a store about users. Users are locked before their heads; a claim locks heads, and never a user."""
+"""The store as users need it. Locks are taken on users before their heads; a claim locks heads, and never a user."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -13,7 +13,7 @@ from duly.records.user import User
 
 
 class UserPort(Protocol):
-    """Users themselves."""
+    """Reads, stores and deletes users."""
 
     async def user(self, id: str) -> User | None: ...
 
@@ -24,45 +24,45 @@ class UserPort(Protocol):
     async def list_users(
         self, tenant: str | None, *, before: str | None, limit: int, within: int | None = None
     ) -> list[User]:
-        """Those of a tenant, or of all, the newest first, older than the id *before*. CutShort where
-        not all of them are *within* so many bytes."""
+        """The users of a tenant, or of all tenants, newest first, with ids less than *before*. CutShort if they do not
+        fit into *within* bytes."""
 
     async def walk_users(self, tenant: str | None, *, after: str | None, limit: int) -> list[str]:
-        """Their ids, the oldest first, newer than the id *after*."""
+        """The ids of users, oldest first, greater than *after*."""
 
     async def lock_users(self, ids: Sequence[str]) -> list[User]:
         """Users by id, locked until the transaction ends."""
 
     async def add_users(self, users: Sequence[User], heads: Sequence[NewEvent], by: str) -> set[str]:
-        """Insert users, each with the heads of its series; the ids that went in. The others' keys were taken."""
+        """Inserts users, each with the heads of its series; returns the inserted ids. For the other users, the key was
+        already taken."""
 
     async def change_users(self, users: Sequence[User]) -> None:
-        """Write locked users as they now are."""
+        """Writes the new content of locked users."""
 
     async def set_usual_time(self, ids: Sequence[str], at: time) -> None:
-        """By which locked users are planned who have no time of their own."""
+        """Sets the time of day at which locked users without a delivery time of their own are planned."""
 
     async def delete_users(self, ids: Sequence[str]) -> None: ...
 
 
 class UserHeadPort(Protocol):
-    """The heads of users' series."""
+    """Reads, skips and cancels the heads of users' series."""
 
     async def user_heads(self, ids: Sequence[str]) -> list[Event]:
         """The heads of users' series, locked until the transaction ends."""
 
     async def user_head_ids(self, ids: Sequence[str]) -> set[str]:
-        """Which events are the heads of users' series, not locked."""
+        """The ids of the heads of users' series, not locked."""
 
     async def heads_of_users(self, ids: Sequence[str]) -> list[Event]:
-        """The heads of users' series, to be looked at."""
+        """The heads of users' series, not locked, for display."""
 
     async def give_up(self, heads: Sequence[str], by: str, reason: str) -> None:
-        """Locked heads, by their ids, are SKIPPED. Those whose time is still to come free the names of their
-        occurrences."""
+        """Marks locked heads as SKIPPED. Heads in the future make the names of their occurrences available again."""
 
     async def cancel_users(self, ids: Sequence[str], by: str, reason: str) -> int:
-        """Cancel all of users' events that have not begun; how many."""
+        """Cancels all events of users that have not begun; returns their number."""
 
 
 class UserTransaction(UserPort, UserHeadPort, SeriesTransaction, DestinationReader, Protocol):
