@@ -1,1 +1,2 @@
-"""What a row is: event, schedule, user, target, API key, history entry, and the questions about them."""
+"""The rows of the store: event, schedule, user, target, API key and history entry, and the specs and filters that
+select them."""

@@ -1,4 +1,4 @@
-"""Keys of the HTTP API: whose they are, and what they allow."""
+"""Keys of the HTTP API: the tenant that they belong to, and the acts that they allow."""
 
 import base64
 import hashlib
@@ -12,14 +12,14 @@ from duly.records.wire.forms import JsonForm
 
 BEGINS = "duly_"
 HINT = len(BEGINS) + 6
-"""So many characters of a key are kept for people to know it by: 36 of its 256 bits."""
+"""Characters of a key that are stored in clear text, so that people recognise it: 36 of its 256 bits."""
 
 BYTES = 32
 LENGTH = len(BEGINS) + 43
 
 
 class Scope(StrEnum):
-    """What a key allows in its tenant. Each allows what those before it do."""
+    """The acts that a key allows in its tenant. Each scope includes those before it."""
 
     READ = "read"
     WRITE = "write"
@@ -31,30 +31,30 @@ class Scope(StrEnum):
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a key; not the key."""
+    """The stored facts about a key, without the key itself."""
 
     id: str
     tenant: str
     name: str
     scope: Scope
-    hint: str  # how it begins
+    hint: str  # the first characters of the key
     created: datetime
     created_by: str | None = None
     expires: datetime | None = None
     revoked: datetime | None = None
     last_used: datetime | None = None
-    rate: float | None = None  # requests a second; None: as the server allows
-    all_tenants: bool = False  # may name another tenant, and do there what its scope allows
+    rate: float | None = None  # requests per second; None: the server's default
+    all_tenants: bool = False  # whether a request may name another tenant, with the same scope there
 
     def state(self, now: datetime) -> str:
-        """active, expired or revoked."""
+        """The state of the key: active, expired or revoked."""
         if self.revoked is not None:
             return "revoked"
         return "active" if self.expires is None or now < self.expires else "expired"
 
 
 class MadeKey(msgspec.Struct, frozen=True):
-    """A key that was just made. Its secret is in no other answer, and in no log."""
+    """A key that was just created. Its secret is in no other response, and in no log."""
 
     key: ApiKey
     secret: str
@@ -64,7 +64,7 @@ class MadeKey(msgspec.Struct, frozen=True):
 
 
 def write_key(luck: bytes) -> str:
-    """A key as people carry it, from 256 bits of luck."""
+    """The text form of a key, from 256 random bits."""
     return BEGINS + base64.urlsafe_b64encode(luck).rstrip(b"=").decode()
 
 
@@ -73,7 +73,7 @@ def looks_like_a_key(secret: object) -> bool:
 
 
 def hash_of(secret: str) -> str:
-    """What is stored. It needs no salt and no slowness: 256 bits are not guessed."""
+    """The stored hash of a key. It needs no salt and no slow hash function: 256 bits cannot be guessed."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
@@ -82,4 +82,4 @@ def hint_of(secret: str) -> str:
 
 
 KEY_JSON = JsonForm(ApiKey, parts={"rate": RATE})
-"""What is known of a key. Whether it is still good depends on when that is asked."""
+"""The JSON of a key, without its state, which depends on the current time."""

@@ -1,4 +1,5 @@
-"""The columns of a record's row. The record is the only list of them: its fields, but those marked as looked up."""
+"""The columns of a record's row. The record is the only list of them: all of its fields, except those marked as looked
+up."""
 
 import types
 from dataclasses import dataclass
@@ -12,11 +13,11 @@ import msgspec
 from duly.records.marks import Mark
 
 JSON_FIELD = "_json"
-"""How the name of a field ends that has JSON as text. Its column has the name without that."""
+"""The suffix of a field that holds JSON as text. Its column has the name without the suffix."""
 
 
 class Kind(Enum):
-    """What a column holds."""
+    """The kind of value in a column."""
 
     ID = "id"
     TEXT = "text"
@@ -44,11 +45,11 @@ KINDS: dict[type, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    field: str  # of the record
-    name: str  # in the table
+    field: str  # its name in the record
+    name: str  # its name in the table
     kind: Kind
     optional: bool = False
-    choices: type[StrEnum] | None = None  # where only the values of this enum are allowed
+    choices: type[StrEnum] | None = None  # the enum whose values are allowed; None: any value
 
 
 ColumnList = tuple[Column, ...]
@@ -67,7 +68,7 @@ def only(columns: ColumnList, *fields: str) -> ColumnList:
 
 
 def without(columns: ColumnList, *fields: str) -> ColumnList:
-    """The columns but those of these fields; KeyError for a field that there is not."""
+    """The columns, except those of these fields; raises KeyError for an unknown field."""
     if unknown := set(fields) - {column.field for column in columns}:
         raise KeyError(f"there is no {', '.join(sorted(unknown))} to leave out")
     return tuple(column for column in columns if column.field not in fields)
@@ -84,7 +85,7 @@ def _column(record: type[msgspec.Struct], field: str, type_: Any) -> Column | No
         type_, *others = (one for one in get_args(type_) if one is not types.NoneType)
         if others:
             raise TypeError(f"{record.__name__}.{field} has several types: a column has one, which may be empty")
-    if get_origin(type_) is Annotated:  # what JSON Schema says of a value that may be empty
+    if get_origin(type_) is Annotated:  # annotations for the JSON Schema of an optional value
         type_ = get_args(type_)[0]
     if isinstance(type_, type) and issubclass(type_, StrEnum):
         return Column(field, field, Kind.TEXT, optional, type_)

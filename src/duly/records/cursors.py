@@ -1,4 +1,5 @@
-"""Cursors: where a page of a list ended. One fits only the list that gave it, with the same filters."""
+"""Cursors: the position at which a page of a list ended. A cursor is valid only for the list that returned it, with the
+same filters."""
 
 import base64
 import binascii
@@ -9,7 +10,8 @@ from collections.abc import Mapping
 import msgspec
 
 CURSOR = r"[A-Za-z0-9_-]{1,2000}"
-"""How one is written: the name of the last one of a page takes the most, and is far shorter."""
+"""The pattern of a cursor. Its longest part is the name of the page's last item, which is far shorter than 2,000
+characters."""
 
 _CURSOR = re.compile(CURSOR)
 
@@ -19,7 +21,7 @@ def write_cursor(filters: Mapping[str, str], after: str) -> str:
 
 
 def read_cursor(filters: Mapping[str, str], cursor: str) -> str:
-    """Where the next page begins; ValueError says why that cannot be told."""
+    """The position at which the next page begins; raises ValueError with the reason if the cursor is not valid."""
     try:
         if not _CURSOR.fullmatch(cursor):
             raise ValueError

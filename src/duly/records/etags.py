@@ -1,4 +1,5 @@
-"""Tags: what a thing looked like to whoever wants to change it. Equal for equal content, and else another."""
+"""ETags of schedules and users: equal for equal content, and different otherwise. A caller shows one to prove which
+content its change is based on."""
 
 import hashlib
 import json
@@ -17,7 +18,8 @@ OF_USERS = (
     "id tenant key first_name last_name date_of_birth timezone anniversary delivery_time leap target_json "
     "attributes_json"
 ).split()
-"""What people can edit, and whose it is. What happens by itself, such as the next firing, changes no tag."""
+"""The fields that people can edit, and the owner of the record. Values that change by themselves, such as the next
+firing, change no ETag."""
 
 
 def schedule_tag(schedule: "Schedule") -> str:
@@ -29,7 +31,8 @@ def user_tag(user: "User") -> str:
 
 
 def check_tag(what: str, found: str, expected: str | None) -> None:
-    """Stale if this is not what the caller has seen. Who expects nothing is content with anything."""
+    """Raises Stale if the content is not the one that the caller has seen. A caller that expects nothing is never
+    refused."""
     if expected is not None and found != expected:
         raise Stale(f"{what} has been changed since: read it again, and decide by what it says now")
 
@@ -46,5 +49,5 @@ def _content(field: str, value: Any) -> Any:
         return str(value)
     try:
         return [json.loads(value)]
-    except (ValueError, RecursionError):  # written there by hand, and still something to replace
+    except (ValueError, RecursionError):  # edited by hand in the database; it must still be possible to replace it
         return value

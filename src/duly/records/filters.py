@@ -1,8 +1,8 @@
-"""Which events, as one struct: read from a query string, a JSON body or command-line options, written as the first two,
-and turned into a spec and back.
+"""Filters of events, as one struct: read from a query string, a JSON body or command-line options, written as a query
+string or a body, and converted to a spec and back.
 
-A new filter is one field here, with its description, its kind of value and its spec. The API's description and the
-options of the command line are made from the fields.
+A new filter is one field here, with its description, its kind of value and its spec. The OpenAPI description and the
+options of the command line are generated from the fields.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -40,24 +40,24 @@ from duly.records.specs import (
 )
 
 LONGEST_ERROR = 500
-"""Characters of text that are looked for in errors."""
+"""The longest text, in characters, that can be searched for in errors."""
 
 
 class Kind(NamedTuple):
-    """A kind of value: how it is read from JSON, and written in an address and in JSON."""
+    """A kind of value: how it is read, and written in a query string and in JSON."""
 
     name: str
-    read: Callable[[str, Any], Any]  # by the field and what was written: the value, or the Problem with it
+    read: Callable[[str, Any], Any]  # (field, written value) → the value, or a Problem
     in_query: Callable[[Any], str] = str
-    in_body: Callable[[Any], Any] | None = None  # None: as in a query
+    in_body: Callable[[Any], Any] | None = None  # None: as in a query string
 
 
 class FilterField(NamedTuple):
-    """What a field of `EventFilter` asks for."""
+    """The meaning of a field of `EventFilter`."""
 
     told: str
     kind: Kind
-    spec: Callable[[Any], Spec] | None = None  # None: what it means depends on another field
+    spec: Callable[[Any], Spec] | None = None  # None: its meaning depends on another field
 
 
 # -- kinds of values
@@ -76,7 +76,7 @@ def _read_name(field: str, written: Any) -> str | Problem:
 
 
 def _read_schedule(field: str, written: Any) -> str | Problem:
-    """Whether there is such a schedule, only a store knows."""
+    """Checks only that the name is text: whether the schedule exists is known to the store alone."""
     return written if isinstance(written, str) else no_schedule(written)
 
 
@@ -131,18 +131,18 @@ def _in_status(statuses: tuple[Status, ...]) -> Spec:
 
 
 def _to_destination(destination: str) -> Spec:
-    """Events are filed under a target's name, or under the origin of a URL."""
+    """Events are stored under a target's name, or under the origin of a URL."""
     return OfDestination(origin_of(destination) if "://" in destination else destination)
 
 
 class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which events: all that is given must hold."""
+    """A filter of events: all fields that are set must match."""
 
     status: Annotated[tuple[Status, ...], FilterField("In this status, or one of several", STATUSES, _in_status)] = ()
     type: Annotated[str | None, FilterField("Of this type", TYPE, OfType)] = None
     key: Annotated[str | None, FilterField("With this key", KEY, WithKey)] = None
     user_id: Annotated[str | None, FilterField("Of this user", USER_ID, OfUser)] = None
-    schedule: Annotated[  # in `spec`, its id: the verbs find it by the name
+    schedule: Annotated[  # when `spec` is called, its id: the verbs have looked it up by name
         str | None, FilterField("Of this schedule", SCHEDULE_NAME, lambda id: OfSeries(f"{SCHEDULE}{id}"))
     ] = None
     destination: Annotated[
@@ -171,14 +171,14 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
     ] = False
 
     def given(self) -> Iterator[tuple[str, FilterField, Any]]:
-        """The fields that ask for something, with what they ask for."""
+        """The fields that are set, with their values."""
         for name, field in FIELDS.items():
             value = getattr(self, name)
             if value not in (None, (), False):
                 yield name, field, value
 
     def spec(self) -> Spec:
-        """The same for a store. Here the schedule is its id."""
+        """The filter as a spec for a store. The schedule must already be an id here."""
         spec: Spec = Everything()
         for _, field, value in self.given():
             if field.spec is not None:
@@ -190,22 +190,22 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
         return spec
 
     def query(self) -> dict[str, str]:
-        """As an address writes it."""
+        """The filter as parameters of a query string."""
         return {name: field.kind.in_query(value) for name, field, value in self.given()}
 
     def body(self) -> dict[str, Any]:
-        """As JSON."""
+        """The filter as JSON."""
         return {name: (field.kind.in_body or field.kind.in_query)(value) for name, field, value in self.given()}
 
 
 FIELDS: Mapping[str, FilterField] = {
     name: hint.__metadata__[0] for name, hint in get_type_hints(EventFilter, include_extras=True).items()
 }
-"""What a filter can ask for, by the names of its fields."""
+"""The fields of a filter, by name."""
 
 
 def read_filter(given: Any, path: str = "") -> tuple[EventFilter, list[Problem]]:
-    """What an address or a body asks for, and all that is wrong with it; what is wrong is left out of the filter."""
+    """The filter in a query string or a body, and all problems with it; a field with a problem is left out."""
     if not isinstance(given, Mapping):
         return EventFilter(), [Problem(path.rstrip(".") or "filter", f"expected an object with some of {_known()}")]
     values, problems = dict[str, Any](), list[Problem]()
@@ -231,12 +231,12 @@ _BY_NOW = {
     Ready: 'InStatus("PENDING") & DueBetween(end=…)',
     Overdue: 'InStatus("PENDING") & DueBetween(end=…)',
 }
-"""What the store's own clock decides, which the filters cannot ask."""
+"""Specs that depend on the store's clock, which filters cannot express, and what to use instead."""
 
 
 def filter_of(spec: Spec, tenant: str | None) -> EventFilter:
-    """The filter that asks the same in this tenant. Misuse for what none can say: of each thing it has one value, and
-    all that is given must hold."""
+    """The filter that selects the same events in this tenant. Raises Misuse if no filter can: each field has one value,
+    and all fields that are set must match."""
     asked: dict[str, Any] = {}
     for one in _parts(spec):
         for name, value in _read(one, tenant):
@@ -308,7 +308,7 @@ def _between(name: str, start: datetime | None, end: datetime | None) -> Iterato
 
 
 def _joined(name: str, before: Any, value: Any) -> Any:
-    """What both ask for."""
+    """The value that satisfies both *before* and *value*."""
     if name == "status":
         if not before & value:
             raise Misuse("this asks for a status and for another one at once: nothing can have both")

@@ -10,7 +10,7 @@ from duly.records.wire.forms import JsonForm
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One row of the history: an attempt, an interruption or a human act."""
+    """One row of the history: an attempt, an interruption, or an act of a person."""
 
     at: datetime
     act: str

@@ -1,4 +1,4 @@
-"""Marks on the fields of records: which are no column of the row, and which are not in the JSON."""
+"""Marks on the fields of records: fields without a column, and fields that are left out of the JSON."""
 
 from datetime import datetime
 from enum import Enum
@@ -10,17 +10,17 @@ T = TypeVar("T")
 
 
 class Mark(Enum):
-    """What is special about a field of a record."""
+    """A special property of a field of a record."""
 
     NOT_STORED = "not stored"
     INTERNAL = "internal"
 
 
 LookedUp = Annotated[T, Mark.NOT_STORED]
-"""A field that no column has: it is filled by whoever looked the record up, or by the act that answers with it."""
+"""A field without a column: it is set by the code that looked the record up, or by the act that returns the record."""
 
 Internal = Annotated[T, Mark.INTERNAL]
-"""A field that only Duly itself needs: it is in no JSON, so a client does not know it."""
+"""A field that only Duly itself needs: it is in no JSON, so clients do not see it."""
 
 Id = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uuid"})]
 """A UUID, as text."""
@@ -31,7 +31,7 @@ FromOne = Annotated[int, msgspec.Meta(ge=1)]
 
 
 def told(description: str) -> msgspec.Meta:
-    """What a field says, for people who read the description of the API."""
+    """The description of a field in the OpenAPI document."""
     return msgspec.Meta(description=description)
 
 

@@ -1,4 +1,4 @@
-"""What acts return: how many events a replay has changed, which rows an import has refused, and so on."""
+"""The results of acts: how many events a replay has changed, which rows an import has refused, and so on."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,17 +12,15 @@ from duly.records.schedule import SCHEDULE_JSON, Schedule
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True, rename={"events": "replayed", "until": "last_ready_at"}):
-    """What a replay of many has done so far."""
+    """The result of a replay of many dead letters so far."""
 
     events: FromZero = 0
-    until: Instant | None = None  # when the last of them is ready
-    left_alone: FromZero = (
-        0  # somebody else was changing these when it was their turn, or their broker is closed over HTTP
-    )
+    until: Instant | None = None  # the ready time of the last replayed event
+    left_alone: FromZero = 0  # events that somebody else was changing, or whose broker is not allowed over HTTP
 
 
 class Discarded(msgspec.Struct, frozen=True, kw_only=True, rename={"events": "discarded"}):
-    """What a discard of many has done so far."""
+    """The result of a discard of many dead letters so far."""
 
     events: FromZero = 0
     left_alone: FromZero = 0
@@ -46,14 +44,14 @@ class DeadLetters(msgspec.Struct, frozen=True, rename={"events": "dead_letters"}
 
 
 class Resumed(msgspec.Struct, frozen=True):
-    """A schedule that goes on, and what becomes of the occurrences that its pause has passed over."""
+    """A resumed schedule, and the fate of the occurrences that were missed during its pause."""
 
     schedule: Schedule
     passed: FromZero
-    fires: bool  # by the misfire policy; else they are left out
+    fires: bool  # whether they fire, by the misfire policy; otherwise they are skipped
 
     def to_json(self) -> dict[str, Any]:
-        """The schedule, and beside its fields what becomes of those."""
+        """The fields of the schedule, with the missed occurrences beside them."""
         return SCHEDULE_JSON.write(self.schedule) | {"passed": self.passed, "fires": self.fires}
 
 
@@ -66,14 +64,14 @@ class Backfilled(msgspec.Struct, frozen=True, rename={"ids": "events"}):
 
 
 class RefusedRow(NamedTuple):
-    """A row that was not imported."""
+    """A row that was not imported, and its problems."""
 
     number: int
     problems: Sequence[Problem]
 
 
 class StoredRow(NamedTuple):
-    """A row that was imported: of which user, and whether they were added, changed, or unchanged."""
+    """A row that was imported: the id of its user, and whether the user was added, changed, or unchanged."""
 
     number: int
     id: str
@@ -81,14 +79,14 @@ class StoredRow(NamedTuple):
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import has done so far."""
+    """The result of an import so far."""
 
     added: int = 0
     changed: int = 0
     unchanged: int = 0
     refused: int = 0
-    last: int = 0  # the number of the last row that was dealt with; what comes before it is stored
-    problems: tuple[RefusedRow, ...] = ()  # of the first thousand that were refused
+    last: int = 0  # the number of the last row that was processed; the rows before it are stored
+    problems: tuple[RefusedRow, ...] = ()  # of the first 1,000 refused rows
 
     @property
     def rows(self) -> int:
@@ -96,7 +94,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refreshed(NamedTuple):
-    """What a refresh has done: how many events followed, and whom no event type can use any more."""
+    """The result of a refresh: how many users and events changed, and the users that no event type can use any more."""
 
     users: int
     events: int
@@ -104,7 +102,7 @@ class Refreshed(NamedTuple):
 
 
 class ReplannedHead(msgspec.Struct, frozen=True, order=True, rename={"old": "old_due_at", "new": "new_due_at"}):
-    """A head that newer zone data moves."""
+    """A head that moves because of newer zone data."""
 
     tenant: str
     schedule: str
@@ -112,4 +110,4 @@ class ReplannedHead(msgspec.Struct, frozen=True, order=True, rename={"old": "old
     event: str  # its id
     old: datetime
     new: datetime
-    zone_data: str  # the edition that gave the old instant
+    zone_data: str  # the edition behind the old instant

@@ -21,7 +21,7 @@ from duly.rules.zones import zone_warning
 
 
 class ScheduleOptions(PolicyOptions, total=False):
-    """What ``schedules.put`` takes beside a name, a rule, a type and a payload."""
+    """The options of ``schedules.put`` besides a name, a rule, a type and a payload."""
 
     timezone: str | None
     tenant: str
@@ -39,11 +39,11 @@ class PassedOver(msgspec.Struct, frozen=True):
 
     count: FromOne
     first: tuple[Instant, ...]  # the first few
-    fire_with: str  # the command that fires the first one, once its time has come
+    fire_with: str  # the command that fires the first one, once it is due
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """A lasting intent: a rule, what to fire and where. Its next event is its head."""
+    """A lasting intent: a rule, the content of its events, and their target. Its next event is its head."""
 
     name: str
     tenant: str
@@ -56,13 +56,13 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     retry_json: str | None = None
     enabled: bool = True
     id: Id
-    # As of the moment at which it was looked up, for people; the engine itself asks its head.
+    # As of the lookup, for people; the engine itself reads the head.
     next_at: LookedUp[datetime | None] = None
     last_at: LookedUp[datetime | None] = None
-    held: LookedUp[str | None] = None  # why the next one waits
+    held: LookedUp[str | None] = None  # why the next event waits
     halted: Annotated[str | None, told("Why none follows: paused, ended, or an error")] = None
-    origin: Annotated[str | None, told("The function that declares it")] = None  # None when it was put by a call
-    earlier_json: Internal[str | None] = None  # what it went by before its last edits, while that matters
+    origin: Annotated[str | None, told("The function that declares it")] = None  # None if it was put by a call
+    earlier_json: Internal[str | None] = None  # its rules before the last edits, while occurrences of them still matter
     via: Internal[str | None] = None  # how it was last put: see decide/targets/origin.py
     created: datetime | None = None
     updated: datetime | None = None
@@ -70,7 +70,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What can be used as it is, and is seldom what was meant."""
+        """Warnings about values that are valid, but seldom intended."""
         return () if (found := zone_warning(self.timezone)) is None else (found,)
 
     @property
@@ -80,7 +80,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def as_series(self) -> Series:
-        """What its events are, and when."""
+        """The series of this schedule: the content of its events, and their rule."""
         return Series(
             name=self.series,
             tenant=self.tenant,
@@ -107,7 +107,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def timetable(self) -> Timetable:
-        """Invalid or ValueError when what is stored cannot be understood here."""
+        """The timetable; raises Invalid or ValueError if the stored rule cannot be understood here."""
         return self.as_series.timetable
 
     @property
@@ -124,15 +124,16 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tag(self) -> str:
-        """What ``expected=`` takes: another one as soon as anybody has edited it."""
+        """The ETag, as ``expected=`` takes it: it changes with every edit."""
         return schedule_tag(self)
 
 
 def _policies_told(schedule: Schedule) -> dict[str, Any]:
-    """All of them, with what the rule does at changes of clocks. What cannot be understood is told as it is stored."""
+    """All policies, including the behaviour of the rule at clock changes. Policies that cannot be understood are shown
+    as they are stored."""
     try:
         policies, rule = schedule.policies, schedule.timetable.rule
-    except Exception:  # whatever somebody wrote there by hand; `halted` tells of it
+    except Exception:  # a row that was edited by hand; `halted` has the error
         return _USUAL | _as_stored(schedule.policies_json)
     written = policies.to_json()
     return written | {"dst": usual_dst(rule) | written["dst"]}
@@ -146,15 +147,16 @@ def _as_stored(policies: str | None) -> dict[str, Any]:
 
 
 def _policies_read(seen: Any) -> dict[str, str | None]:
-    """As a store keeps them: only what is not as usual. It is not checked: this machine may lack the calendars that
-    the server has."""
+    """Policies as a store keeps them: only those that differ from the defaults. They are not validated, because this
+    machine may lack calendars that the server has."""
     told = {name: getattr(seen, name) for name in _USUAL} | {"dst": _own_dst(seen)}
     unusual = {name: value for name, value in told.items() if value != _USUAL[name]}
     return {"policies_json": msgspec.json.encode(unusual).decode() if unusual else None}
 
 
 def _own_dst(seen: Any) -> Any:
-    """Without what the rule does anyway, which is told as well: whether somebody has said it is lost."""
+    """The DST policy without the values that the rule implies, which the JSON also has; whether a caller had set them
+    explicitly is lost."""
     try:
         usual = usual_dst(parse_rule(msgspec.json.decode(seen.rule), seen.timezone))
     except (Invalid, ValueError):

@@ -1,4 +1,5 @@
-"""The series: what goes on after a head. A schedule has one, and so has a user for each type of event."""
+"""The series: the recurring events that follow a head. A schedule has one series, and a user has one for each type of
+event."""
 
 from typing import Any
 
@@ -12,7 +13,8 @@ from duly.rules.timetable import Timetable, stored_timetable
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A rule, and what each of its events is. It is no row: a stored schedule gives it, or the head that carries it."""
+    """A rule, and the content of its events. It is not a row: it comes from a stored schedule, or from the head that
+    carries it."""
 
     name: str  # schedule:<id> or user:<id>:<type>
     tenant: str
@@ -23,19 +25,19 @@ class Series(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     target_json: str | None = None
     retry_json: str | None = None
     via: str | None = None  # how it was last put: see decide/targets/origin.py
-    # Only a schedule has these.
+    # Only the series of a schedule has these.
     policies_json: str | None = None
-    earlier_json: str | None = None  # what it went by before its last edits, while that matters
+    earlier_json: str | None = None  # its rules before the last edits, while occurrences of them still matter
     enabled: bool = True
 
     @property
     def schedule_id(self) -> str | None:
-        """Whose it is, if it is a schedule's."""
+        """The id of the schedule; None if the series is a user's."""
         return schedule_of(self.name)
 
     @property
     def carried_rule(self) -> str | None:
-        """The rule, if its heads carry it themselves, as a user's do."""
+        """The rule, if the heads carry it themselves, as those of a user do; None otherwise."""
         return None if user_of(self.name) is None else self.rule_json
 
     @property
@@ -44,7 +46,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def timetable(self) -> Timetable:
-        """Invalid or ValueError when what is stored cannot be understood here."""
+        """The timetable; raises Invalid or ValueError if the stored rule cannot be understood here."""
         return stored_timetable(self.rule_json, self.timezone, self.policies_json, self.earlier_json)
 
     @property
@@ -61,7 +63,8 @@ class Series(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def carried(head: Event) -> Series | None:
-    """The series that a head carries itself, as a user's does: all that its successor needs is in its own row."""
+    """The series that a head carries itself, as a user's head does: its own row has everything that its successor
+    needs."""
     if head.rule_json is None or head.series is None:
         return None
     return Series(

@@ -36,10 +36,10 @@ NULLABLE: Mapping[str, bool] = {
     "worker": True,
     "destination": True,
 }
-"""The fields a spec may ask about, and whether each can be empty."""
+"""The fields that a spec may compare, and whether each can be empty."""
 
 ORDERED = frozenset({"id", "due", "ready", "attempts", "created", "claimed", "executed"})
-"""The fields with an order that every store agrees on; text has as many as there are collations."""
+"""The fields whose order is the same in every store; text has as many orders as there are collations."""
 
 OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -52,10 +52,10 @@ OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 _SMALL = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 
-# Every due time lies between these offsets from any present, and every store can add them to one.
+# Every due time lies between these offsets from the current time, and every store can add them to an instant.
 _BEGINNING, _END = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _FARTHEST_BACK, _FARTHEST_AHEAD = timedelta(days=-2_400_000), timedelta(days=2_920_000)
-_LONGEST = timedelta(days=3_660_000)  # no two instants are so far apart, and every store can count it
+_LONGEST = timedelta(days=3_660_000)  # no two instants are further apart, and no store overflows on it
 
 
 class Spec:
@@ -102,7 +102,7 @@ class Not(Spec):
 
 @dataclass(frozen=True, slots=True)
 class Everything(Spec):
-    """Where a filter is expected and there is none."""
+    """Matches every event: the spec where a filter is expected and none is given."""
 
     def matches(self, event: Event, now: datetime) -> bool:
         return True
@@ -110,7 +110,7 @@ class Everything(Spec):
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """The store's now, moved by an offset; one past either end of the calendar means that end."""
+    """The store's current time, moved by an offset; a result beyond either end of the calendar becomes that end."""
 
     offset: timedelta = timedelta()
 
@@ -126,7 +126,7 @@ class Now:
 
 @dataclass(frozen=True, slots=True)
 class Compare(Spec):
-    """A field against a value, or against the store's now."""
+    """Compares a field with a value, or with the store's current time."""
 
     field: str
     op: str
@@ -146,7 +146,7 @@ class Compare(Spec):
 
 @dataclass(frozen=True, slots=True)
 class OneOf(Spec):
-    """A field that equals one of some values."""
+    """Whether a field equals one of several values."""
 
     field: str
     values: tuple[Any, ...]
@@ -162,7 +162,8 @@ class OneOf(Spec):
 
 @dataclass(frozen=True, slots=True)
 class Gap(Spec):
-    """The time from one field to another, compared with a span; one longer than the calendar means all of it."""
+    """Compares the time from one field to another with a span; a span longer than the calendar is reduced to its
+    length."""
 
     later: str
     earlier: str
@@ -179,7 +180,7 @@ class Gap(Spec):
 
 @dataclass(frozen=True, slots=True)
 class InSeriesOf(Spec):
-    """Events of series whose names begin so."""
+    """Events of series whose names begin with the prefix."""
 
     prefix: str
 
@@ -189,8 +190,8 @@ class InSeriesOf(Spec):
 
 @dataclass(frozen=True, slots=True)
 class ErrorLike(Spec):
-    """The last error has this text in it, whether A to Z are large or small. (Of other letters, stores do not agree
-    which is the small one.)"""
+    """Events whose last error contains this text, ignoring the case of A to Z. (The case of other letters differs
+    between stores.)"""
 
     text: str
 
@@ -204,7 +205,7 @@ class ErrorLike(Spec):
 
 @dataclass(frozen=True)
 class NamedSpec(Spec):
-    """A spec with a name of its own, which stands for a combination of others."""
+    """A spec with a name of its own, which stands for a combination of other specs."""
 
     meaning: Spec = field(init=False, repr=False)
 
@@ -217,7 +218,7 @@ class NamedSpec(Spec):
 
 @dataclass(frozen=True)
 class Ready(NamedSpec):
-    """Claimable now: due, its backoff over, or its lease expired."""
+    """Claimable now: the event is due, its back-off is over, or its lease has expired."""
 
     def __post_init__(self) -> None:
         self._means(Compare("ready", "<=", Now()))
@@ -259,7 +260,7 @@ class OfUser(NamedSpec):
 
 @dataclass(frozen=True)
 class OfDestination(NamedSpec):
-    """What goes to a stored target, by its name, or to the origin of a URL, such as ``https://hooks.example``."""
+    """Events that go to a stored target, by its name, or to the origin of a URL, such as ``https://hooks.example``."""
 
     destination: str
 
@@ -285,7 +286,7 @@ class InStatus(NamedSpec):
 
 @dataclass(frozen=True)
 class Overdue(NamedSpec):
-    """Still waiting for its first success, so long after its due time."""
+    """Not ended (PENDING or PROCESSING) more than *hours* after the due time."""
 
     hours: float = 1
 
@@ -318,7 +319,7 @@ class FailedBetween(NamedSpec):
 
 @dataclass(frozen=True)
 class ExecutedLate(NamedSpec):
-    """Completed, but more than *by* after its due time."""
+    """Completed, but executed more than *by* after the due time."""
 
     by: timedelta = timedelta(minutes=5)
 
@@ -328,7 +329,7 @@ class ExecutedLate(NamedSpec):
 
 @dataclass(frozen=True)
 class Stuck(NamedSpec):
-    """Not finished an hour (or *by*) after its due time, dead letters included."""
+    """Not completed an hour (or *by*) after the due time, dead letters included."""
 
     by: timedelta = timedelta(hours=1)
 
@@ -351,7 +352,7 @@ def _utc(instant: datetime) -> datetime:
         raise ValueError(f"{instant.isoformat()} has no time zone: use an aware datetime")
     try:
         return instant.astimezone(UTC)
-    except OverflowError:  # its zone puts it past the calendar's end
+    except OverflowError:  # its offset moves it beyond the end of the calendar
         return _BEGINNING if instant.year == 1 else _END
 
 

@@ -1,4 +1,4 @@
-"""Targets that are stored under a name, and what is known of where events go."""
+"""Targets that are stored under a name, and the limits and state of destinations."""
 
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
@@ -11,23 +11,24 @@ from duly.records.marks import FromOne, Id, Instant, Internal, LookedUp, told
 from duly.records.wire.forms import JsonForm, OneField, Part, computed
 
 DESTINATION_OF_ALL = ""
-"""Stands for all destinations of a tenant, where limits are."""
+"""Stands for all destinations of a tenant, in the table of limits."""
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """Where events go that name it. Its secrets are sealed; the newest is shown once, by the call that made it."""
+    """A destination for events that name it. Its secrets are encrypted; the newest is shown once, by the call that
+    created it."""
 
     id: Id
     tenant: str
     name: str
     channel: Annotated[str, msgspec.Meta(extra_json_schema={"enum": ["webhook", "http"]})]
-    spec_json: str  # what may be seen: the URL, how it is sent, the names of headers
-    sealed: Internal[str | None] = None  # what may not
+    spec_json: str  # the public part: the URL, how it is sent, the names of headers
+    sealed: Internal[str | None] = None  # the secret part, encrypted
     via: Internal[str | None] = None  # how it was last put: see decide/targets/origin.py
     created: datetime | None = None
     updated: datetime | None = None
-    secret: LookedUp[str | None] = None  # as it was just made; never read back
-    new: Internal[LookedUp[bool]] = False  # whether the call that has just put it made it; never read back
+    secret: LookedUp[str | None] = None  # only in the result of the call that created it; never read back
+    new: Internal[LookedUp[bool]] = False  # whether the call that returns it has created it; never read back
     known: LookedUp["Known | None"] = None
 
     def __repr__(self) -> str:
@@ -43,13 +44,13 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def enabled(self) -> bool:
-        """Whether it waits for a person."""
+        """False while the target waits until a person enables it."""
         return self.known is None or self.known.parked is None or self.known.probe_at is not None
 
 
 class Resealed(NamedTuple):
-    """What became of sealing anew what targets keep secret: how many were, how many had the newest key already, and
-    which ones, by tenant and name, no key here opens."""
+    """The result of re-encrypting the secrets of targets: how many were re-encrypted, how many already used the newest
+    key, and the tenant and name of those that no available key can decrypt."""
 
     resealed: int
     unchanged: int
@@ -57,21 +58,21 @@ class Resealed(NamedTuple):
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What is known of a destination: how much it is to be given, and whether it is parked."""
+    """The limits of a destination, and whether it is parked."""
 
     tenant: str
     destination: str
-    concurrency: FromOne | None = None  # at once, for each worker
-    rate: float | None = None  # a second, for all workers together
+    concurrency: FromOne | None = None  # concurrent deliveries of each worker
+    rate: float | None = None  # deliveries per second, of all workers together
     parked: Annotated[str | None, told("Why nothing is sent")] = None
     since: datetime | None = None
-    probe_at: datetime | None = None  # None while parked: until a person enables it
-    target: Internal[LookedUp[Target | None]] = None  # where the destination is a stored one
-    within: Internal[LookedUp[bool]] = False  # where it is an origin: whether one of its URLs is parked
+    probe_at: datetime | None = None  # None while parked: it waits until a person enables it
+    target: Internal[LookedUp[Target | None]] = None  # if the destination is a stored target
+    within: Internal[LookedUp[bool]] = False  # if the destination is an origin: whether one of its URLs is parked
 
 
 USUAL = {"format": "standard", "method": "POST"}
-"""What holds where a target does not say it."""
+"""The values that apply if a target does not set them."""
 
 
 def _per_second(written: str | None) -> float | None:
@@ -79,7 +80,7 @@ def _per_second(written: str | None) -> float | None:
 
 
 RATE = OneField("rate", "rate", str | None, show_rate, _per_second)
-"""So many a second, as people write it."""
+"""A rate per second, in the notation that people write."""
 
 KNOWN_JSON = JsonForm(
     Known,
@@ -95,7 +96,7 @@ KNOWN_JSON = JsonForm(
         ),
     },
 )
-"""One without a destination stands for all of its tenant's."""
+"""The JSON of a destination. One without a destination stands for all destinations of its tenant."""
 
 _KNOWN = {name: hint for name, hint in KNOWN_JSON.types.items() if name not in ("tenant", "destination")}
 
@@ -140,7 +141,7 @@ def _spec_told(target: Target) -> dict[str, Any]:
 
 
 def _spec_read(seen: Any) -> dict[str, str]:
-    """Whether the usual format or method was written down is lost."""
+    """Leaves the default format or method out; whether it was stored explicitly is lost."""
     told = {name: getattr(seen, name) for name in _SPEC}
     nothing: tuple[Any, ...] = (None, msgspec.UNSET, [])
     spec = {name: value for name, value in told.items() if value not in nothing and value != USUAL.get(name)}
@@ -160,6 +161,6 @@ TARGET_JSON = JsonForm(
     },
     computed=(computed(bool, "enabled", lambda target: target.enabled),),
 )
-"""The secret is told by the acts that make one, and by them alone."""
+"""The JSON of a target. Only the acts that create a secret include it."""
 
 TARGET_PAGE = TARGET_JSON.page("Targets", "targets")

@@ -1,4 +1,4 @@
-"""The user: whose names, dates and zone calendar events use."""
+"""The user: the names, dates and time zone that calendar events use."""
 
 from datetime import date, datetime, time
 from typing import Annotated, Any, TypedDict
@@ -12,7 +12,7 @@ from duly.rules.zones import zone_warning
 
 
 class OptionalUserFields(TypedDict, total=False):
-    """What a user may have; None takes it away."""
+    """The optional fields of a user; None removes the value."""
 
     key: str | None
     anniversary: date | str | None
@@ -23,7 +23,7 @@ class OptionalUserFields(TypedDict, total=False):
 
 
 class UserFields(OptionalUserFields):
-    """What is said of a new user."""
+    """The fields of a new user."""
 
     first_name: str
     last_name: str
@@ -32,7 +32,7 @@ class UserFields(OptionalUserFields):
 
 
 class UserChanges(OptionalUserFields, total=False):
-    """What can be changed of a user."""
+    """The fields of a user that can be changed."""
 
     first_name: str
     last_name: str
@@ -41,25 +41,25 @@ class UserChanges(OptionalUserFields, total=False):
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Whose names, dates and zone calendar events use."""
+    """The names, dates and time zone that calendar events use."""
 
     id: Id
     tenant: str
-    key: str | None = None  # what the caller's own system calls this user; unique within the tenant
+    key: str | None = None  # the user's id in the caller's own system; unique within the tenant
     first_name: str
     last_name: str
     date_of_birth: date
     timezone: str
     anniversary: date | None = None
-    delivery_time: time | None = None  # on the user's own clocks; None: at the usual time
-    leap: str | None = None  # when 29 February is kept in other years; None: as the event type says
+    delivery_time: time | None = None  # in the user's time zone; None: at the usual time
+    leap: str | None = None  # the day that replaces 29 February in other years; None: as the event type says
     target_json: str | None = None
     attributes_json: str | None = None
     created: datetime | None = None
     created_by: Internal[str | None] = None
     updated: datetime | None = None
-    usual_time: Internal[time | None] = None  # when everybody was written to as this user was planned, until a refresh
-    via: Internal[str | None] = None  # how its target came: see decide/targets/origin.py
+    usual_time: Internal[time | None] = None  # the usual time when the user was planned; kept until a refresh
+    via: Internal[str | None] = None  # how its target was put: see decide/targets/origin.py
 
     @property
     def target(self) -> dict[str, Any] | None:
@@ -67,22 +67,22 @@ class User(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Whatever else event types need to know."""
+        """Further values that event types need."""
         return {} if self.attributes_json is None else msgspec.json.decode(self.attributes_json)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What can be used as it is, and is seldom what was meant."""
+        """Warnings about values that are valid, but seldom intended."""
         return () if (found := zone_warning(self.timezone)) is None else (found,)
 
     @property
     def tag(self) -> str:
-        """What ``expected=`` takes: another one as soon as anybody has edited the user."""
+        """The ETag, as ``expected=`` takes it: it changes with every edit of the user."""
         return user_tag(self)
 
 
 NO_ATTRIBUTES = "{}"
-"""What is told of a user without any; nothing is stored then."""
+"""The JSON of a user without attributes; the column is empty then."""
 
 
 def _attributes(seen: Any) -> dict[str, str | None]:

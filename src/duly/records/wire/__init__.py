@@ -1,1 +1,1 @@
-"""Records as JSON: how they are written, read and described; what is answered beside them; what is asked for."""
+"""Records as JSON: how they are written, read and described; the other responses of the API; and the requests."""

@@ -1,5 +1,5 @@
-"""What the HTTP API answers beside single records: counts, what became of each of many, and problem documents. The
-server writes these, the description of the API tells their schemas, and a client reads them."""
+"""The responses of the HTTP API other than single records: counts, results for each of many items, and problem
+documents. The server writes them, the OpenAPI document has their schemas, and the client reads them."""
 
 from typing import Any, Literal
 
@@ -76,7 +76,7 @@ class KnownType(msgspec.Struct, frozen=True):
 
     name: str
     source: Literal["calendar", "handler"]
-    depends_on: tuple[str, ...]  # the fields of a user that decide about it
+    depends_on: tuple[str, ...]  # the fields of a user that it is planned from
 
 
 class KnownTypes(msgspec.Struct, frozen=True):
@@ -97,14 +97,14 @@ class ReleasedEvents(msgspec.Struct, frozen=True):
 
     name: str
     events: FromZero
-    more: bool  # others follow by and by
+    more: bool  # whether more events are released in the background
 
 
 class Occurrences(msgspec.Struct, frozen=True):
     """The next occurrences of a rule or a schedule."""
 
     occurrences: list[Preview]
-    complete: bool  # whether they are as many as were asked for, or all
+    complete: bool  # whether the list has as many as requested, or all there are
 
 
 EVENT_WITH_HISTORY = struct_with(

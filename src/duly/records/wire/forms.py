@@ -1,9 +1,9 @@
-"""Records as JSON: out, in, and their JSON Schema, all from the one list of fields that a record is.
+"""Records as JSON: written, read, and described as JSON Schema, all from the record's own list of fields.
 
 A field is written under its own name, with these rules: an instant ends in ``_at`` (``due`` is ``due_at``), a span of
-time is written as ``1h30m``, a text of JSON loses its ``_json`` and is written as the value that it is, and an internal
-field is left out. Where that is not
-enough, a record's form has a part for the field, and where something is told that no field has, a computed part.
+time is written as ``1h30m``, a text of JSON loses its ``_json`` and is written as the value that it contains, and an
+internal field is left out. Where these rules are not enough, a record's form has a part for the field; a value that no
+field has is a computed part.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ Told = Mapping[str, Any]
 
 
 class OneField(NamedTuple):
-    """A field of the record that is one field of the JSON; None is always null."""
+    """One field of the record that is one field of the JSON; None is always null."""
 
     field: str
     name: str
@@ -43,8 +43,8 @@ class OneField(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Some fields of the JSON: their types by their names, how they are written, and which fields of the record are
-    read from them. Nothing is read from what is computed."""
+    """Several fields of the JSON: their types by name, how they are written, and which fields of the record are read
+    from them. A computed part is not read back."""
 
     types: Mapping[str, Any]
     write: Callable[[Any], Told]
@@ -52,8 +52,8 @@ class Part(NamedTuple):
 
 
 class JsonForm(Generic[R]):
-    """How a record is written as JSON and read back. *parts* take the place of the fields whose names they have;
-    *computed* are told as well."""
+    """How a record is written as JSON and read back. *parts* replace the fields of the same name; *computed* parts are
+    added."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class JsonForm(Generic[R]):
         self._decoder = msgspec.json.Decoder(self.struct)
 
     def write(self, record: R) -> dict[str, Any]:
-        """Values that msgspec writes as JSON."""
+        """The record as values that msgspec writes as JSON."""
         told: dict[str, Any] = {}
         for part in self._parts:
             if part.__class__ is OneField:
@@ -92,11 +92,11 @@ class JsonForm(Generic[R]):
         return told
 
     def decode(self, written: bytes | str) -> R:
-        """The record in a JSON text; ValueError where it is none."""
+        """Reads the record from a JSON text; raises ValueError if it does not match."""
         return self.read(self._decoder.decode(written))
 
     def read(self, seen: Any) -> R:
-        """The record that a decoded struct of this form tells of."""
+        """The record, from a decoded struct of this form."""
         fields: dict[str, Any] = {}
         for part in self._parts:
             if part.__class__ is OneField:
@@ -108,16 +108,16 @@ class JsonForm(Generic[R]):
         return self.record(**fields)
 
     def page(self, name: str, items: str, **more: Any) -> "PageForm[R]":
-        """How a page of a list of these is read."""
+        """The form of a page of a list of these records."""
         return PageForm(self, _struct(name, {items: list[self.struct], "next_cursor": CURSOR, **more}), items)  # type: ignore[name-defined]
 
 
 class RecordPage(NamedTuple, Generic[R]):
-    """A page of a list, as a server has told it."""
+    """A page of a list, as a server has returned it."""
 
     items: list[R]
     next_cursor: str | None
-    told: Any  # all of it, for what else it says
+    told: Any  # the whole decoded page, with its other fields
 
 
 class PageForm(Generic[R]):
@@ -134,12 +134,12 @@ class PageForm(Generic[R]):
 
 
 def struct_with(name: str, first: type[msgspec.Struct], **more: Any) -> type[msgspec.Struct]:
-    """The struct of an answer that has all of another one, and more. All of it is always there."""
+    """The struct of a response that has all fields of another struct, and more. All fields are required."""
     return _struct(name, {field.encode_name: field.type for field in msgspec.structs.fields(first)} | more)
 
 
 def plain_field(field: str, hint: Any) -> OneField:
-    """One field of a record, by the rules."""
+    """The form of one field of a record, by the general rules."""
     bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     metas = [one for one in getattr(hint, "__metadata__", ()) if isinstance(one, msgspec.Meta)]
     empty = NoneType in get_args(bare)
@@ -156,12 +156,12 @@ def plain_field(field: str, hint: Any) -> OneField:
 
 
 def computed(type: Any, name: str, compute: Callable[[Any], Any]) -> Part:
-    """Something that no field of the record has."""
+    """A value in the JSON that no field of the record has."""
     return Part({name: type}, lambda record: {name: compute(record)})
 
 
 def schemas(structs: Sequence[Any], ref_template: str) -> dict[str, Any]:
-    """The JSON Schemas of these and of all that they refer to, by name."""
+    """The JSON Schemas of these structs and of all structs that they refer to, by name."""
     found = msgspec.json.schema_components(structs, ref_template=ref_template)[1]
     for schema in found.values():
         if "description" in schema:
@@ -170,7 +170,7 @@ def schemas(structs: Sequence[Any], ref_template: str) -> dict[str, Any]:
 
 
 def as_raw(text: str) -> msgspec.Raw:
-    """A text of JSON, to be written as the value that it is."""
+    """A text of JSON, to be written as the value that it contains."""
     return msgspec.Raw(text.encode())
 
 
@@ -188,7 +188,7 @@ def _maybe_span(written: str | None) -> timedelta | None:
 
 
 def _utc(instant: datetime) -> datetime:
-    """Drivers of a caller's own choice may give instants in the zone of their session."""
+    """Drivers of a caller's own connection may return instants in the time zone of their session."""
     return instant if instant.tzinfo is UTC else instant.astimezone(UTC)
 
 
@@ -199,7 +199,7 @@ def _described(type: Any, metas: Sequence[msgspec.Meta]) -> Any:
 
 
 def _struct(name: str, types: Mapping[str, Any]) -> type[msgspec.Struct]:
-    """All fields are always there, unless they may be unset."""
+    """A struct in which all fields are required, except those that may be unset."""
     fields: list[Any] = []
     for field, hint in types.items():
         fields.append((field, hint, msgspec.UNSET) if _may_be_unset(hint) else (field, hint))

@@ -1,4 +1,4 @@
-"""The retry policy of a record as JSON: always told in full, and stored only where it is not the usual one."""
+"""The retry policy of a record as JSON: always written in full, and stored only if it is not the default."""
 
 from functools import lru_cache
 from typing import Annotated, Any

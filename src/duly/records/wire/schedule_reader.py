@@ -1,4 +1,4 @@
-"""Schedules as JSON, read: what the API writes can be edited and read back."""
+"""Reads schedules from JSON: a schedule that the API has written can be edited and read back."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -15,15 +15,15 @@ from duly.rules.recurrence import DEFAULT_ZONE, Rule
 
 FIELDS = ("name", "tenant", "type", "rule", "timezone", "payload", "target", *POLICIES, "retry", "enabled")
 READ_ONLY = tuple(field for field in SCHEDULE_JSON.types if field not in FIELDS)
-"""What a schedule tells and nobody can set: ignored where it is read back."""
+"""The fields of a schedule that nobody can set: they are ignored when it is read back."""
 
 
 def read_schedule(
     written: Any, *, name: str | None = None, tenant: str | None = None, channels: Collection[str] | None = None
 ) -> dict[str, Any]:
-    """The arguments for ``duly.schedules.put``; Invalid with all that is wrong. A *name* or *tenant* from elsewhere,
-    such as an address, may not contradict the object's own. What is left to find, the verb will; with *channels*, that
-    is told of a bad one as well."""
+    """The arguments for ``duly.schedules.put``; raises Invalid with all problems. A *name* or *tenant* from elsewhere,
+    such as the URL path, must not contradict the object's own. The verb checks the rest; if there are problems already,
+    the target is checked against *channels* here too."""
     if not isinstance(written, Mapping):
         raise Invalid([Problem("schedule", f"expected an object with {', '.join(FIELDS)}")])
     given = {field: value for field, value in written.items() if field in FIELDS and value is not None}
@@ -85,7 +85,8 @@ def _retry(written: Any) -> Retry:
 
 
 def _left_open(dst: dict[str, Any], rule: Rule) -> dict[str, Any]:
-    """Without what the rule does anyway, so that a schedule which is written and read back has not changed."""
+    """The DST policy without the values that the rule implies, so that a schedule is unchanged after it was written and
+    read back."""
     usual = usual_dst(rule)
     return {field: value for field, value in dst.items() if value != usual[field]}
 

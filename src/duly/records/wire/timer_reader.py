@@ -1,4 +1,4 @@
-"""Timers as JSON: what a caller asks for."""
+"""Reads timers from JSON."""
 
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
@@ -17,8 +17,8 @@ SOME_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 def read_timer(written: Any, tenant: str, channels: Collection[str], *, key: str | None = None) -> Timer:
-    """Invalid with all that is wrong with it; what is left to find, whoever plans the event will. A *key* from
-    elsewhere, such as an address, may not contradict the object's."""
+    """The timer in a decoded JSON object; raises Invalid with all problems. The planning of the event checks the rest.
+    A *key* from elsewhere, such as the URL path, must not contradict the object's own."""
     if not isinstance(written, Mapping):
         raise Invalid([Problem("timer", f"expected an object with {', '.join(FIELDS)}")])
     problems = _unknown(written)
@@ -69,7 +69,7 @@ def _due(written: Mapping[Any, Any], problems: list[Problem]) -> Any:
 
 
 def _spans(written: Mapping[Any, Any], problems: list[Problem]) -> dict[str, Any]:
-    """Those that are good."""
+    """The valid spans of the timer; appends to *problems* for the others."""
     found: dict[str, Any] = {}
     for field, option in SPANS.items():
         given = written.get(field)
