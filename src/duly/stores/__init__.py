@@ -1,1 +1,1 @@
-"""Where events are kept. One set of named queries for each dialect, one Python reading of them."""
+"""The stores of events: one set of named queries for each dialect, and one Python implementation that runs them."""

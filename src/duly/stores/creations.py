@@ -1,4 +1,4 @@
-"""Remembers what was created in a transaction, to be told of when that is committed, and only then."""
+"""Collects the events that a transaction creates, and announces them only after the commit."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,11 +9,11 @@ Told = Callable[[Sequence[Event | NewEvent]], None]
 
 
 def nobody(_: Sequence[Event | NewEvent]) -> None:
-    """Who listens while nobody wants to know."""
+    """The listener while nobody has subscribed."""
 
 
 class CreatedEvents:
-    """What a transaction has created. A part of it that is undone takes its own along."""
+    """The events that a transaction has created. A savepoint that is rolled back removes its own."""
 
     def __init__(self) -> None:
         self._events: list[Event | NewEvent] = []
@@ -23,7 +23,7 @@ class CreatedEvents:
 
     @contextmanager
     def undone_together(self) -> Iterator[None]:
-        """Around a savepoint."""
+        """Wraps a savepoint: if it fails, the events created in it are removed."""
         before = len(self._events)
         try:
             yield

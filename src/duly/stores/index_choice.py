@@ -1,5 +1,5 @@
-"""Which part of a spec leads to its events: what an index answers in the order of their ids. The rest is looked for in
-the rows that it leads to, which may all be looked at in vain."""
+"""Chooses the part of a spec that an index can answer in the order of ids. The rest of the spec is tested on the rows
+that the index finds, and possibly none of them matches."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -9,16 +9,16 @@ from duly.records.specs import Both, Compare, Everything, InSeriesOf, NamedSpec,
 
 USUAL_TENANT = "default"
 BY_TENANT = f" AND e.tenant <> '{USUAL_TENANT}'"
-"""Whoever says so may use the index of tenants, which leaves out the usual one: where that is the only one, the index
-would be a second primary key, and each event would take a third more of the server's time."""
+"""A condition that lets a query use the index of tenants, which leaves the default tenant out: if that is the only
+tenant, the index would be a second primary key, and each event would take a third more of the server's time."""
 
 
 class IndexChoice(NamedTuple):
-    """What an index answers, and whether anything is left to be looked for."""
+    """The part of a spec that an index answers, and whether a rest remains to be tested on the rows."""
 
     spec: Spec
     leaves: bool
-    tenant: str | None = None  # whose events are looked through, where nothing but that is known
+    tenant: str | None = None  # set if the index narrows the search by nothing but the tenant
 
     @property
     def also(self) -> str:
@@ -26,7 +26,7 @@ class IndexChoice(NamedTuple):
 
 
 def index_choice(spec: Spec) -> IndexChoice:
-    """The part that leads to the fewest rows."""
+    """The part that selects the fewest rows."""
     parts = [part for part in _parts(spec) if part != Everything()]
     schedule = users = failed = tenant = None
     for part in parts:
@@ -40,7 +40,7 @@ def index_choice(spec: Spec) -> IndexChoice:
             case Compare("tenant", _, str()):
                 tenant = part
     if users is not None:
-        return IndexChoice(users, leaves=False)  # nobody has so many that it matters
+        return IndexChoice(users, leaves=False)  # no user has enough events for the rest to matter
     if schedule is not None:
         return _lead(parts, schedule)
     if failed is not None:
@@ -59,7 +59,7 @@ def _lead(parts: list[Spec], *leading: Spec) -> IndexChoice:
 
 
 def _parts(spec: Spec) -> Iterator[Spec]:
-    """All that must be true at once."""
+    """The parts of a spec that must all be true."""
     match spec:
         case NamedSpec():
             yield from _parts(spec.meaning)

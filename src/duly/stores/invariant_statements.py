@@ -1,4 +1,4 @@
-"""The statements about what must be true of the rows."""
+"""The queries that check the invariants of the rows."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ from duly.stores.schedule_statements import PARKED, WAITING
 
 COUNTING = "examined"
 REASONS: dict[str, Any] = {"paused": PAUSED, "reason": WAITING, "parked": PARKED}
-"""How the reasons read for which events are held."""
+"""The reasons for which events are held, as they are stored."""
 
 
 class InvariantQueries(QueryBase):
     dialect: str
-    no_limit: int | None  # what LIMIT takes for all rows
+    no_limit: int | None  # the value of LIMIT that means all rows
 
     async def invariants(self, examine: int | None = NEWEST_EXAMINED) -> Examined:
         rows = self.no_limit if examine is None else examine

@@ -1,4 +1,4 @@
-"""The statements about keys of the API, and about requests that were answered."""
+"""The statements about API keys, and about stored responses of the API."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -10,7 +10,7 @@ from duly.stores.columns.readers import EPOCH
 from duly.stores.query_base import LAST_ID, QueryBase
 
 MEMORY = timedelta(hours=24)
-"""How long an answer is remembered."""
+"""How long a response to a request with an idempotency key is stored."""
 
 
 class KeyQueries(QueryBase):

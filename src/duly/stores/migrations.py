@@ -18,7 +18,7 @@ class Migration:
 
     @property
     def note(self) -> str:
-        """What people should know who had a database before; empty when it changes nothing for them."""
+        """Advice for people with an existing database; empty if nothing changes for them."""
         return " ".join(re.findall(r"^-- note: (.*)$", self.sql, re.MULTILINE))
 
 
@@ -39,7 +39,8 @@ def pending(dialect: str, applied: int) -> tuple[Migration, ...]:
 
 
 def require_current(dialect: str, applied: int) -> None:
-    """A newer database is fine: each migration keeps the version before it working."""
+    """Raises SchemaMismatch if a migration is missing. A newer database is accepted: each migration keeps the version
+    before it working."""
     if missing := pending(dialect, applied):
         raise SchemaMismatch(
             f"the database is at migration {applied} and this Duly needs {missing[-1].version}: "

@@ -1,4 +1,5 @@
-"""Reads a dialect's queries: named queries with ``:name`` parameters, ``{name}`` fragments and lists of columns."""
+"""Reads the queries of a dialect: named queries with ``:name`` parameters, ``{name}`` fragments and lists of
+columns."""
 
 import re
 from collections.abc import Mapping
@@ -18,29 +19,29 @@ _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One named query, in the parameter styles that drivers want."""
+    """One named query, in the parameter styles of the drivers."""
 
     name: str
     sql: str  # :name
-    reads: bool  # changes nothing, so it needs no transaction of its own
+    reads: bool  # whether it only reads, so that it needs no transaction of its own
 
     @property
     def parameters(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(_PARAMETER.findall(self.sql)))
 
     def numbered(self) -> str:
-        """``$1``, as asyncpg wants it."""
+        """The SQL with ``$1`` placeholders, for asyncpg."""
         places = {name: f"${number}" for number, name in enumerate(self.parameters, 1)}
         return _PARAMETER.sub(lambda found: places[found[1]], self.sql)
 
     def named(self) -> str:
-        """``%(name)s``, as psycopg and other DB-API drivers want it."""
+        """The SQL with ``%(name)s`` placeholders, for psycopg and other DB-API drivers."""
         return _PARAMETER.sub(r"%(\1)s", self.sql.replace("%", "%%"))
 
 
 @lru_cache
 def names_in(file: str, dialect: str) -> tuple[str, ...]:
-    """The names of the queries of one file, in its order."""
+    """The names of the queries of one file, in the order of the file."""
     return tuple(found[2] for found in _HEADER.finditer(_read(file, dialect)) if found[1] == "name")
 
 

@@ -1,4 +1,4 @@
-"""What every group of statements needs: a way to ask, and to write values as the dialect wants them."""
+"""The base of every group of statements: running queries, and encoding values for the dialect."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,8 @@ Columns = dict[str, list[Any]]
 Read = TypeVar("Read")
 
 WITHIN = "within"
-"""A parameter that no query has, but the driver: so many bytes of rows are read, and where there are more, CutShort."""
+"""A parameter for the driver, not for the query: the number of bytes of rows to read; the result is CutShort if there
+are more."""
 
 FIRST_ID, LAST_ID = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
@@ -29,7 +30,7 @@ class QueryBase(ABC):
 
     @abstractmethod
     async def ask(self, name: str, values: Columns | None = None, **parameters: Any) -> list[Any]:
-        """The rows of a named query; *values* are a batch, by columns."""
+        """The rows of a named query; *values* is a batch, by columns."""
 
     @abstractmethod
     def statement(self, name: str, values: Columns | None = None, **parameters: Any) -> tuple[Query, dict[str, Any]]:
@@ -37,11 +38,11 @@ class QueryBase(ABC):
 
     @abstractmethod
     async def search(self, asked: tuple[Query, dict[str, Any]], spec: Spec, also: str = "") -> list[Any]:
-        """The rows of a query whose ``{where}`` is this spec, and what else is to be said there."""
+        """The rows of a query whose ``{where}`` is this spec, followed by the condition *also*."""
 
     @abstractmethod
     def listed(self, values: Sequence[str]) -> Any:
-        """A list of texts as one parameter."""
+        """A list of texts, as one parameter."""
 
     @abstractmethod
     def instant(self, value: datetime) -> Any: ...
@@ -54,7 +55,7 @@ class QueryBase(ABC):
 
     @abstractmethod
     def room(self, room: Mapping[str, int], since: Mapping[str, datetime] | None = None) -> Columns:
-        """A row for each lane."""
+        """Parameters with a row for each lane."""
 
     def reservations(self, reserved: Sequence[Reserved]) -> Columns:
         ordered = sorted(reserved)
@@ -77,7 +78,7 @@ class QueryBase(ABC):
         return self.readers.event.read(rows[0]) if rows else None
 
     def batch(self, batch: Batch, records: Sequence[Any], **told: list[Any]) -> Columns:
-        """Records as a query is given them, by columns. What is *told* stands for what they say themselves."""
+        """Records in the form that a query takes, by columns. Values in *told* replace those of the records."""
         return {
             column.field: told[column.field]
             if column.field in told
@@ -86,7 +87,7 @@ class QueryBase(ABC):
         }
 
     def written(self, column: Column, values: list[Any]) -> list[Any]:
-        """Values of a column as they travel to the database."""
+        """Values of a column as they are sent to the database."""
         if column.choices is not None:
             return [None if value is None else value.value for value in values]
         match column.kind:
@@ -100,11 +101,11 @@ class QueryBase(ABC):
 
 
 def each(read: Callable[[Any], Read], rows: Sequence[Any]) -> list[Read]:
-    """What the rows tell; CutShort if they are."""
+    """The rows as records; CutShort if the rows are."""
     found = [read(row) for row in rows]
     return CutShort(found) if isinstance(rows, CutShort) else found
 
 
 def row_bytes(row: Sequence[Any]) -> int:
-    """About so many bytes of memory: its texts; all else is small."""
+    """The approximate memory of a row in bytes: the length of its texts; other values are small."""
     return sum(len(value) for value in row if isinstance(value, str | bytes))

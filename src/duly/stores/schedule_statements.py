@@ -1,4 +1,4 @@
-"""The statements about schedules, their heads, and what is held."""
+"""The statements about schedules, their heads, and held events."""
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
@@ -16,7 +16,7 @@ from duly.stores.columns.lists import PLANT, PUT_SCHEDULE, RESHAPE
 from duly.stores.query_base import FIRST_ID, WITHIN, Columns, QueryBase, each
 
 BATCH = 5_000
-"""Rows of one series that one statement changes: some 0.1 s on PostgreSQL, where a statement has a time limit."""
+"""Rows of one series that one statement changes: about 0.1 s on PostgreSQL, where statements have a time limit."""
 
 WAITING = f"{FULL}%"
 PARKED = waits_for("%").rstrip()
@@ -87,7 +87,7 @@ class ScheduleQueries(QueryBase):
 
     @abstractmethod
     async def read_heads(self, rows: Sequence[Any]) -> Heads:
-        """Heads as the queries tell of them."""
+        """Heads, from the rows of the queries."""
 
     async def fire(self, heads: Sequence[Fired], worker: str, now: datetime, lease: timedelta) -> None:
         values: Columns = {
@@ -152,7 +152,7 @@ class ScheduleQueries(QueryBase):
         )
         await self.ask("reshape", values, by=by, soon=self.span(self.soon))
 
-    # -- what is held, and let go
+    # -- holding and releasing events
 
     async def under_way(self, series: Sequence[str]) -> dict[str, int]:
         return {row[0]: row[1] for row in await self.ask("under_way", series=self.listed(series), parked=PARKED)}
@@ -168,7 +168,7 @@ class ScheduleQueries(QueryBase):
         return [row[0] for row in rows]
 
     def series_room(self, room: Mapping[str, int]) -> Columns:
-        """A row for each series."""
+        """Parameters with a row for each series."""
         return {"series": list(room), "free": list(room.values())}
 
     async def waiting_series(self) -> list[str]:
@@ -188,7 +188,7 @@ class ScheduleQueries(QueryBase):
         return await self._in_batches("cancel_series", series=series, by=by, detail=reason)
 
     async def _in_batches(self, name: str, **parameters: Any) -> int:
-        """Ask again until there is nothing left to change; how many rows were."""
+        """Repeats the query until no row is left to change; returns the number of changed rows."""
         total, many = 0, BATCH
         while many >= BATCH:
             many = len(await self.ask(name, many=BATCH, **parameters))
@@ -215,7 +215,7 @@ class ScheduleQueries(QueryBase):
 
     def _shown(self, row: Any) -> Schedule:
         next_at, held, last_at = self.readers.schedule.rest(row)
-        return msgspec.structs.replace(  # for people, who are not told what it went by before
+        return msgspec.structs.replace(  # for people, who do not need the rules before its last edits
             self.readers.schedule.read(row),
             earlier_json=None,
             next_at=self.maybe_instant(next_at),

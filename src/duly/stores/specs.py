@@ -25,22 +25,22 @@ from duly.records.specs import (
 )
 
 LAST_CHARACTER = "\U0010ffff"
-"""Sorts after all others: both stores compare the names of series as bytes."""
+"""The character that sorts after all others: both stores compare the names of series as bytes."""
 
 LARGEST = 2**63 - 1
-"""The largest number that both stores take; what rows count stays far below."""
+"""The largest integer that both stores accept; the counts in rows stay far below."""
 
 TEXTS = frozenset(NULLABLE) - ORDERED | {"id"}
 
 
 class Dialect(NamedTuple):
-    """How a store writes an instant, a span, the present and a placeholder of some type."""
+    """How a store writes an instant, a span, the current time and a placeholder of some type."""
 
     now: str
     instant: Callable[[datetime], Any]
     span: Callable[[timedelta], Any]
     typed: Callable[[str, str, Any], str]  # (field, placeholder, value) → the placeholder with its type
-    contains: str  # a test whether a column has a text in it, but for the size of A to Z
+    contains: str  # a test whether a column contains a text, ignoring the case of A to Z
 
 
 def compile_spec(spec: Spec, dialect: Dialect) -> tuple[str, dict[str, Any]]:
@@ -73,7 +73,7 @@ def compile_spec(spec: Spec, dialect: Dialect) -> tuple[str, dict[str, Any]]:
             case Compare("id", "=", value) if not is_id(value):
                 return "false"
             case Compare("series", _, value) if value.startswith(SCHEDULE):
-                # Their events carry no rule, for the schedule has it; and so they have an index of their own.
+                # Events of schedules carry no rule, because the schedule has it; so they have an index of their own.
                 return guard("series", f"e.series = {place('series', value)} AND e.rule IS NULL")
             case Compare(field, op, value):
                 return guard(field, f"e.{field} {op} {place(field, value)}")
@@ -114,7 +114,8 @@ def _plain(value: Any, dialect: Dialect) -> Any:
 
 
 def _storable(value: Any) -> bool:
-    """What no store accepts is in no row; asking for it must not be an error."""
+    """Whether stores accept the value. A value that no store accepts is in no row, and a search for it must not be an
+    error."""
     if isinstance(value, str):
         return "\x00" not in value and value.encode(errors="ignore").decode() == value
     return value is not None

@@ -1,4 +1,4 @@
-"""What both stores share: each of the port's statements as a named query with its parameters."""
+"""The part that both stores share: each call of the ports as a named query with its parameters."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -42,7 +42,7 @@ from duly.stores.target_statements import TargetQueries
 from duly.stores.user_statements import UserQueries
 
 MOST_ENTRIES = 2**31 - 1
-"""All of a history: no subject has as many."""
+"""The limit for a whole history: larger than the number of entries of any subject."""
 
 FORGOTTEN = "the database lost this claim in a crash of its own; the attempt ended as: {}"
 
@@ -57,7 +57,7 @@ class StoreQueries(
     InvariantQueries,
     ABC,
 ):
-    """Runs named queries; a subclass knows the driver, the transaction and how values travel."""
+    """Runs named queries; a subclass knows the driver, the transaction and the encoding of values."""
 
     dialect: str
     specs: Dialect
@@ -65,23 +65,23 @@ class StoreQueries(
 
     @abstractmethod
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
-        """The rows of one named query, atomically."""
+        """The rows of one named query, which runs atomically."""
 
     @abstractmethod
     def columns(self, values: Columns) -> dict[str, Any]:
-        """A batch as this dialect takes it: a parameter for each column, or one for all rows."""
+        """A batch in the form of this dialect: a parameter for each column, or one parameter for all rows."""
 
     @abstractmethod
     def pairs(self, ids: Sequence[str], versions: Sequence[int]) -> dict[str, Any]:
-        """Claims, in the form that takes the least to write."""
+        """Ids and versions of claims, in the form that is cheapest to encode."""
 
     @abstractmethod
     def settled(self, ids: Sequence[str], rows: Sequence[Any]) -> set[str]:
-        """Which of these were completed, from what the query answered."""
+        """The ids that were completed, from the rows of the query."""
 
     @abstractmethod
     def present(self) -> Any:
-        """The parameter ``:now``: the injected clock's, or whatever means the store's own."""
+        """The parameter ``:now``: the time of the injected clock, or the value that means the store's own clock."""
 
     async def ask(self, name: str, values: Columns | None = None, **parameters: Any) -> list[Any]:
         return await self.run(*self.statement(name, values, **parameters))
@@ -108,7 +108,7 @@ class StoreQueries(
         return None
 
     def tell_created(self, events: Iterable[Event | NewEvent]) -> None:
-        """Nobody, by default: when the transaction of a caller's own connection is committed is not known here."""
+        """Announces nothing by default: on a caller's own connection, the commit is not visible here."""
 
     async def try_writing(self) -> None:
         await self.ask("try_writing")
@@ -131,7 +131,7 @@ class StoreQueries(
         return [self.pick_added(event, found) for event in events]
 
     def put_statement(self, events: Sequence[NewEvent]) -> tuple[Query, dict[str, Any]]:
-        # Sorted, so that two batches never wait for each other's keys; the last of one key wins.
+        # Sorted, so that two batches cannot deadlock on each other's keys. Of one key, the last event wins.
         last = {(event.tenant, event.key or event.id): event for event in events}
         ordered = [last[key] for key in sorted(last)]
         return self.statement("put", self.batch(PUT, ordered), soon=self.span(self.soon), by="caller")
@@ -159,12 +159,12 @@ class StoreQueries(
 
     def pick_added(self, event: NewEvent, found: Mapping[tuple[str, str], Added]) -> Added:
         added = found.get((event.tenant, event.key or event.id))
-        if added is None:  # its key's event was cancelled between two statements
+        if added is None:  # the event with its key was cancelled between two statements
             raise NotFound(f"timer {event.key!r} was cancelled while it was being put: put it again")
         return added
 
     def room(self, room: Mapping[str, int], since: Mapping[str, datetime] | None = None) -> Columns:
-        """A row for each lane."""
+        """Parameters with a row for each lane."""
         values: Columns = {"lane": list(room), "free": list(room.values())}
         return values if since is None else values | {"since": [since.get(lane) for lane in room]}
 
@@ -212,7 +212,7 @@ class StoreQueries(
         return self.read_looked(await self.ask("scan_heads", self.looking(where), **self.looking_past(where, known)))
 
     def looking(self, where: ScanRequest) -> Columns:
-        """A row for each lane."""
+        """Parameters with a row for each lane."""
         since = [where.since.get(lane) for lane in where.depth]
         return {"lane": list(where.depth), "depth": list(where.depth.values()), "since": since}
 
@@ -288,7 +288,7 @@ class StoreQueries(
         return {row[0] for row in await self.ask("renew", values, lease=self.span(lease))}
 
     async def settle(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
-        # In the order in which leases are renewed too, so that the two never wait for each other.
+        # In the same order as lease renewals, so that the two cannot deadlock.
         settlements = sorted(settlements, key=_by_id)
         settled = await self._settle_claimed(settlements, worker)
         if len(settled) == len(settlements):
@@ -297,9 +297,9 @@ class StoreQueries(
         return settled | await self.settle_forgotten(missed, worker)
 
     async def settle_forgotten(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
-        """Settle what was not found claimed: the database may have forgotten a claim in a crash of its own, for
-        ``start`` does not wait for the disk. Where nobody has touched the event since, the claim is restored and
-        settled; where somebody has, the history tells that there was one. Which were settled."""
+        """Settles events that were not found claimed: the database may have lost a claim in a crash of its own, because
+        ``start`` does not wait for the disk. If the event is untouched since, its claim is restored and settled;
+        otherwise the lost claim is recorded in the history. Returns the settled ids."""
         again = {row[0] for row in await self.ask("start_again", self._claims(settlements), worker=worker)}
         if unknown := [one for one in settlements if one.event.id not in again]:
             details = [FORGOTTEN.format(one.verdict.act) for one in unknown]
@@ -363,15 +363,15 @@ class StoreQueries(
 
     async def page(self, spec: Spec, *, limit: int, after: str | None = None, examine: int = EXAMINED) -> Page:
         bound = await self._page_bound(spec, after, examine)
-        # Bounded on both sides, also on the first page: else a table of which nothing is known yet would be scanned.
+        # Bounded on both sides, also on the first page: otherwise a table without statistics would be scanned.
         within = spec if bound is None else spec & Compare("id", ">=", bound) & Compare("id", "<", after or LAST_ID)
         found = await self._find(within, limit + 1, after if bound is None else None, PAGE_BYTES)
         page = found[:limit]
         return Page(page, page[-1].id if len(found) > limit or isinstance(found, CutShort) else bound)
 
     async def _page_bound(self, spec: Spec, after: str | None, examine: int) -> str | None:
-        """The last of so many that a page looks at, the newest first; None where those are all, or where nothing is
-        looked at in vain."""
+        """The id of the oldest event that a page examines, counted from the newest; None if no more events than
+        *examine* are left, or if the index finds only matching events."""
         lead = index_choice(spec)
         if not lead.leaves:
             return None
@@ -412,7 +412,7 @@ class StoreQueries(
 
 
 class Autocommit(StoreQueries):
-    """Statements that each commit by themselves."""
+    """Statements that each commit on their own."""
 
     @abstractmethod
     def begin(self) -> AbstractAsyncContextManager[Any]: ...
@@ -424,7 +424,7 @@ class Autocommit(StoreQueries):
             return set(await tx.settle(settlements, worker))
 
     on_created: Told = staticmethod(nobody)
-    """Called with events that were created, after the commit."""
+    """Called with created events, after the commit."""
 
     def tell_created(self, events: Iterable[Event | NewEvent]) -> None:
         if created := list(events):
@@ -436,7 +436,7 @@ class Autocommit(StoreQueries):
 
 
 def _latest(rows: Sequence[Any]) -> datetime:
-    """The store's clock, which each row has in its last column."""
+    """The store's clock, which is the last column of each row."""
     return EPOCH + timedelta(microseconds=max((row[-1] for row in rows), default=0))
 
 

@@ -1,4 +1,4 @@
-"""The statements about stored targets, and about destinations."""
+"""The statements about stored targets and destinations."""
 
 from abc import abstractmethod
 from collections.abc import Sequence

@@ -8,15 +8,15 @@ from duly.records.columns import ColumnList, Kind
 
 @dataclass(frozen=True, slots=True)
 class ColumnSql:
-    """One dialect. What is the same for every kind of column is in none of its mappings."""
+    """One dialect. Its mappings list only the kinds of columns that need special treatment."""
 
-    selected: Mapping[Kind, str]  # SQL: how a column is selected, where that is not by its name alone
-    expressions: Mapping[str, str]  # SQL, by field: of what no column has, but is told from others
-    rows: Callable[[ColumnList], str]  # SQL: the table `given`, which is made of the parameters of a batch
-    read: Mapping[Kind, str]  # Python: what a value of a row means, where it is not that value itself
+    selected: Mapping[Kind, str]  # SQL that selects a column, if its name alone is not enough
+    expressions: Mapping[str, str]  # SQL by field, for fields that are computed from other columns
+    rows: Callable[[ColumnList], str]  # SQL of the table `given`, which is made from the parameters of a batch
+    read: Mapping[Kind, str]  # Python expression that decodes a value of a row, if it needs decoding
 
     def select(self, columns: ColumnList, alias: str = "") -> str:
-        """A list to select, of the table or the row with this alias."""
+        """The list of columns for SELECT, of the table or row with this alias."""
         table = alias and f"{alias}."
         return ", ".join(
             self.expressions[column.field].format(table)
@@ -27,7 +27,7 @@ class ColumnSql:
 
 
 def _json_rows(columns: ColumnList) -> str:
-    # jsonb_each: a row of json_each is text, which each `->>` would have to read again.
+    # jsonb_each: a row of json_each is text, which each `->>` would have to parse again.
     values = ", ".join(f"value ->> {place} AS {column.name}" for place, column in enumerate(columns))
     return f"(SELECT {values} FROM jsonb_each(:rows)) AS given"
 
@@ -57,8 +57,8 @@ _ARRAYS = {
     Kind.WHOLE: "bigint[]",
     Kind.NUMBER: "double precision[]",
 }
-"""What a column of a batch travels as. JSON and days are text first: a caller's own connection may have a codec
-for json, and drivers differ in what they take for a day."""
+"""The type with which a column of a batch is sent. JSON and dates are sent as text and then cast: a caller's own
+connection may have a codec for json, and drivers differ in the types that they accept for a date."""
 
 
 def _unnested_rows(columns: ColumnList) -> str:
@@ -70,7 +70,7 @@ POSTGRES = ColumnSql(
     selected={
         Kind.ID: "{}::text",
         Kind.JSON: "{}::text",
-        Kind.DAY: "to_char({}::timestamp, 'YYYY-MM-DD')",  # cast to text, it would be as the session's datestyle says
+        Kind.DAY: "to_char({}::timestamp, 'YYYY-MM-DD')",  # a cast to text would depend on the session's datestyle
     },
     expressions={"interruptions": "{0}unsettled - ({0}status = 'PROCESSING')::int"},
     rows=_unnested_rows,

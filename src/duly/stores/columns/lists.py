@@ -1,8 +1,9 @@
-"""Which columns of a record queries select and write. A new field is in all of these lists, unless it is named here.
+"""The columns of a record that queries select and write. A new field is in all of these lists, unless it is excluded
+here.
 
-In a query, ``{event}`` is the list of an event's columns, and ``{e.event}`` that of the table with the alias ``e``.
-Of a batch such as ``put``, ``{put rows}`` is the table ``given`` of what is given, ``{put columns}`` lists what of that
-is inserted as it is, and ``{put from excluded}`` what an update takes over.
+In a query, ``{event}`` is the list of an event's columns, and ``{e.event}`` the same list for the table with the alias
+``e``. For a batch such as ``put``, ``{put rows}`` is the table ``given`` of its parameters, ``{put columns}`` lists the
+columns that are inserted unchanged, and ``{put from excluded}`` the assignments of an update.
 """
 
 import re
@@ -20,27 +21,27 @@ from duly.records.user import User
 from duly.stores.columns.dialects import DIALECTS
 
 OF_THE_CLAIM = ("ready", "claimed", "worker")
-"""Fields that are the same for all events that are claimed together, so the claim tells them once."""
+"""Fields with the same value for all events that are claimed together, so a claim returns them once."""
 
 OF_ALL_CLAIMED: Mapping[str, Any] = {
     "status": Status.PROCESSING,
     "interruptions": 0,
     "held": None,
     "executed": None,
-    "rule_json": None,  # by which a user's head goes on; what is claimed is none
+    "rule_json": None,  # the rule of a user's head; a claimed event is no longer a head
 }
-"""Fields that are the same for every claimed event, so no claim tells them."""
+"""Fields with the same value for every claimed event, so no claim returns them."""
 
 CLAIMED = without(columns_of(Event), *OF_THE_CLAIM, *OF_ALL_CLAIMED)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows that one query is given."""
+    """The rows that one query takes."""
 
     given: ColumnList
-    computed: tuple[str, ...] = ()  # fields from which the query makes columns by itself
-    kept: tuple[str, ...] = ()  # fields that stay as they are, where there is such a row already
+    computed: tuple[str, ...] = ()  # fields from which the query itself computes columns
+    kept: tuple[str, ...] = ()  # fields that an existing row keeps
 
     @property
     def inserted(self) -> ColumnList:
@@ -88,13 +89,13 @@ BATCHES = {
 LISTS = {
     "event": columns_of(Event),
     "claimed": CLAIMED,
-    # What makes another timer of one. Its lane and destination follow from its type and target.
+    # The fields that make a timer a different one. Its lane and destination follow from its type and target.
     "moved": without(PUT.updated, "lane", "destination", "via"),
     "entry": columns_of(Entry),
     "schedule": columns_of(Schedule),
     "user": columns_of(User),
     "target": columns_of(Target),
-    # Its tenant and destination are selected from whatever names them: there may be no row that tells anything else.
+    # Tenant and destination are selected from the parameters or the target: there may be no row of the destination.
     "known": without(columns_of(Known), "tenant", "destination"),
     "api_key": columns_of(ApiKey),
 }
@@ -104,7 +105,7 @@ _BATCH = re.compile(r"\{(\w+) (?:(rows|columns)|from (\w+))\}")
 
 
 def with_lists(query: str, dialect: str) -> str:
-    """A query with its lists of columns written out."""
+    """The query with its lists of columns expanded."""
     sql = DIALECTS[dialect]
 
     def write_list(found: re.Match[str]) -> str:

@@ -1,7 +1,7 @@
-"""Makes records of rows.
+"""Converts rows to records.
 
-The source of a reader is written once, from the columns, as dataclasses write theirs: a worker reads a row for every
-event that it claims, and a loop over the columns would take about twice as long.
+The source code of a reader is generated once from the columns, as dataclasses generate theirs: a worker reads a row for
+every event that it claims, and a loop over the columns would take about twice as long.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,17 +29,18 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class RowReader(Generic[R]):
-    """Reads a record from the values with which a row begins."""
+    """Reads a record from the first values of a row."""
 
     columns: ColumnList
     read: Callable[..., R]
 
     def rest(self, row: Any) -> Any:
-        """The values after those of the record."""
+        """The values of a row after those of the record."""
         return row[len(self.columns) :]
 
     def joined(self, row: Any) -> R | None:
-        """None where an outer join has found nothing: its first column, which is never empty, is."""
+        """The record, or None if an outer join has found no row: then its first column, which is never empty otherwise,
+        is empty."""
         return None if row[0] is None else self.read(row)
 
 
@@ -51,8 +52,8 @@ def row_reader(
     given: Sequence[str] = (),
     constants: Mapping[str, Any] | None = None,
 ) -> RowReader[R]:
-    """A reader of these columns, or of all that the record has. Fields that no column tells are *given* to each call,
-    in this order, or are *constants*."""
+    """A reader of these columns, or of all columns of the record. Fields without a column are *given* to each call, in
+    this order, or are *constants*."""
     columns = columns_of(record) if columns is None else columns
     names: dict[str, Any] = {"record": record, "EPOCH": EPOCH, "timedelta": timedelta, "date": date, "time": time}
     told = {column.field: _expression(column, sql, names) for column in columns}
@@ -69,7 +70,8 @@ def row_reader(
 
 
 def _local(field: str) -> str:
-    """The variable of a field, in the source: a field may be called `date` or `record`."""
+    """The variable of a field in the generated code: the underscore avoids clashes with names such as `date` or
+    `record`."""
     return f"_{field}"
 
 
@@ -84,7 +86,8 @@ def _expression(column: Column, sql: ColumnSql, names: dict[str, Any]) -> str:
 
 
 def _arguments(record: type[msgspec.Struct], told: Mapping[str, str]) -> list[str]:
-    """By position as far as possible: an event takes half as long again by keyword."""
+    """The arguments of the record, by position as far as possible: by keyword, creating an event takes half as long
+    again."""
     arguments: list[str] = []
     in_place = True
     for field, parameter in signature(record).parameters.items():

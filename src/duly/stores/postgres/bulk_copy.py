@@ -1,7 +1,7 @@
-"""Many rows at once: COPY, in its binary form, written here and not by a driver.
+"""Inserts many rows with COPY, in its binary form, which is written here and not by a driver.
 
-A driver takes three times as long to write these rows, for it looks up each value's codec and spends 1 µs on an
-instant. And what is written here is the same whoever's connection sends it, whatever codecs that has.
+A driver takes three times as long to write these rows, because it looks up the codec of each value and spends 1 µs on
+an instant. And the bytes written here do not depend on the codecs of the connection that sends them.
 """
 
 from abc import abstractmethod
@@ -20,9 +20,9 @@ from duly.stores.postgres.codec import PostgresQueries
 from duly.stores.postgres.copy_rows import Table, in_blocks, micros_of, table_of
 
 WORTH_COPYING = 200
-"""So many rows are inserted by COPY, which takes half of the time for each, but up to three more round trips."""
+"""The number of rows from which COPY is used: it takes half the time per row, but up to three more round trips."""
 
-UTF8 = "UTF8"  # as servers call it
+UTF8 = "UTF8"  # the server's name for the encoding
 UNIQUE_VIOLATION = "23505"
 
 
@@ -30,7 +30,7 @@ CREATED = only(columns_of(Event), "created")
 COPIED_TIMERS = table_of("events", ADD.inserted, always=CREATED, instants=("due", "ready"))
 COPIED_HEADS = table_of(
     "events",
-    without(PLANT.inserted, "held", "gated", "correlation_id"),  # the first event of a new user waits for nothing
+    without(PLANT.inserted, "held", "gated", "correlation_id"),  # never set for the first event of a new user
     always=CREATED,
     instants=("due", "ready", "scheduled"),
 )
@@ -42,11 +42,11 @@ class BulkCopyQueries(PostgresQueries):
 
     @abstractmethod
     def copies(self) -> bool:
-        """Whether the connection takes COPY just now, with text in UTF-8."""
+        """Whether the connection currently accepts COPY, with text in UTF-8."""
 
     @abstractmethod
     async def copy(self, table: Table, blocks: Iterator[bytes]) -> None:
-        """Send blocks as the data of a COPY into a table."""
+        """Sends blocks as the data of a COPY into a table."""
 
     async def add(self, events: Sequence[NewEvent]) -> list[str]:
         if len(events) < WORTH_COPYING or (now := await self._copying()) is None:
@@ -70,15 +70,15 @@ class BulkCopyQueries(PostgresQueries):
             await super().change_users(users)
 
     async def _copying(self) -> datetime | None:
-        """The store's clock; None where nothing can be copied. PostgreSQL refuses COPY to everybody whom row-level
-        security might bind, and that is all but the owner of the tables."""
+        """The store's clock; None if COPY is not possible. PostgreSQL refuses COPY to roles that row-level security may
+        restrict, which are all but the owner of the tables."""
         if not self.copies():
             return None
         [(micros, refused)] = await self.ask("copying")
         return None if refused else readers.EPOCH + timedelta(microseconds=micros)
 
     async def _tell(self, events: Sequence[NewEvent], dues: Sequence[datetime], now: datetime) -> None:
-        """Sleeping workers, of what becomes ready before their next poll."""
+        """Notifies sleeping workers of events that become ready before their next poll."""
         horizon = now + self.soon
         if soon := sorted({event.lane for event, due in zip(events, dues, strict=True) if due <= horizon}):
             await self.ask("notify", lanes=self.listed(soon))
@@ -86,7 +86,7 @@ class BulkCopyQueries(PostgresQueries):
 
 @contextmanager
 def _conflict_of_keys() -> Iterator[None]:
-    """Between our look at the keys and our write, somebody else has taken one; whichever driver says so."""
+    """Raises Conflict if somebody else has taken a key between the check of the keys and the write, with any driver."""
     try:
         yield
     except Exception as error:
@@ -96,7 +96,7 @@ def _conflict_of_keys() -> Iterator[None]:
 
 
 def sqlstate_of(error: BaseException) -> str | None:
-    """What the server said, whichever driver or layer above it tells that."""
+    """The SQLSTATE of an error, from any driver or a layer above it."""
     inner: Any = getattr(error, "orig", error)
     return getattr(inner, "sqlstate", None) or getattr(inner.__cause__, "sqlstate", None)
 
@@ -123,7 +123,7 @@ def asyncpg_copies(connection: Any) -> bool:
 async def asyncpg_copy(
     connection: Any, table: Table, blocks: Iterator[bytes], goes_on: Callable[[], None] = lambda: None
 ) -> None:
-    """*goes_on* is called for each block that the server is ready for."""
+    """Runs a COPY on an asyncpg connection; *goes_on* is called for each block that the server accepts."""
 
     async def source() -> AsyncIterator[bytes]:
         for block in blocks:

@@ -1,4 +1,4 @@
-"""Runs Duly's statements on a connection that is the caller's: their transaction, their commit."""
+"""Runs Duly's statements on a caller's own connection: the transaction and the commit are the caller's."""
 
 import inspect
 from collections.abc import Iterator
@@ -35,7 +35,8 @@ class CallersTransaction(BulkCopyQueries):
 
 
 class SyncCallersTransaction(CallersTransaction):
-    """The same on a synchronous connection. It never waits, so it needs no event loop."""
+    """The statements of a store, run on a caller's synchronous connection. It never waits, so it needs no event
+    loop."""
 
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
         with _told_of_missing_tables():
@@ -103,12 +104,12 @@ def run_on_sync(connection: Any, query: Query, parameters: dict[str, Any]) -> li
 
 
 def copies_on(connection: Any) -> bool:
-    """Whether many events may travel by COPY: not where a layer above the driver keeps track of what it sends."""
+    """Whether many events may be sent with COPY: not if a layer above the driver tracks its statements."""
     kind = family(connection)
     if kind == "asyncpg":
         return asyncpg_copies(connection)
     if kind == "psycopg":
-        info = connection.info  # in a pipeline there is no COPY
+        info = connection.info  # COPY is not possible in a pipeline
         return bool(info.parameter_status("client_encoding") == UTF8 and info.pipeline_status.name == "OFF")
     return False
 
@@ -129,7 +130,7 @@ def copy_on_sync(connection: Any, table: Table, blocks: Iterator[bytes]) -> None
 
 
 def _commits_at_once(connection: Any) -> bool:
-    """A psycopg connection in autocommit, outside of a ``transaction()`` block."""
+    """Whether a psycopg connection is in autocommit mode, outside a ``transaction()`` block."""
     return bool(connection.autocommit) and connection.info.transaction_status.name == "IDLE"
 
 
@@ -142,7 +143,7 @@ def _refuse_autocommit(commits_at_once: bool) -> None:
 
 
 def _tuples() -> Any:
-    """Rows as tuples, whatever the caller's connection makes of its own."""
+    """A row factory for tuples, regardless of the row factory of the caller's connection."""
     from psycopg.rows import tuple_row
 
     return tuple_row
@@ -175,5 +176,5 @@ def _used(query: Query, parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def _in_utc(row: Any) -> tuple[Any, ...]:
-    """Drivers answer in the session's zone; inside, everything is UTC."""
+    """The row with its instants in UTC: drivers return them in the time zone of the session."""
     return tuple(value.astimezone(UTC) if isinstance(value, datetime) else value for value in row)

@@ -1,4 +1,4 @@
-"""How values travel to PostgreSQL and back, whatever the driver."""
+"""Encodes values for PostgreSQL, and decodes its rows, for every driver."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -43,7 +43,7 @@ SPECS = Dialect(
 
 
 class PostgresQueries(StoreQueries):
-    """How values travel to PostgreSQL and back."""
+    """Encodes values for PostgreSQL, and decodes its rows."""
 
     dialect = "postgres"
     specs = SPECS
@@ -75,7 +75,7 @@ class PostgresQueries(StoreQueries):
         readers = self.readers
         heads = [readers.event.read(row) for row in rows]
         heads.sort(key=by_due)
-        after = [readers.event.rest(row) for row in rows]  # the clock, and the schedule of each
+        after = [readers.event.rest(row) for row in rows]  # the clock and the schedule of each head
         now = EPOCH + timedelta(microseconds=after[0][0] if after else 0)
         schedules = [readers.schedule.joined(schedule) for _, *schedule in after]
         return Heads(heads, [schedule for schedule in schedules if schedule is not None], now)

@@ -1,6 +1,7 @@
-"""Writes rows in the binary form of COPY. A writer's source is made from the columns, once, as that of a row reader is.
+"""Writes rows in the binary form of COPY. The source code of a writer is generated once from the columns, like that of
+a row reader.
 
-What many rows have in common is written once and kept, which saves a quarter of the time.
+Values that many rows share are encoded once and cached, which saves a quarter of the time.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -13,15 +14,15 @@ from typing import Any, NamedTuple
 from duly.records.columns import Column, ColumnList, Kind
 
 BLOCK = 1000
-"""Rows that are sent together: while the server reads them, the next ones are written."""
+"""Rows that are sent together: while the server reads them, the next block is written."""
 
 SHARED = frozenset("tenant type lane target_json retry_json destination via zone_data head".split())
-"""Fields that many rows of one COPY have in common."""
+"""Fields with the same value in many rows of one COPY."""
 
-EPOCH = datetime(2000, 1, 1, tzinfo=UTC)  # PostgreSQL's own; instants are microseconds from there, and dates days
+EPOCH = datetime(2000, 1, 1, tzinfo=UTC)  # PostgreSQL's epoch: instants are microseconds since then, dates are days
 FIRST_DAY = EPOCH.date().toordinal()
 MICROSECOND = timedelta(microseconds=1)
-SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)  # no flags, no extension of the header
+SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)  # then 8 zero bytes: no flags, no header extension
 NULL = b"\xff\xff\xff\xff"
 TRUE = b"\0\0\0\1\1"
 FALSE = b"\0\0\0\1\0"
@@ -38,12 +39,13 @@ Write = Callable[..., tuple[bytes, ...]]
 
 
 class Table(NamedTuple):
-    """Where a COPY goes, and which columns it has: what rows share, what is the same for all, what each row has."""
+    """The table of a COPY and its columns: values that rows share, values that are the same in all rows, and each row's
+    own."""
 
     name: str
     shared: ColumnList
     always: ColumnList
-    instants: tuple[str, ...]  # columns of which the caller says the microseconds
+    instants: tuple[str, ...]  # columns whose microseconds the caller passes
     own: ColumnList
 
     @property
@@ -60,13 +62,13 @@ class Table(NamedTuple):
         return f"COPY duly.{self.name} ({', '.join(self.columns)}) FROM STDIN (FORMAT binary)"
 
     def writer(self, **always: Any) -> Write:
-        """What writes a row, given the record and the microseconds of its instants."""
+        """A function that writes a row, given the record and the microseconds of its instants."""
         return _writer_of(self)(b"".join(_written(column, always[column.field]) for column in self.always))
 
 
 @lru_cache
 def _writer_of(table: Table) -> Callable[[bytes], Write]:
-    """What makes a writer, given what is the same in all rows."""
+    """A function that creates a writer, given the bytes that are the same in all rows."""
     fields = "".join(f"one.{column.field}, " for column in table.shared)
     instants = "".join(f", 8, {instant}" for instant in table.instants)
     source = (
@@ -91,13 +93,13 @@ def _writer_of(table: Table) -> Callable[[bytes], Write]:
 
 
 def table_of(name: str, columns: ColumnList, *, always: ColumnList, instants: tuple[str, ...] = ()) -> Table:
-    """The table of these columns; those that are *always* the same and the *instants* come with them."""
+    """The table of these columns; the columns that are *always* the same and the *instants* are added to them."""
     own = tuple(column for column in columns if column.field not in SHARED and column.kind is not Kind.ID)
     return Table(name, tuple(column for column in columns if column.field in SHARED), always, instants, own)
 
 
 def in_blocks(rows: Iterable[tuple[Any, ...]], write: Write) -> Iterator[bytes]:
-    """The data of a COPY, block by block; each row is what its writer is given."""
+    """The data of a COPY, block by block; each row is the arguments of its writer."""
     yield SIGNATURE
     left = iter(rows)
     while block := b"".join(chain.from_iterable(starmap(write, islice(left, BLOCK)))):
@@ -166,7 +168,7 @@ WRITERS: dict[str, Any] = {
 
 
 def _expressions(columns: ColumnList) -> str:
-    """The values of these columns, each with a comma after it."""
+    """The expressions for these columns, each followed by a comma."""
     return "".join(
         f"NULL if one.{column.field} is None else {column.kind.name}(one.{column.field}), "
         if column.optional

@@ -1,4 +1,4 @@
-"""Runs queries on asyncpg's connections, each within a time limit, and says in Duly's words what goes wrong."""
+"""Runs queries on asyncpg connections, each within a time limit, and translates the driver's errors to Duly's."""
 
 import asyncio
 import socket
@@ -17,13 +17,13 @@ from duly.stores.query_base import WITHIN, row_bytes
 TRANSIENT = (
     OSError,
     asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # the driver lost its place when the connection broke
+    asyncpg.InternalClientError,  # the driver's protocol state was broken by a lost connection
     asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,  # shutdown, crash of a neighbour, starting up
+    asyncpg.OperatorInterventionError,  # shutdown, crash of another server process, start of the server
     asyncpg.InsufficientResourcesError,  # too many connections
     asyncpg.TransactionRollbackError,  # deadlock, serialisation
     asyncpg.LockNotAvailableError,
-    asyncpg.ObjectNotInPrerequisiteStateError,  # a database that takes no connections for a while
+    asyncpg.ObjectNotInPrerequisiteStateError,  # a database that temporarily accepts no connections
 )
 
 PASSING = (
@@ -33,15 +33,15 @@ PASSING = (
     asyncpg.TransactionRollbackError,
     asyncpg.ReadOnlySQLTransactionError,
 )
-"""Of these, what may befall a statement of users, without being their own doing: not a limit that they have set
-themselves, nor a wrong argument, which asyncpg calls InterfaceError."""
+"""The errors of a user's statement that are outages, and not the user's own fault. A limit that users set themselves is
+not among them, nor is a wrong argument, which asyncpg calls InterfaceError."""
 
 SEARCHES = frozenset({"find", "page_bound", "page_bound_of_all", "find_dead", "count_dead"})
-"""Which index fits these depends on the values, so they are planned anew each time."""
+"""Queries whose best index depends on the values, so they are planned each time."""
 
 
 class AccessDenied(StoreUnavailable):
-    """There is no such database, or not for this user. At the start, that is for people to mend; later it passes: a
+    """The database does not exist, or this user has no access. At start, people must fix it; later it is temporary: a
     database is renamed for a moment, or a password is changed."""
 
 
@@ -63,12 +63,12 @@ async def run_query(connection: Any, query: Query, parameters: dict[str, Any]) -
 
 
 FETCHED_AT_ONCE = 16
-"""Rows that may be read beyond what there is room for: a row may have 2 MB."""
+"""Rows that may be read beyond the limit of bytes: a row may have 2 MB."""
 
 
 async def _fetch_within(connection: Any, name: str, sql: str, values: list[Any], within: int) -> list[Any]:
-    """By a cursor of the server's, for asyncpg's own is only for transactions that asyncpg began. Its name is that of
-    the query, so that what the driver remembers of FETCH is true of its columns."""
+    """Reads rows through a cursor of the server, because asyncpg's own cursors require a transaction that asyncpg has
+    begun. The cursor is named after the query, so that the driver's cached FETCH statement has the right columns."""
     rows: list[Any] = []
     await connection.execute(f"DECLARE duly_{name} NO SCROLL CURSOR FOR {sql}", *values)
     cut, some = False, [None]
@@ -90,7 +90,7 @@ def _prepared(query: Query) -> tuple[str, tuple[str, ...]]:
     found = _cache.get(query.name)
     if found is None:
         found = query.numbered(), query.parameters
-        if load("postgres").get(query.name) is query:  # not one that was built for a spec
+        if load("postgres").get(query.name) is query:  # not a query that was built for a spec
             _cache[query.name] = found
     return found
 
@@ -98,17 +98,17 @@ def _prepared(query: Query) -> tuple[str, tuple[str, ...]]:
 def is_open(connection: Any) -> bool:
     try:
         return connection is not None and not connection.is_closed()
-    except asyncpg.InterfaceError:  # the pool has taken it back
+    except asyncpg.InterfaceError:  # it is already back in the pool
         return False
 
 
 def terminate(connection: Any) -> None:
-    with suppress(asyncpg.InterfaceError):  # the pool has taken it back already
+    with suppress(asyncpg.InterfaceError):  # it is already back in the pool
         connection.terminate()
 
 
 class PostgresConnection(asyncpg.Connection):
-    """A connection whose kernel notices by itself when the other host is gone, also while nothing is asked."""
+    """A connection whose kernel detects that the other host is gone, even while no query runs."""
 
     def __init__(self, protocol: Any, transport: Any, *args: Any, **options: Any) -> None:
         super().__init__(protocol, transport, *args, **options)
@@ -118,14 +118,14 @@ class PostgresConnection(asyncpg.Connection):
 
 
 KEEPALIVE_IDLE_S = 10
-"""Seconds without a packet after which the kernel asks whether the other host is there."""
+"""Seconds without a packet after which the kernel sends a keepalive probe to the other host."""
 
 KEEPALIVE_INTERVAL_S = 5
 KEEPALIVE_COUNT = 3
-"""How often it asks in vain, and how many seconds apart, before it closes the connection."""
+"""The number of unanswered probes, KEEPALIVE_INTERVAL_S seconds apart, after which the kernel closes the connection."""
 
 UNACKNOWLEDGED_MS = 15_000
-"""Milliseconds for which what was sent may stay without an acknowledgement."""
+"""Milliseconds that sent data may stay unacknowledged."""
 
 SERVER_KEEPALIVE = {
     "tcp_keepalives_idle": str(KEEPALIVE_IDLE_S),
@@ -133,12 +133,12 @@ SERVER_KEEPALIVE = {
     "tcp_keepalives_count": str(KEEPALIVE_COUNT),
     "tcp_user_timeout": str(UNACKNOWLEDGED_MS),
 }
-"""The same for the server's side, which else keeps the locks of a client that is gone for two hours."""
+"""The same settings for the server, which would otherwise keep the locks of a vanished client for two hours."""
 
 
 def _keepalive() -> Iterator[tuple[int, int, int]]:
     yield socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1
-    for name, value in (  # not every system has all of them
+    for name, value in (  # not every system has all of these options
         ("TCP_KEEPIDLE", KEEPALIVE_IDLE_S),
         ("TCP_KEEPINTVL", KEEPALIVE_INTERVAL_S),
         ("TCP_KEEPCNT", KEEPALIVE_COUNT),
@@ -149,12 +149,12 @@ def _keepalive() -> Iterator[tuple[int, int, int]]:
 
 
 class QueryTimeout:
-    """A time limit for what is asked within, which also says in Duly's words what goes wrong.
+    """A time limit for the statements inside it, which also translates the driver's errors to Duly's.
 
-    When it is over, the connection is closed, and who waits for the answer is told. asyncpg's own limit would ask the
-    server to cancel the query, over another connection, and wait for the answer to that: for ever, if the server is
-    silent. For the same reason a connection is closed when who asked is cancelled. What the server is still doing
-    then is ended by its ``statement_timeout``.
+    When the time is over, the connection is closed, and the caller gets an error. asyncpg's own limit would ask the
+    server over another connection to cancel the query, and wait for the answer: for ever, if the server is silent. For
+    the same reason the connection is closed when the caller is cancelled. A query that then still runs on the server is
+    ended by its ``statement_timeout``.
     """
 
     __slots__ = ("_connection", "_handle", "_over", "_seconds")
@@ -168,7 +168,7 @@ class QueryTimeout:
         return self
 
     def goes_on(self) -> None:
-        """There is progress: the limit counts from now."""
+        """Restarts the time limit, because there is progress."""
         self._handle.cancel()
         self.__enter__()
 
@@ -189,13 +189,13 @@ class QueryTimeout:
 
 
 def passes(error: BaseException) -> bool:
-    """Whether an error of users' own statements is an outage."""
+    """Whether an error of a user's own statement is an outage."""
     return isinstance(error, PASSING) and not isinstance(error, asyncpg.QueryCanceledError)
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Says in Duly's words what goes wrong within, where no server is asked."""
+    """Translates the driver's errors to Duly's, without a time limit."""
     try:
         yield
     except Exception as error:
@@ -205,7 +205,7 @@ def translated() -> Iterator[None]:
 
 
 def translation_of(error: Exception) -> StoreError | Conflict | None:
-    """An error of the driver in Duly's words; None for errors that are not the driver's."""
+    """The Duly error for an error of the driver; None for errors that are not the driver's."""
     match error:
         case StoreError() | Misuse():
             return None

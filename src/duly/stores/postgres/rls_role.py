@@ -1,5 +1,5 @@
-"""The role under which requests of the API run, and the little that it may do. Which rows exist for it is said by the
-policies of the tables, which a migration makes."""
+"""The role under which requests of the API run, and its few privileges. The rows that it can see are defined by the
+policies of the tables, which a migration creates."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,7 +24,8 @@ RIGHTS = {
 CONFINED = tuple(table for table in RIGHTS if table != "history")
 
 LEAST_VERSION = 15
-"""Of PostgreSQL: before it, views cannot look with the rights of whoever asks, and would show all tenants' rows."""
+"""The oldest supported version of PostgreSQL: in earlier versions, a view cannot use the privileges of its caller, and
+would show the rows of all tenants."""
 
 TRIES = 5
 
@@ -38,14 +39,14 @@ WHERE c.relnamespace = to_regnamespace('duly') AND c.relkind IN ('r', 'v', 'p', 
 """
 
 _COLLISIONS = (
-    asyncpg.DuplicateObjectError,  # the role was made meanwhile, for another database of the same server
+    asyncpg.DuplicateObjectError,  # the role was created meanwhile, for another database of the same server
     asyncpg.UniqueViolationError,
     asyncpg.InternalServerError,  # "tuple concurrently updated"
 )
 
 
 async def prepare(connection: Any, lock: int) -> None:
-    """Make the role and give it its rights, as far as they are missing; then look whether they are as they must be."""
+    """Creates the role and grants the missing privileges; then checks that the privileges are exactly right."""
     version = connection.get_server_version()
     if version.major < LEAST_VERSION:
         raise StoreError(
@@ -61,7 +62,7 @@ async def prepare(connection: Any, lock: int) -> None:
                         await connection.execute(statement)
             break
         except asyncpg.InsufficientPrivilegeError:
-            break  # what is missing now is for an administrator
+            break  # an administrator must grant the rest
         except _COLLISIONS:
             if not left:
                 raise
@@ -75,7 +76,7 @@ async def prepare(connection: Any, lock: int) -> None:
 
 
 async def _missing(connection: Any) -> list[str]:
-    """The statements that it takes."""
+    """The statements that create the role and grant the missing privileges."""
     user, exists = await connection.fetchrow(
         "SELECT quote_ident(current_user), EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", ROLE
     )
@@ -100,7 +101,8 @@ async def _rights(connection: Any) -> set[Right]:
 
 
 async def _check(connection: Any) -> None:
-    """A lock that does not lock is worse than none: nobody would look for the hole."""
+    """Checks that row-level security really confines the role. A lock that does not lock is worse than no lock: nobody
+    would look for the hole."""
     wanted = {(table, right) for table, rights in RIGHTS.items() for right in rights}
     if more := sorted(await _rights(connection) - wanted):
         told = ", ".join(f"{right} on duly.{table}" for table, right in more[:10])

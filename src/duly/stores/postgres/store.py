@@ -1,4 +1,4 @@
-"""The store for many workers on many hosts. Everything is in the schema ``duly``."""
+"""The store for many workers on many hosts. All its tables are in the schema ``duly``."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
@@ -47,28 +47,28 @@ from duly.stores.queries import Query
 from duly.stores.statements import Autocommit
 
 OWN_CONNECTIONS = 5
-"""For the engine: claiming, settling, beating, and what people look up beside that."""
+"""Connections of the engine: claims, settlements, lease renewals, and people's lookups."""
 
 SEARCHING_CONNECTIONS = 3
-"""For finding events by a spec."""
+"""Connections for finding events by a spec."""
 
 LENT_CONNECTIONS = 20
-"""For transactional handlers and duly.transaction(); whoever finds none free waits."""
+"""Connections for transactional handlers and duly.transaction(); if all are in use, callers wait."""
 
 MAINTENANCE_LIMIT_S = 3600
-"""Seconds that one statement of a migration may take: it may have to rewrite a table, or to wait for another one."""
+"""Seconds that one statement of a migration may take: it may have to rewrite a table, or wait for another migration."""
 
 COPY_STALL_LIMIT_S = 60
-"""Seconds for which a bulk insert may make no progress. What is in the kernel's buffers counts as sent, so its end may
-take as long as the server needs for these megabytes."""
+"""Seconds that a bulk insert may make no progress. Data in the kernel's buffers counts as sent, so its end may take as
+long as the server needs for these megabytes."""
 
 COMMIT_LIMIT_S = 60
-"""Seconds that the commit of users' own work may take: deferred constraints and triggers run in it."""
+"""Seconds that the commit of a user's transaction may take: deferred constraints and triggers run in it."""
 
 CLOSING_LIMIT_S = 1.0
-"""Seconds in which connections are closed in good order; then they are dropped."""
+"""Seconds to close connections gracefully; then they are dropped."""
 
-MIGRATION_LOCK = 0x64756C79  # "duly"
+MIGRATION_LOCK = 0x64756C79  # the key of an advisory lock: "duly" in ASCII
 
 MIGRATIONS_TABLE = """\
 CREATE SCHEMA IF NOT EXISTS duly;
@@ -81,7 +81,7 @@ CREATE TABLE IF NOT EXISTS duly.migrations (
 
 
 class PostgresStore(PostgresQueries, Autocommit):
-    """A pool of connections; the database alone decides who gets what."""
+    """The store on PostgreSQL: pools of connections. Only the database decides which worker gets which event."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class PostgresStore(PostgresQueries, Autocommit):
         self.url = url
         self.clock = clock
         self.soon = soon
-        self.timeout = timeout  # how long one query may take before the server counts as away
+        self.timeout = timeout  # how long one query may take before the server counts as unavailable
         self.query_limit = timeout.total_seconds()
         self._own: asyncpg.Pool | None = None
         self._searching: asyncpg.Pool | None = None
@@ -106,7 +106,7 @@ class PostgresStore(PostgresQueries, Autocommit):
         )
 
     async def connect(self) -> None:
-        """Reach the database, whatever its tables are; ``open`` also requires them."""
+        """Connects to the database, regardless of its tables; ``open`` also requires them."""
         bounded = SESSION | bounds(self.timeout)
         try:
             self._own = await self._connect(bounded | PLANS, OWN_CONNECTIONS)
@@ -141,7 +141,7 @@ class PostgresStore(PostgresQueries, Autocommit):
         with translated():
             return await asyncpg.create_pool(
                 self.url,
-                min_size=0,  # asyncpg would log each vain try to keep more alive during an outage
+                min_size=0,  # during an outage, asyncpg would log each failed attempt to keep more of them open
                 max_size=most,
                 reset=_no_reset,
                 max_inactive_connection_lifetime=60,
@@ -182,7 +182,7 @@ class PostgresStore(PostgresQueries, Autocommit):
             await self._release(pool, connection)
 
     async def _acquire(self, pool: asyncpg.Pool, *, patiently: bool = False) -> Any:
-        """A connection: a new one is made within the limit; *patiently*, one that is lent is waited for."""
+        """A connection of the pool, within the time limit; *patiently* waits without a limit until one is free."""
         try:
             with translated():
                 return await pool.acquire(timeout=None if patiently else self.query_limit)
@@ -215,7 +215,8 @@ class PostgresStore(PostgresQueries, Autocommit):
 
     @asynccontextmanager
     async def _transaction(self, pool: asyncpg.Pool, *, own: bool) -> AsyncIterator["PostgresTransaction"]:
-        """*own*: of the engine; else of users, who may take their time: only what Duly itself asks in it is limited."""
+        """A transaction. *own*: one of the engine; otherwise one of a user, who may take any time: only Duly's own
+        statements in it have a limit."""
         connection = await self._acquire(pool, patiently=not own)
         transaction = PostgresTransaction(self, connection, own=own)
         try:
@@ -225,13 +226,13 @@ class PostgresStore(PostgresQueries, Autocommit):
             try:
                 yield transaction
             except StoreUnavailable:
-                terminate(connection)  # it may be broken; the server rolls back
+                terminate(connection)  # the connection may be broken; the server rolls back
                 raise
             except Exception:
                 with suppress(StoreUnavailable), QueryTimeout(connection, self.query_limit):
                     await inner.rollback()
                 raise
-            except BaseException:  # who is cancelled does not wait for an answer; the server rolls back
+            except BaseException:  # a cancelled caller does not wait for an answer; the server rolls back
                 terminate(connection)
                 raise
             else:
@@ -246,13 +247,14 @@ class PostgresStore(PostgresQueries, Autocommit):
     async def tenant_session(
         self, tenant: str, *, writes: bool, one_statement: bool = False
     ) -> AsyncIterator[PostgresTenantSession]:
-        """Who only looks needs no transaction either: each look is at what was committed last, also within one."""
+        """A store for one request. A request that only reads needs no transaction either: even inside one, each query
+        sees the last commit."""
         autocommits = one_statement or not writes
         tenant_session = PostgresTenantSession(self, tenant, self._tenant_pools, self._shares, autocommits=autocommits)
         try:
             yield tenant_session
         except StoreUnavailable:
-            await tenant_session.end(None)  # it may be broken; the server rolls back
+            await tenant_session.end(None)  # the connection may be broken; the server rolls back
             raise
         except BaseException:
             await tenant_session.end("ROLLBACK")
@@ -278,7 +280,7 @@ class PostgresStore(PostgresQueries, Autocommit):
 
     @asynccontextmanager
     async def _maintaining(self) -> AsyncIterator[Any]:
-        """A connection of its own for what may take long, with a limit of its own."""
+        """A separate connection for maintenance that may take long, with its own time limit."""
         with translated():
             connection = await asyncpg.connect(
                 self.url, timeout=self.query_limit, connection_class=PostgresConnection, server_settings=SESSION
@@ -299,10 +301,10 @@ class PostgresStore(PostgresQueries, Autocommit):
             await self._release(pool, connection)
 
     async def migrate(self) -> list[str]:
-        """Apply what is missing; the names of what was applied."""
+        """Applies missing migrations; returns their names."""
         if not pending(self.dialect, await self.applied()):
             return []
-        # Whoever starts at the same time waits here, then finds it done.
+        # A process that starts at the same time waits here, then finds nothing to do.
         async with self._maintaining() as connection, connection.transaction():
             await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
             await connection.execute(MIGRATIONS_TABLE)
@@ -317,16 +319,16 @@ class PostgresStore(PostgresQueries, Autocommit):
 
 SESSION = {
     "application_name": "duly",
-    "synchronous_commit": "on",  # accepted is durable, whatever the server's default is
-    "cursor_tuple_fraction": "1",  # a page reads its cursor to the end: planned for a tenth, it took a worse index
+    "synchronous_commit": "on",  # an accepted event is durable, regardless of the server's default
+    "cursor_tuple_fraction": "1",  # a page reads the whole cursor; planned for a tenth of it, a worse index was used
     "jit": "off",  # compiling a query that runs for a millisecond takes longer than running it
     **SERVER_KEEPALIVE,
 }
 
 
 def bounds(timeout: timedelta) -> dict[str, str]:
-    """What the server itself ends, so that nothing of a client that has given up or is gone stays behind. It gives up
-    a little before the client does: then the connection is still good, and the error says more."""
+    """Time limits that the server itself enforces, so that no statement or lock of a vanished client stays behind. They
+    end a little before the client's own: then the connection stays usable, and the error says more."""
     milliseconds = timeout // timedelta(milliseconds=1)
     return {
         "statement_timeout": str(max(1, milliseconds * 9 // 10)),
@@ -340,15 +342,15 @@ PLANS = {
     "enable_mergejoin": "off",
     "plan_cache_mode": "force_generic_plan",
 }
-"""For the engine's own connections. The numbers of due and claimed events change faster than statistics do, and a
-plan for last minute's numbers scans the table: settling 1,000 of 60,000 events then takes 3 s instead of 20 ms. Each
-of the engine's queries has its index, so no other plan is wanted; and planning a small claim anew takes longer than
-carrying it out."""
+"""Planner settings of the engine's own connections. The numbers of due and claimed events change faster than statistics
+do, and a plan for the numbers of a minute ago scans the table: settling 1,000 of 60,000 events then takes 3 s instead
+of 20 ms. Each of the engine's queries has its index, so no other plan is wanted; and planning a small claim each time
+takes longer than running it."""
 
 
 SEARCHING = {"plan_cache_mode": "force_custom_plan"}
-"""Which index fits depends on the values: a plan that is right for a tenant with a million events looks through all of
-them for one with ten."""
+"""Planner settings of searches. The best index depends on the values: a plan that is right for a tenant with a million
+events reads all of them for a tenant with ten."""
 
 
 class PostgresTransaction(BulkCopyQueries):
@@ -359,7 +361,7 @@ class PostgresTransaction(BulkCopyQueries):
         self.clock = store.clock
         self.soon = store.soon
         self._connection = connection
-        self._own = own  # of the engine, not of users
+        self._own = own  # whether it is the engine's, not a user's
         self._outage: str | None = None
         self.creations = CreatedEvents()
 
@@ -383,7 +385,7 @@ class PostgresTransaction(BulkCopyQueries):
 
     def abandon(self) -> None:
         if self._connection is not None:
-            terminate(self._connection)  # the server rolls back, and frees what it had locked
+            terminate(self._connection)  # the server rolls back and releases its locks
 
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
         connection = self.connection
@@ -395,7 +397,7 @@ class PostgresTransaction(BulkCopyQueries):
 
     async def copy(self, table: Table, blocks: Iterator[bytes]) -> None:
         connection, limit = self.connection, self.store.query_limit
-        if self._own:  # it takes as long as there are rows
+        if self._own:  # its duration depends on the number of rows
             with QueryTimeout(connection, limit):
                 await connection.execute(f"SET LOCAL statement_timeout = '{MAINTENANCE_LIMIT_S}s'")
         with QueryTimeout(connection, max(limit, COPY_STALL_LIMIT_S)) as answer:
@@ -419,7 +421,7 @@ class PostgresTransaction(BulkCopyQueries):
 
     @contextmanager
     def _noting(self) -> Iterator[None]:
-        """Users get the driver's own errors; whether one is an outage is noted beside that."""
+        """Passes the driver's own errors on to users, and records whether one is an outage."""
         try:
             yield
         except Exception as error:
@@ -435,4 +437,4 @@ async def _applied(connection: Any) -> int:
 
 
 async def _no_reset(_connection: Any) -> None:
-    """Duly leaves nothing behind on a connection, so returning one need not cost a round trip."""
+    """Does nothing: Duly leaves no state on a connection, so its return needs no round trip."""

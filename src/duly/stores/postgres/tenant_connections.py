@@ -1,9 +1,9 @@
-"""Connections for requests of the API, each of which remembers the tenant that its session is set to.
+"""Connections for requests of the API. Each remembers the tenant that its session is set to.
 
-A statement that needs no transaction runs by itself on a session that has role and tenant already: one round trip. The
-promise is that no statement runs while the session names another tenant than the request does. So what is remembered
-here is forgotten before the server is asked to change it, and written down when the server has confirmed it; and a
-connection on which anything failed is closed, not used again.
+A statement that needs no transaction runs alone on a session that already has the role and the tenant: one round trip.
+No statement may run while the session names a different tenant than the request. So the remembered tenant is cleared
+before the server is asked to change it, and set when the server has confirmed the change; and a connection on which any
+statement failed is closed, not reused.
 """
 
 import asyncio
@@ -22,21 +22,21 @@ IDLE_S = 60.0
 """Seconds without use after which a connection is closed."""
 
 LONGEST_S = 3600.0
-"""Seconds after which a connection is replaced: a session keeps its role even where the right to it was taken away."""
+"""Seconds after which a connection is replaced: a session keeps its role even if the privilege was revoked."""
 
 
 class TenantConnection(PostgresConnection):
-    """A connection whose session has the role of the API, and the tenant that stands here: None where there is none, or
-    where it is not certain."""
+    """A connection whose session has the role of the API, and the tenant in ``tenant``: None if no tenant is set, or if
+    it is uncertain."""
 
     tenant: str | None = None
-    has_session = False  # of its own; behind a pooler, each transaction may be in another one
-    opened_at = 0.0  # by the clock of the loop
+    has_session = False  # whether the session is its own; behind a pooler, each transaction may use another
+    opened_at = 0.0  # by the event loop's clock
     idle_since = 0.0
 
     async def take_role(self) -> None:
-        """Set the role for as long as the connection lasts, where it has a session of its own. Behind a pooler, the
-        number of the server's process is not the one that was told at the start."""
+        """Sets the role for the lifetime of the connection, if the connection has a session of its own. Behind a
+        pooler, the id of the server process differs from the one that was reported at the start."""
         self.has_session = await self.fetchval("SELECT pg_backend_pid()") == self.get_server_pid()
         if self.has_session:
             with unprepared():
@@ -49,14 +49,14 @@ class TenantConnection(PostgresConnection):
 
 
 class TenantConnections:
-    """At most so many connections. (Asyncpg's own pool cannot be asked for one with a certain tenant, and makes a task
-    of each return.)"""
+    """A pool of at most *most* connections. (asyncpg's own pool cannot select a connection by tenant, and creates a
+    task for each return.)"""
 
     def __init__(self, connect: Callable[[], Awaitable[TenantConnection]], most: int) -> None:
         self._connect = connect
-        self._places = asyncio.Semaphore(most)  # one for each connection that is in use
+        self._places = asyncio.Semaphore(most)  # one place is taken for each connection in use
         self._open: set[TenantConnection] = set()
-        self._idle: list[TenantConnection] = []  # the one that was used last at the end
+        self._idle: list[TenantConnection] = []  # the most recently used one is last
         self._closing_idle: asyncio.TimerHandle | None = None
         self._closed = False
         self._all_back = asyncio.Event()
@@ -67,11 +67,11 @@ class TenantConnections:
 
     @property
     def has_idle(self) -> bool:
-        """Whether a connection can be had without waiting."""
+        """Whether a connection is available without waiting."""
         return bool(self._idle) and not self._places.locked()
 
     async def take(self, tenant: str) -> TenantConnection:
-        """A connection, if possible one whose session has this tenant."""
+        """A connection, preferably one whose session has this tenant."""
         await self._places.acquire()
         try:
             return self._idle_one(tenant) or await self._new()
@@ -80,7 +80,7 @@ class TenantConnections:
             raise
 
     def give_back(self, connection: TenantConnection) -> None:
-        """To be used again, unless it is closed or in the middle of something."""
+        """Returns a connection to the pool, unless it is closed or in a transaction."""
         self._places.release()
         now = asyncio.get_running_loop().time()
         if (
@@ -97,7 +97,7 @@ class TenantConnections:
             self._closing_idle = asyncio.get_running_loop().call_later(IDLE_S, self._close_idle)
 
     async def close(self) -> None:
-        """Once those that are in use have come back."""
+        """Closes idle connections, and waits until the others are returned."""
         self._closed = True
         if self._closing_idle is not None:
             self._closing_idle.cancel()
@@ -111,14 +111,14 @@ class TenantConnections:
             await self._all_back.wait()
 
     def terminate(self) -> None:
-        """All of them, at once."""
+        """Drops all connections at once."""
         self._closed = True
         for connection in tuple(self._open):
             self._drop(connection)
         self._idle.clear()
 
     def _idle_one(self, tenant: str) -> TenantConnection | None:
-        """Where none has the tenant, it is the one that was not used for longest: its tenant may have gone."""
+        """An idle connection with this tenant, or else the least recently used one: its tenant may be gone."""
         while self._idle:
             having_it = (place for place in reversed(range(len(self._idle))) if self._idle[place].tenant == tenant)
             connection = self._idle.pop(next(having_it, 0))
@@ -161,15 +161,15 @@ class TenantConnections:
 
 
 class TenantPlace(NamedTuple):
-    """A tenant's right to connections of a pool, within its share."""
+    """A tenant's access to a pool, limited to its share of the connections."""
 
     pool: TenantConnections
     shares: KeyedSemaphore
     tenant: str
 
     async def take(self, within: float) -> TenantConnection:
-        """A connection, or TimeoutError after so many seconds."""
-        if self.shares.has_room(self.tenant) and self.pool.has_idle:  # a timer for nothing takes 6 µs
+        """A connection; raises TimeoutError after *within* seconds."""
+        if self.shares.has_room(self.tenant) and self.pool.has_idle:  # an unnecessary timer would cost 6 µs
             return await self._take()
         async with asyncio.timeout(within):
             return await self._take()
@@ -190,7 +190,7 @@ class TenantPlace(NamedTuple):
 
 
 def quoted(text: str) -> str:
-    """As a literal that means the same whatever the server takes a backslash for."""
+    """The text as a string literal that is correct with every setting for backslashes."""
     return "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 

@@ -1,8 +1,9 @@
-"""What one request of the API sees of the store: a tenant's own rows, under a role of its own.
+"""The store as one request of the API sees it: only the tenant's own rows, under a separate role.
 
-Mostly that is one transaction, for which alone the tenant is set (SET LOCAL): whatever ends the transaction ends that
-too, and a connection whose transaction may not have ended is closed. Where each statement may commit by itself, there
-is no transaction, and the tenant is that of the connection's session: see tenant_connections.py.
+Usually the request is one transaction, and the tenant is set for this transaction alone (SET LOCAL): the end of the
+transaction ends the setting too, and a connection whose transaction may still be open is closed. If each statement may
+commit on its own, there is no transaction, and the tenant is that of the connection's session: see
+tenant_connections.py.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ from duly.stores.queries import Query
 CONFINED_CONNECTIONS = 12
 CONFINED_SEARCHING_CONNECTIONS = 4
 FOR_OTHERS, FOR_OTHERS_SEARCHING = 2, 1
-"""Connections that one tenant alone cannot have."""
+"""Connections of each pool that a single tenant cannot take, so that other tenants are served too."""
 
 PLANNED_ANEW = (
     "SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on; SET LOCAL enable_mergejoin = on; "
@@ -40,24 +41,25 @@ PLANNED_AS_USUAL = (
 
 
 class Pools(NamedTuple):
-    """Connections that are never used under another role: a plan is made for one role."""
+    """Connections that are never used under another role, because a plan is made for one role."""
 
     usual: TenantConnections | None
     searching: TenantConnections | None
 
 
 class TenantLimits(NamedTuple):
-    """How much of each pool one tenant may have."""
+    """The number of connections of each pool that one tenant may use."""
 
     usual: KeyedSemaphore
     searching: KeyedSemaphore
 
 
 class PostgresTenantSession(BulkCopyQueries):
-    """A store and its one transaction at once: ``begin`` is a savepoint. It takes a connection when the first thing is
-    asked of it, and that decides from which pool: one that begins with a search keeps those waiting that search.
+    """A store and its only transaction in one: ``begin`` is a savepoint. The first statement takes a connection, and
+    also decides the pool: a request that begins with a search takes a connection from other searches.
 
-    One that *autocommits* has no transaction until ``begin``; each statement before that commits by itself."""
+    A session that *autocommits* has no transaction until ``begin``; each statement before that commits on its own.
+    """
 
     def __init__(self, store: Any, tenant: str, pools: Pools, shares: TenantLimits, *, autocommits: bool) -> None:
         if problems := name_problems("tenant", tenant):
@@ -73,9 +75,9 @@ class PostgresTenantSession(BulkCopyQueries):
         self._lease: TenantPlace | None = None
         self._connection: Any = None
         self._beginning = asyncio.Lock()
-        self._asking = asyncio.Lock()  # a connection answers one question at a time, and an import asks two at once
+        self._asking = asyncio.Lock()  # a connection runs one statement at a time, and an import sends two at once
         self._over = False
-        self._spoilt = False  # it can only be rolled back
+        self._spoilt = False  # whether the transaction can only be rolled back
         self.creations = CreatedEvents()
 
     # -- the transaction
@@ -98,7 +100,7 @@ class PostgresTenantSession(BulkCopyQueries):
                     await self._begin(searches)
         elif not is_open(self._connection):
             raise StoreUnavailable(LOST)
-        elif self._spoilt or not self._connection.is_in_transaction():  # then role and tenant are gone too
+        elif self._spoilt or not self._connection.is_in_transaction():  # then role and tenant are no longer set
             raise Misuse("this request's transaction was ended from within: nothing more can be asked in its name")
         return self._connection
 
@@ -126,10 +128,10 @@ class PostgresTenantSession(BulkCopyQueries):
         self._lease, self._connection = lease, connection
 
     async def end(self, how: str | None) -> None:
-        """COMMIT or ROLLBACK; None where the connection may be broken. What was begun is ended even if nobody waits for
-        that any more."""
+        """Ends the transaction with COMMIT or ROLLBACK; None drops a connection that may be broken. The end is
+        completed even if the caller no longer waits for it."""
         self._over = True
-        connection, self._connection = self._connection, None  # soon another request's
+        connection, self._connection = self._connection, None  # another request may use it soon
         if connection is None or self._lease is None:
             return
         how_it_ends = "ROLLBACK" if self._spoilt else how
@@ -150,7 +152,7 @@ class PostgresTenantSession(BulkCopyQueries):
             self._spoilt = True
             raise
         except BaseException:
-            self._spoilt = True  # unless what follows undoes it
+            self._spoilt = True  # unless the savepoint is rolled back below
             if not self._over and is_open(self._connection) and self._connection.is_in_transaction():
                 async with self._asking:
                     with QueryTimeout(self._connection, self._limit):
@@ -169,7 +171,7 @@ class PostgresTenantSession(BulkCopyQueries):
 
     def abandon(self) -> None:
         if self._connection is not None:
-            terminate(self._connection)  # the server rolls back, and frees what it had locked
+            terminate(self._connection)  # the server rolls back and releases its locks
 
     # -- statements
 
@@ -179,11 +181,12 @@ class PostgresTenantSession(BulkCopyQueries):
             return await self._run_alone(query, parameters, searches)
         connection = await self._begun(searches)
         async with self._asking:
-            self._require_not_over()  # who waited for another statement may have been left behind by the request
+            self._require_not_over()  # the request may have ended while this statement waited for another one
             return await self._asked(connection, query, parameters, searches)
 
     async def _run_alone(self, query: Query, parameters: dict[str, Any], searches: bool) -> list[Any]:
-        """In one round trip, where a connection is free whose session has this tenant."""
+        """Runs a statement outside of a transaction: one round trip, if an idle connection's session has this
+        tenant."""
         self._require_not_over()
         place = self._place(searches)
         with translated():
@@ -199,8 +202,8 @@ class PostgresTenantSession(BulkCopyQueries):
                 asked = True
                 return await run_query(connection, query, parameters)
         except BaseException as error:
-            written = asked and not query.reads and not is_open(connection)  # perhaps
-            terminate(connection)  # whatever went wrong: its session is not trusted again
+            written = asked and not query.reads and not is_open(connection)  # possibly
+            terminate(connection)  # after any error, its session is no longer trusted
             if written and isinstance(error, StoreUnavailable) and not isinstance(error, NotWritable):
                 raise Unconfirmed(str(error)) from error
             raise
@@ -229,7 +232,7 @@ class PostgresTenantSession(BulkCopyQueries):
             self.creations.add(events)
 
     def copies(self) -> bool:
-        return False  # there is no COPY through row-level security
+        return False  # COPY is not possible with row-level security
 
     async def copy(self, table: Table, blocks: Iterator[bytes]) -> None:
         raise Misuse("there is no COPY through row-level security")
@@ -253,7 +256,7 @@ class PostgresTenantSession(BulkCopyQueries):
     async def fetchval(self, sql: str, *args: Any) -> Any:
         return await (await self._begun()).fetchval(sql, *args)
 
-    # -- what is no request's to do
+    # -- calls that a request must not make
 
     async def open(self, *, migrate: bool) -> None:
         raise Misuse(NOT_HERE)
@@ -283,7 +286,7 @@ async def _end(lease: TenantPlace, connection: Any, how: str | None, limit: floa
                 raise StoreUnavailable(LOST)
             with QueryTimeout(connection, limit):
                 told = await connection.execute("COMMIT")
-            if told != "COMMIT":  # after an error in the middle, PostgreSQL rolls back, and tells of it here alone
+            if told != "COMMIT":  # after a failed statement, PostgreSQL rolls back and reports it only here
                 raise StoreError(UNSTORED)
         elif how == "ROLLBACK" and is_open(connection):
             with QueryTimeout(connection, limit):

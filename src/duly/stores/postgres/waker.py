@@ -1,4 +1,4 @@
-"""Wakes a sleeping worker when NOTIFY tells of work in one of its lanes."""
+"""Wakes a sleeping worker when a NOTIFY reports work in one of its lanes."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,16 +10,16 @@ from duly.backoff import Backoff
 from duly.errors import StoreError
 from duly.stores.postgres.driver import SERVER_KEEPALIVE, PostgresConnection, QueryTimeout, terminate
 
-SHORTEST = 0.1  # seconds before the second try to connect
-LONGEST = 5.0  # seconds between tries to connect, at most: polling works meanwhile
+SHORTEST = 0.1  # seconds before the second attempt to connect
+LONGEST = 5.0  # seconds between attempts to connect, at most: workers poll meanwhile
 
 
 class PostgresWaker:
-    """Listens on a connection of its own. While that is lost, polling is the safety net."""
+    """Listens on a separate connection. While that is lost, workers find events by polling."""
 
     def __init__(self, url: str, lanes: Sequence[str], timeout: float) -> None:
         self._url = url
-        self._timeout = timeout  # in seconds, for an answer of the server
+        self._timeout = timeout  # seconds to wait for an answer of the server
         self._lanes = frozenset(lanes)
         self._woken = asyncio.Event()
         self._lost = asyncio.Event()
@@ -64,17 +64,18 @@ class PostgresWaker:
                 with QueryTimeout(self._connection, self._timeout):
                     await self._connection.add_listener("duly", self._on_notice)
                 backoff.reset()
-                self.wake()  # whatever came while nobody listened
+                self.wake()  # events may have arrived while nobody listened
                 connected.set()
                 await self._until_lost(self._connection)
             except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, StoreError):
-                connected.set()  # polling works without it
+                connected.set()  # workers can poll without it
                 if self._connection is not None:
                     terminate(self._connection)
                 await asyncio.sleep(backoff.next())
 
     async def _until_lost(self, connection: asyncpg.Connection) -> None:
-        """A connection that only listens would not notice that the server has fallen silent, so it asks."""
+        """Waits until the connection is lost. A connection that only listens would not detect a silent server, so it
+        sends a query regularly."""
         while not self._lost.is_set():
             try:
                 async with asyncio.timeout(self._timeout):

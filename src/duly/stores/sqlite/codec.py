@@ -1,4 +1,4 @@
-"""How values travel to SQLite and back."""
+"""Encodes values for SQLite, and decodes its rows."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ SPECS = Dialect(
 
 
 class SqliteQueries(StoreQueries):
-    """How values travel to SQLite and back."""
+    """Encodes values for SQLite, and decodes its rows."""
 
     dialect = "sqlite"
     specs = SPECS
@@ -79,7 +79,7 @@ class SqliteQueries(StoreQueries):
         return {row[0] for row in rows}
 
     async def read_heads(self, rows: Sequence[Any]) -> Heads:
-        # Nobody else can write meanwhile, so asking a second time tells of the same moment.
+        # Nobody else can write during this transaction, so a second query sees the same state.
         heads = [self.readers.event.read(row) for row in rows]
         heads.sort(key=by_due)
         ids = {(head.series or "").partition(":")[2] for head in heads if head.rule_json is None}
@@ -98,7 +98,7 @@ class SqliteQueries(StoreQueries):
         return self.columns({"lane": list(lanes), "since": self.instants([seen.fresh.get(lane) for lane in lanes])})
 
     def room(self, room: Mapping[str, int], since: Mapping[str, datetime] | None = None) -> Columns:
-        # No LATERAL here: `execute` runs the query once for each lane of this list.
+        # SQLite has no LATERAL: `execute` runs the query once for each lane of this list.
         return {"each": [{"lane": lane, "free": free} for lane, free in room.items()]}
 
     def looking(self, where: ScanRequest) -> Columns:

@@ -1,4 +1,4 @@
-"""Runs statements on apsw's connections, and says in Duly's words what goes wrong."""
+"""Runs statements on apsw connections, and translates its errors to Duly's."""
 
 import errno
 from collections.abc import Callable, Iterator, Sequence
@@ -15,19 +15,19 @@ from duly.stores.query_base import WITHIN, row_bytes
 from duly.stores.sqlite.locks import LockWait, who_holds
 
 TRANSIENT = (apsw.LockedError, apsw.IOError, apsw.NoMemError)
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # on the disk, of a quota, of ulimit -f
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # full disk, quota, or ulimit -f
 SYNCING = (apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC)
-AT_ONCE = "start"  # need not be on disk: what it starts is reserved there, and the next commit brings both
+AT_ONCE = "start"  # need not wait for the disk: its events are reserved there, and the next commit syncs both
 
 
 def persist(connection: apsw.Connection, wait: Callable[[int], bool]) -> None:
-    """FULL: what was acknowledged survives a power cut. NORMAL would lose it."""
+    """Sets WAL mode and synchronous = FULL: acknowledged data survives a power cut. NORMAL would lose it."""
     connection.execute("PRAGMA synchronous = FULL; PRAGMA cache_size = -16000")
     for tried in count():
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             return
-        except apsw.BusyError:  # the switch to WAL does not wait by itself when several start at once
+        except apsw.BusyError:  # the switch to WAL does not use the busy handler when several processes start at once
             if not wait(tried):
                 raise
 
@@ -41,7 +41,7 @@ def execute(connection: apsw.Connection, query: Query, parameters: dict[str, Any
 
 
 def _execute_within(connection: apsw.Connection, query: Query, parameters: dict[str, Any], within: int) -> list[Any]:
-    """Rows are made one by one, as they are read: those that there is no room for are never in memory."""
+    """Reads rows one by one: SQLite produces them as they are read, so rows beyond the limit are never in memory."""
     rows: list[Any] = []
     with closing(connection.execute(query.sql, parameters)) as cursor:
         for row in cursor:
@@ -81,12 +81,12 @@ def commit(connection: apsw.Connection) -> None:
 
 
 def back_to_savepoint(connection: apsw.Connection) -> None:
-    if connection.in_transaction:  # else there is nothing left to undo, and nothing to commit
+    if connection.in_transaction:  # otherwise nothing is left to undo or to commit
         connection.execute("ROLLBACK TO duly; RELEASE duly")
 
 
 def rollback(connection: apsw.Connection) -> None:
-    if connection.in_transaction:  # some errors have rolled back already
+    if connection.in_transaction:  # some errors have already rolled back
         connection.execute("ROLLBACK")
 
 
@@ -114,7 +114,8 @@ def translated(path: str, connection: apsw.Connection | None, patience: LockWait
 
 @contextmanager
 def full_disk_told(path: str, connection: apsw.Connection | None) -> Iterator[None]:
-    """What fails for want of space fails as NotWritable. Where syncing fails, what was to be stored may be there."""
+    """Raises NotWritable if there is no space. An error while syncing is raised unchanged, because the data may be
+    stored."""
     try:
         yield
     except (apsw.FullError, apsw.IOError) as error:

@@ -1,4 +1,4 @@
-"""Waits for a lock that another process has on the file, and tells which process that is."""
+"""Waits for a lock that another process holds on the file, and finds out which process it is."""
 
 import math
 import os
@@ -9,27 +9,27 @@ from datetime import timedelta
 from pathlib import Path
 
 DELAYS = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025, 0.025, 0.025, 0.05, 0.05, 0.1)
-"""Seconds between tries, as SQLite's own busy timeout has them."""
+"""Seconds between tries, the same as in SQLite's own busy timeout."""
 
 WRITE_LOCK = 120
-"""The byte of the -shm file that a writer has locked (https://www.sqlite.org/walformat.html#locks)."""
+"""The byte of the -shm file that a writer locks (https://www.sqlite.org/walformat.html#locks)."""
 
 
 class LockWait:
-    """How long a store's connections wait for a lock: *timeout* each time, and not past the moment at which the store
-    gives up."""
+    """How long the connections of a store wait for a lock: *timeout* each time, but not beyond the end that ``end`` has
+    set."""
 
     def __init__(self, timeout: timedelta) -> None:
         self._timeout = timeout.total_seconds()
         self._ends = math.inf
-        self.waited = 0.0  # seconds, by the connection that has waited in vain last
+        self.waited = 0.0  # seconds that the last wait without success took
 
     def end(self, within: float) -> None:
-        """Within so many seconds, for those who wait already and those who will."""
+        """Limits all current and future waits to *within* seconds from now."""
         self._ends = min(self._ends, time.monotonic() + within)
 
     def handler(self) -> Callable[[int], bool]:
-        """A busy handler for one connection: waits before the next try, or says that there is none."""
+        """A busy handler for one connection: it sleeps before the next try, or returns False to give up."""
         began = 0.0
 
         def wait(tried: int) -> bool:
@@ -49,7 +49,7 @@ class LockWait:
 
 
 def who_holds(path: str) -> str:
-    """Who has locked the file for writing, as far as this system tells."""
+    """Describes the process that holds the write lock, as far as the system reveals it."""
     pid = _holder(path)
     if pid is None:
         return "another process"
@@ -63,8 +63,8 @@ def who_holds(path: str) -> str:
 
 
 def _holder(path: str) -> int | None:
-    """From Linux's list of locks. To ask about the file itself, one would open it, and closing it would drop the locks
-    of this process."""
+    """The process that holds the write lock, from Linux's list of locks. A query about the file itself would have to
+    open it, and closing it again would drop the locks of this process."""
     with suppress(OSError, ValueError):
         locked = Path(f"{path}-shm").stat()
         for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
@@ -78,5 +78,6 @@ def _holder(path: str) -> int | None:
 
 
 def _has_open(pid: int, file: os.stat_result) -> bool:
-    """The list names files by numbers that are unique only within one file system."""
+    """Whether the process has this file open: the list of locks has inode numbers, which are unique only within one
+    file system."""
     return any(os.path.samestat(descriptor.stat(), file) for descriptor in Path(f"/proc/{pid}/fd").iterdir())

@@ -1,6 +1,6 @@
-"""The embedded store: one file, opened by apsw alone, safe against power cuts.
+"""The embedded store: one file, opened only through apsw, safe against power cuts.
 
-Two SQLite libraries in one process break each other's locks on one file, so no other may open it.
+Two SQLite libraries in one process break each other's locks on a file, so no other library may open it.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ CREATE TABLE IF NOT EXISTS migrations (
 """
 
 CLOSING_LIMIT_S = 1.0
-"""Seconds for which a store that is being closed still waits for a lock."""
+"""Seconds that a closing store still waits for a lock."""
 
 _WAKING = frozenset("add put plant change reshape release let_go replan release_parked replay_found".split())
 
@@ -60,7 +60,8 @@ _open_transaction: ContextVar["SqliteTransaction | None"] = ContextVar("duly_sql
 
 
 class SqliteStore(SqliteQueries, Autocommit):
-    """All writing happens on one connection in one thread, so it is in order and needs no locks of its own."""
+    """The store on SQLite. All writes run on one connection in one thread, so they are in order and need no further
+    locks."""
 
     def __init__(
         self,
@@ -72,20 +73,20 @@ class SqliteStore(SqliteQueries, Autocommit):
         vfs: str | None = None,
     ) -> None:
         self.path = path
-        self._vfs = vfs  # tests simulate disks by one; apsw's have no shared memory, so there is one connection
+        self._vfs = vfs  # tests simulate disks with it; apsw's VFS has no shared memory: only one connection
         self.clock = clock
         self.soon = soon
-        self.timeout = timeout  # how long to wait for a lock that another process has
+        self.timeout = timeout  # how long to wait for a lock that another process holds
         self._patience = LockWait(timeout)
-        self.made: Path | None = None  # the file, if there was none
+        self.made: Path | None = None  # the file, if this store has created it
         self._connection: apsw.Connection | None = None
         self._reader: apsw.Connection | None = None
         self._writing = asyncio.Lock()
-        self._at_work = 0  # calls on their way to the writing thread
+        self._at_work = 0  # the number of unfinished calls in the writing thread
         self._wakers: list[SqliteWaker] = []
 
     async def connect(self) -> None:
-        """Reach the file, whatever its tables are; ``open`` also requires them."""
+        """Opens the file, regardless of its tables; ``open`` also requires them."""
         self._writing = asyncio.Lock()
         self._patience = LockWait(self.timeout)
         self._writer_thread = ThreadPoolExecutor(1, "duly-sqlite-write")
@@ -107,8 +108,8 @@ class SqliteStore(SqliteQueries, Autocommit):
             raise
 
     def stop_waiting(self, within: float = 0.0) -> None:
-        """Wait no longer than so many seconds for a lock that another process has, until this store is opened again.
-        What fails for that has stored nothing. Any thread may call it."""
+        """Limits waits for a lock of another process to *within* seconds, until this store is opened again. A call that
+        fails because of this has stored nothing. Any thread may call it."""
         self._patience.end(within)
 
     async def close(self) -> None:
@@ -143,8 +144,8 @@ class SqliteStore(SqliteQueries, Autocommit):
         return connection
 
     def _look_at_the_file(self) -> None:
-        """A new file is made in a folder that exists, and told of. A folder is not: a mistyped path would look as if
-        all timers were lost."""
+        """Notes that a new file will be created, and requires its folder to exist. A missing folder is not created:
+        after a typing error in the path, all timers would seem to be lost."""
         file = Path(self.path).absolute()
         if not file.parent.is_dir():
             folder = file.parent
@@ -181,7 +182,7 @@ class SqliteStore(SqliteQueries, Autocommit):
         try:
             await self._on_writer(execute_plain, self.writer, "BEGIN IMMEDIATE")
         except BaseException:
-            transaction.abandon()  # the thread may begin it all the same, later: what it does next is to end it
+            transaction.abandon()  # the thread may still begin it later: its next task is the rollback
             raise
         token = _open_transaction.set(transaction)
         try:
@@ -198,24 +199,25 @@ class SqliteStore(SqliteQueries, Autocommit):
             if not transaction.ended:
                 transaction.ended = True
                 self._writing.release()
-            with suppress(ValueError):  # begun and ended in different tasks, as duly.sync does
+            with suppress(ValueError):  # it was begun in another task, as duly.sync does
                 _open_transaction.reset(token)
         if transaction.wakes:
             self.wake()
         transaction.creations.committed(self.on_created)
 
     def roll_back_soon(self) -> None:
-        """Whatever the writing thread is asked to do after this is not in the same transaction any more."""
+        """Queues a rollback in the writing thread: later calls there are no longer in the same transaction."""
         self._hop(self._writer_thread, rollback, self.writer).add_done_callback(_nobody_waits)
         self._writing.release()
 
     def lend(self) -> AbstractAsyncContextManager["SqliteTransaction"]:
-        # Differs by necessity: there is one writer, so while it is lent the engine waits too.
+        # Differs from PostgreSQL: there is one writer, so the engine waits while it is lent.
         return self.begin()
 
     @asynccontextmanager
     async def tenant_session(self, tenant: str, *, writes: bool, one_statement: bool = False) -> AsyncIterator[Store]:
-        """Who only looks does not wait for the one writer: each look is at what was committed last."""
+        """A store for one request. A request that only reads does not wait for the single writer: each query sees the
+        last commit."""
         if problems := name_problems("tenant", tenant):
             raise Invalid(problems)
         if not writes:
@@ -225,10 +227,11 @@ class SqliteStore(SqliteQueries, Autocommit):
             yield SqliteTenantSession(transaction, tenant)
 
     async def prepare_rls_role(self) -> None:
-        """There is nothing to prepare: SQLite has no roles."""
+        """Does nothing: SQLite has no roles."""
 
     def _refuse_own_deadlock(self) -> None:
-        """SQLite has one writer: waiting for it while holding it would wait for ever."""
+        """Raises Misuse instead of a deadlock: SQLite has one writer, and code that waits for it while holding it would
+        wait for ever."""
         current = _open_transaction.get()
         if current is not None and current.store is self and not current.ended:
             raise Misuse("a transaction is open here already, and SQLite has only one writer: pass transaction=tx")
@@ -269,8 +272,8 @@ class SqliteStore(SqliteQueries, Autocommit):
             waker.wake()
 
     def data_version(self) -> int | None:
-        """Changes when another connection has committed; None while this one is at work. It takes 2 µs, so
-        it is asked on the loop's own thread."""
+        """A number that changes when another connection has committed; None while this connection is busy. The query
+        takes 2 µs, so it runs in the thread of the event loop."""
         if self._at_work or self._connection is None:
             return None
         try:
@@ -288,7 +291,8 @@ class SqliteStore(SqliteQueries, Autocommit):
 
     def _migrate(self) -> int:
         if pending(self.dialect, self._applied()):
-            self.writer.execute("BEGIN IMMEDIATE")  # whoever starts at the same time waits here, then finds it done
+            # A process that starts at the same time waits here, then finds nothing to do.
+            self.writer.execute("BEGIN IMMEDIATE")
             try:
                 self.writer.execute(MIGRATIONS_TABLE)
                 for migration in pending(self.dialect, self._applied()):
@@ -303,7 +307,7 @@ class SqliteStore(SqliteQueries, Autocommit):
         return self._applied()
 
     async def migrate(self) -> list[str]:
-        """Apply what is missing; the names of what was applied."""
+        """Applies missing migrations; returns their names."""
         before = await self._on_writer(self._applied)
         after = await self._on_writer(self._migrate)
         return [f"{m.version:04}_{m.name}" for m in migrations(self.dialect) if before < m.version <= after]
@@ -321,7 +325,7 @@ class SqliteTransaction(SqliteQueries):
         self.soon = store.soon
         self.ended = False
         self.wakes = False
-        self.outage: str | None = None  # why it cannot go on, where that is the file's or the disk's doing
+        self.outage: str | None = None  # why it cannot continue, if the cause is the file or the disk
         self.creations = CreatedEvents()
 
     @property
@@ -338,7 +342,7 @@ class SqliteTransaction(SqliteQueries):
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
-        """What is done within is undone by itself if it fails."""
+        """Undoes the statements inside it if it fails, and only those."""
         await self._call(execute_plain, "SAVEPOINT duly")
         try:
             with self.creations.undone_together():
@@ -374,7 +378,7 @@ class SqliteTransaction(SqliteQueries):
         try:
             return await self.store._on_writer(call, self.connection, *args)
         except StoreUnavailable:
-            self.outage = "the database file could not be used"  # which one, and why, is for the log
+            self.outage = "the database file could not be used"  # the path and the cause are only in the log
             raise
 
 
@@ -384,8 +388,8 @@ def _nobody_waits(future: "asyncio.Future[None]") -> None:
 
 
 def _create_for_owner(path: str) -> None:
-    """A file that only its owner can read, where there is none yet: payloads are anybody's secrets, and SQLite would
-    let all users of the machine read them. It gives the files beside it, -wal and -shm, the same mode."""
+    """Creates a missing file so that only its owner can read it: payloads may be secret, and SQLite would let all users
+    of the machine read them. SQLite gives its -wal and -shm files the same mode."""
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 

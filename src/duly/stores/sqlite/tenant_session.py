@@ -1,5 +1,5 @@
-"""What one request of the API writes to the store: one transaction. SQLite cannot tell tenants apart: here the tenant
-that each call names is the only lock."""
+"""The store as one writing request of the API sees it: one transaction. SQLite has no row-level security: the tenant
+that each call names is the only protection."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class SqliteTenantSession(SqliteQueries):
-    """A store and its one transaction at once: ``begin`` is a savepoint."""
+    """A store and its only transaction in one: ``begin`` is a savepoint."""
 
     def __init__(self, transaction: "SqliteTransaction", tenant: str) -> None:
         self._transaction = transaction
@@ -61,7 +61,7 @@ class SqliteTenantSession(SqliteQueries):
     async def fetchval(self, sql: str, *args: Any) -> Any:
         return await self._transaction.fetchval(sql, *args)
 
-    # -- what is no request's to do
+    # -- calls that a request must not make
 
     async def open(self, *, migrate: bool) -> None:
         raise Misuse(NOT_HERE)

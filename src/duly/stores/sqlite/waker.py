@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Callable
 
 LOOK_EVERY = 0.1
-"""Seconds between looks at the file's version while idle. A look costs 10 µs, but waking up for it up to 200."""
+"""Seconds between checks of the file's version while idle. A check costs 10 µs, but waking up for it costs up to 200
+µs."""
 
 
 class SqliteWaker:
@@ -33,7 +34,7 @@ class SqliteWaker:
         self._pending = False
 
     def _tick(self, loop: asyncio.AbstractEventLoop, deadline: float) -> list[asyncio.TimerHandle]:
-        """Looks at the version again and again, in callbacks: a task for each look would cost more."""
+        """Checks the version repeatedly, in callbacks: a task for each check would cost more."""
         handle: list[asyncio.TimerHandle] = []
 
         def look() -> None:
