@@ -1,4 +1,4 @@
--- The keys of the HTTP API, and what it has answered.
+-- API keys, and stored responses of the API.
 
 -- name: add_key
 INSERT INTO duly.api_keys ({add_key columns}, created) SELECT {add_key columns}, {now} FROM {add_key rows}
@@ -18,7 +18,7 @@ SELECT {k.api_key} FROM duly.api_keys AS k
 WHERE (:tenant::text IS NULL OR tenant = :tenant) AND id < :before::uuid ORDER BY id DESC LIMIT :limit
 
 -- name: keys_named (read)
--- Those that are still good.
+-- Keys that are neither revoked nor expired.
 SELECT {k.api_key} FROM duly.api_keys AS k
 WHERE name = :key_name AND (:tenant::text IS NULL OR tenant = :tenant) AND revoked IS NULL
   AND (expires IS NULL OR expires > {now})
@@ -37,7 +37,8 @@ SELECT EXISTS (SELECT FROM duly.api_keys)
 r.status IS NOT NULL AND r.created > {now} - :memory::bigint * {us}
 
 -- name: recall
--- Whoever else has noted the same key, and has not ended, is waited for. What is too old, or never was answered, is new.
+-- Waits for an open transaction that owns the same key. A request that is too old, or was never answered, counts as
+-- new.
 INSERT INTO duly.requests AS r (tenant, key, fingerprint, created) VALUES (:tenant, :key, :fingerprint, {now})
 ON CONFLICT (tenant, key) DO UPDATE
 SET fingerprint = CASE WHEN {kept} THEN r.fingerprint ELSE excluded.fingerprint END,

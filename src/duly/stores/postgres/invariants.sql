@@ -1,8 +1,8 @@
--- What is true of the rows after every commit, whoever has written them. Each query answers with the rows of which it is
--- not true, as what they are, their id, and a sentence that goes on from there. None reads the clock, and each is one look
--- at the database: what workers commit meanwhile contradicts nothing. An event is ended, claimable, leased, or held for a
--- reason whose end releases it. Each query looks at no more than :examine rows, of events the newest (empty: at all of
--- them), and tells of no more than :most.
+-- Rules that hold for the rows after every commit, no matter which process wrote them. Each query returns the rows that
+-- break its rule: their kind, their id, and a sentence that continues after the id. No query reads the clock, and each
+-- one sees a single snapshot of the database, so commits of workers meanwhile cause no false alarms. An event is ended,
+-- claimable, leased, or held for a reason whose end releases it. Each query reads at most :examine rows, of events the
+-- newest (NULL: all of them), and returns at most :most.
 
 -- fragment: newest
 (SELECT id, status, due, ready, version, attempts, unsettled, series, occurrence, head, held, claimed, executed, settled,
@@ -18,7 +18,8 @@ CASE WHEN e.series ~ '^user:[0-9a-f-]+:' AND substr(e.series, 42, 1) = ':' THEN 
 SELECT count(*) FROM (SELECT FROM duly.events LIMIT :examine::bigint) AS e
 
 -- name: columns_agree (read)
--- What the columns of one event say together. (`unsettled` counts the claim under way, and those that a crash ended.)
+-- The columns of one event agree with each other. (`unsettled` counts the current claim, and claims that a crash
+-- ended.)
 SELECT 'event', id::text, told FROM (
     SELECT id, CASE
         WHEN status NOT IN ('PENDING', 'PROCESSING') AND ready IS NOT NULL THEN 'has ended, and would be claimed again'
@@ -51,9 +52,10 @@ SELECT 'event', id::text, told FROM (
 ) AS found WHERE told IS NOT NULL LIMIT :most
 
 -- name: holds_have_reasons (read)
--- What is held, with what would release it. A destination that is open again, and for which some still wait, is marked by
--- its `since`: whoever releases them may die, and somebody else goes on. Of those that wait for one of their schedule to end,
--- the next one itself may be released first: it counts as under way until it is claimed, as its history shows.
+-- Every held event has a reason that will be lifted. An open destination for which events are still held is marked by
+-- its `since`: if the worker that releases them dies, another one continues. Of events that wait for another one of
+-- their schedule to end, the next one itself may be released first: it counts as under way until it is claimed, as its
+-- history shows.
 WITH e AS MATERIALIZED (
     SELECT id, tenant, series, held, destination FROM duly.events WHERE held IS NOT NULL LIMIT :examine::bigint
 ), under_way AS MATERIALIZED (
@@ -93,8 +95,8 @@ WITH e AS MATERIALIZED (
 SELECT 'event', id::text, 'is held as "' || held || '", ' || wrong FROM told WHERE wrong IS NOT NULL LIMIT :most
 
 -- name: schedules_go_on (read)
--- A schedule has its next event, or says why none follows: it has ended, or its rule raised an error. (A rule that newer
--- zone data breaks leaves its error beside the event that was planned before.)
+-- A schedule has a next event, or a reason why none follows: it has ended, or its rule raised an error. (If newer zone
+-- data breaks a rule, its error is stored beside the event that was planned before.)
 SELECT 'schedule', id::text, '(' || name || ') ' || told FROM (
     SELECT s.id, s.name, CASE
         WHEN s.enabled AND s.halted = 'paused' THEN 'is halted as paused, and is not'
@@ -108,8 +110,9 @@ SELECT 'schedule', id::text, '(' || name || ') ' || told FROM (
 ) AS found WHERE told IS NOT NULL LIMIT :most
 
 -- name: users_go_on (read)
--- A user's series that has begun has its next event, or the user's history says why none follows; or the last one was given
--- up, because the user has no such event any more. (Which types a user should have is for programs to say.)
+-- A user's series that has begun has a next event, or the user's history says why none follows, or its last event was
+-- given up, because the user no longer has such an event. (Only programs know which types of events a user should
+-- have.)
 SELECT 'user', u.id::text, 'has events of "' || substr(e.series, 43) || '", no next one, and no reason why'
 FROM (SELECT DISTINCT series FROM {newest} AS n WHERE series LIKE 'user:%') AS e
 JOIN duly.users AS u ON u.id = {user_id}
@@ -134,8 +137,8 @@ SELECT 'event', id::text, told FROM (
 ) AS found WHERE told IS NOT NULL LIMIT :most
 
 -- name: occurrences_are_unique (read)
--- The database forbids it, as long as it has its indexes. (Not as a join of the events with themselves: by a plan that was
--- made while there were few, that would compare each with each.)
+-- No two events are the same occurrence. The unique indexes enforce it, as long as they exist. (Not a self-join of the
+-- events: with a plan that was made for a small table, it would compare each event with every other.)
 SELECT 'event', e.id::text, 'is the same occurrence of its series as event ' || e.other
 FROM (
     SELECT id, coalesce(lag(id) OVER same, lead(id) OVER same) AS other FROM {newest} AS e
@@ -150,7 +153,8 @@ FROM (
 LIMIT :most
 
 -- name: counts_agree_with_history (read)
--- Attempts and interruptions since the last replay. (One that has been delivered is itself the history of that attempt.)
+-- The counts of attempts and interruptions since the last replay agree with the history. (A delivered event is itself
+-- the history of that attempt.)
 SELECT 'event', id::text, CASE
     WHEN attempts <> attempted THEN 'counts ' || attempts || ' attempts, and its history has ' || attempted
     ELSE 'counts ' || interruptions || ' interruptions, and its history has ' || interrupted
@@ -176,7 +180,7 @@ WHERE status IN ('FAILED', 'CANCELLED', 'SKIPPED') AND NOT EXISTS (
 ) LIMIT :most
 
 -- name: claims_end_once (read)
--- Whatever ends a claim shows its version, and so a second one finds nothing to end.
+-- A claim ends only once: every end requires its version, so a second one finds no claim to end.
 SELECT 'event', id::text, told FROM (
     SELECT e.id, CASE
         WHEN EXISTS (SELECT FROM duly.journal AS j WHERE j.subject = e.id AND j.version > e.version)

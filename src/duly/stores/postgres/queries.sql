@@ -1,5 +1,5 @@
 -- Named queries; `:name` is a parameter and `{name}` a fragment. The names are the same in both dialects.
--- What a record's columns are is in no query: see columns/lists.py for `{event}`, `{put rows}` and the like.
+-- No query lists the columns of a record: see columns/lists.py for `{event}`, `{put rows}` and the like.
 
 -- fragment: now
 coalesce(:now::timestamptz, statement_timestamp())
@@ -7,11 +7,11 @@ coalesce(:now::timestamptz, statement_timestamp())
 
 -- fragment: as_of
 least({now}, :as_of::timestamptz)
--- (What became ready after that instant is left to others; without one, all that is ready now is taken.)
+-- (Events that became ready after :as_of are left to others; without it, all events that are ready now are taken.)
 
 -- fragment: us
 interval '1 microsecond'
--- (Spans travel as microseconds: an interval of days would be added by the calendar of the session's zone.)
+-- (Spans are sent as microseconds: an interval of days would be added by the calendar of the session's time zone.)
 
 -- fragment: micros
 (extract(epoch FROM {now}) * 1000000)::bigint
@@ -23,8 +23,9 @@ interval '1 microsecond'
 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'
 
 -- fragment: shown
--- (LIMIT: so that each head is looked up in the index. PostgreSQL does not look rows up by what it has not proved to keep
--- secrets, such as `||`, before their policy is applied: joined plainly, the heads of all tenants would be read.)
+-- (LIMIT: so that each head is looked up in the index. Before the row-level policy of a table is applied, PostgreSQL
+-- does not use an index with functions that are not leakproof, such as `||`: with a plain join, the heads of all
+-- tenants would be read.)
 SELECT {s.schedule}, head.due, head.held, last.claimed
 FROM duly.schedules AS s
 LEFT JOIN LATERAL (
@@ -36,15 +37,16 @@ LEFT JOIN LATERAL (
 ) AS last ON true
 
 -- name: now (read)
--- In microseconds: whatever a caller's connection makes of instants, it leaves a number alone.
+-- In microseconds: a caller's connection may have a codec for instants, but a number is never converted.
 SELECT (extract(epoch FROM {now}) * 1000000)::bigint
 
 -- name: try_writing
--- A file that is gone with the transaction: a new one needs space, while a row may find some in a page that is there.
+-- Creates a file that vanishes with the transaction: a new file needs disk space, while a new row may fit into an
+-- existing page.
 CREATE TEMPORARY TABLE duly_try_writing ON COMMIT DROP AS SELECT 1
 
 -- name: add
--- Sleeping workers are told of what becomes ready before their next poll, once for each lane.
+-- Notifies sleeping workers of events that become ready before their next poll, once for each lane.
 WITH given AS MATERIALIZED (
     SELECT *, coalesce(due, {now} + delay * {us}) AS at FROM {add rows}
 ), written AS (
@@ -57,19 +59,20 @@ FROM (SELECT DISTINCT lane FROM given WHERE at <= {now} + :soon::bigint * {us}) 
 SELECT count(pg_notify('duly', lane)::text) FROM unnest(:lanes::text[]) AS soon (lane)
 
 -- name: copying (read)
--- The clock, and whether these tables take no COPY from this role: where row-level security is on, only their owner has it.
+-- The clock, and whether this role may not use COPY on these tables: with row-level security, only their owner may.
 SELECT {micros}, row_security_active('duly.events') OR row_security_active('duly.users')
 
 -- name: put
--- One that has started or ended is left alone, and so is one that would not change: no row comes back. Of wishes that
--- say when they were asked for, an older one changes nothing, and a newer one is remembered even if it says the same; one
--- that is not newer than what was cancelled revives nothing. (Nor than what is there: somebody may be about to cancel it.)
+-- An event that has started or ended is left alone, and so is one that would not change: neither is returned. Of
+-- requests with an `asked` position, an older one changes nothing, and a newer one is recorded even if its content is
+-- the same; one that is not newer than a cancelled event does not create it again. (Nor one that is not newer than the
+-- existing event, which somebody may be about to cancel.)
 WITH given AS MATERIALIZED (
     SELECT *, coalesce(due, {now} + delay * {us}) AS at FROM {put rows}
 ), before AS MATERIALIZED (
-    -- Locked, so that what the history calls old is what was replaced, whoever else puts the same key. (Each by itself, here
-    -- and in what follows: in an empty table, one index looks as good as another, and reading all of it once looks best. The
-    -- plan is kept, and the table does not stay empty.)
+    -- Locked, so that the old value in the history is the one that was replaced, even if somebody else puts the same
+    -- key. (Looked up one by one, here and below: for an empty table, all indexes look equally good to the planner, and
+    -- a full scan looks best. The plan is cached, and the table does not stay empty.)
     SELECT e.id, e.due, ({e.moved}, e.due) IS DISTINCT FROM ({given.moved}, given.at) AS changes
     FROM given CROSS JOIN LATERAL (
         SELECT * FROM duly.events AS e
@@ -118,7 +121,7 @@ CROSS JOIN LATERAL (
 ) AS e
 
 -- name: withdrawn (read)
--- What was cancelled since it was asked for.
+-- Events that were cancelled after these requests.
 SELECT {e.event}
 FROM unnest(:tenant::text[], :key::text[], :asked::bigint[]) AS wanted (tenant, key, asked)
 CROSS JOIN LATERAL (
@@ -136,12 +139,12 @@ SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worke
     ready = {now} + :lease::bigint * {us}
 WHERE id = ANY (ARRAY(SELECT id FROM picked))
 RETURNING {e.claimed}, (SELECT {micros})
--- The rows are picked by their ids alone, so that no estimate of how many there are can turn the update into a scan.
--- What is the same for all is not sent with each as an instant: a driver takes 1 µs to read one.
+-- The rows are selected by their ids alone, so that no wrong estimate of their number can turn the update into a scan.
+-- Instants that are the same for all rows are not returned with each row: a driver takes 1 µs to read one.
 
 -- name: claim
--- Oldest first in each lane, from where the last claim ended on: behind a transaction that somebody holds open, the
--- index still has all that was claimed since.
+-- Oldest first in each lane, starting where the last claim ended: while somebody holds a transaction open, the index
+-- still has the entries of all events that were claimed since.
 WITH picked AS MATERIALIZED (
     SELECT found.id
     FROM unnest(:lane::text[], :free::int[], :since::timestamptz[]) AS room (lane, free, since)
@@ -157,8 +160,8 @@ WITH picked AS MATERIALIZED (
 {take}
 
 -- name: claim_these
--- In the given order, those that can still be had. (The first comparison is with an expression over the given ids: an
--- index of what is ready must not look like a way to find them.)
+-- The events that can still be claimed, in the given order. (The first comparison is with an expression over the given
+-- ids, so that the planner does not use an index of ready events to find them.)
 WITH picked AS MATERIALIZED (
     SELECT e.id FROM unnest(:ids::uuid[]) WITH ORDINALITY AS wanted (id, nth)
     JOIN duly.events AS e ON e.id = wanted.id
@@ -179,10 +182,10 @@ array_agg(destination) FILTER (WHERE other) AS destinations, array_agg(ready) FI
 count(*) FILTER (WHERE oldest) AS examined
 
 -- name: scan_backlog (read)
--- What is ready of others than those who are known: among the oldest of each lane, and among the newest, for what a quiet
--- tenant has is mostly just due. No index knows of tenants, for every event would pay for that; so this steps through a
--- flood as far as it is told to, and tells how far it has come. The answer is a row for each lane: arrays are read
--- quickly.
+-- Ready events of tenants and destinations that are not known yet: among the oldest of each lane, and among the newest,
+-- because events of a quiet tenant have mostly just become due. There is no index of tenants, because every event would
+-- pay for it; so this query reads through a flood up to the given depth, and returns how far it came. The result has
+-- one row for each lane, because arrays are read quickly.
 SELECT room.lane, ids[1 : :many], tenants[1 : :many], destinations[1 : :many], instants[1 : :many], examined
 FROM unnest(:lane::text[], :depth::int[], :since::timestamptz[]) AS room (lane, depth, since)
 CROSS JOIN LATERAL (
@@ -198,7 +201,7 @@ CROSS JOIN LATERAL (
 ) AS found
 
 -- name: scan_heads (read)
--- The same among heads.
+-- Like `scan_backlog`, for heads.
 SELECT room.lane, ids[1 : :many], tenants[1 : :many], destinations[1 : :many], instants[1 : :many], examined
 FROM unnest(:lane::text[], :depth::int[], :since::timestamptz[]) AS room (lane, depth, since)
 CROSS JOIN LATERAL (
@@ -214,8 +217,8 @@ CROSS JOIN LATERAL (
 ) AS found
 
 -- name: reserve
--- What is due in a moment, for a worker that will start each at its instant. Nothing is started yet, so all that
--- changes is the version, and until when nobody else may have it.
+-- Reserves events that are due in a moment, for a worker that will start each at its instant. None is started yet, so
+-- only the version changes, and the time until which no other worker may take the event.
 WITH picked AS MATERIALIZED (
     SELECT found.id
     FROM unnest(:lane::text[], :free::int[]) AS room (lane, free)
@@ -243,9 +246,10 @@ WHERE id = ANY (ARRAY(SELECT id FROM picked UNION ALL SELECT id FROM heads))
 RETURNING e.id::text, e.version, e.lane, e.head, e.ready, {clock}
 
 -- name: start
--- What was reserved and has not been cancelled, moved or taken since; unless the clock was set back, and it is not due in a
--- moment. The reservation is on disk and fences already, so nobody waits for the disk here: if the server forgets this in
--- a crash, what was reserved is there again, and `start_again` starts it when it is settled.
+-- Starts reserved events that were not cancelled, moved or taken since; unless the clock was set back and they are not
+-- due in a moment. The reservation is on disk and already fences off other workers, so this does not wait for the disk:
+-- if the server loses the start in a crash, the reservation is there again, and `start_again` restores the start when
+-- the event is settled.
 WITH at_once AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS done)
 UPDATE duly.events AS e
 SET status = 'PROCESSING', unsettled = 1, claimed = {now}, ready = {now} + :lease::bigint * {us}
@@ -256,9 +260,10 @@ WHERE e.id = mine.id AND e.version = mine.version AND e.ready = mine.until AND e
 RETURNING {e.claimed}, (SELECT {micros}), {clock}
 
 -- name: start_again
--- What was started, and the server has forgotten that in a crash: it is as its reservation has left it. (What was settled,
--- changed or held since has an entry with this version, and what others have claimed since has another version. Here and
--- below, entries are counted for each row: NOT EXISTS might be joined, with the whole journal.)
+-- Restores starts that the server has lost in a crash: the event is as its reservation left it. (An event that was
+-- settled, changed or held since has a journal entry with this version, and one that was claimed by others since has
+-- another version. Here and below, entries are counted for each row: the planner might turn NOT EXISTS into a join with
+-- the whole journal.)
 UPDATE duly.events AS e SET status = 'PROCESSING', unsettled = 1, claimed = mine.claimed
 FROM unnest(:id::uuid[], :version::int[], :claimed::timestamptz[]) AS mine (id, version, claimed)
 WHERE e.id = mine.id AND e.version = mine.version AND e.status = CASE WHEN mine.id IS NOT NULL THEN 'PENDING' END
@@ -267,8 +272,8 @@ WHERE e.id = mine.id AND e.version = mine.version AND e.status = CASE WHEN mine.
 RETURNING e.id::text
 
 -- name: note_forgotten
--- Claims that neither the event nor the journal knows of, and that cannot be settled any more: what follows will look like
--- a repeat.
+-- Records claims that neither the event nor the journal has, and that can no longer be settled: the next delivery will
+-- look like a duplicate.
 INSERT INTO duly.journal (subject, at, act, worker, version, claimed, detail)
 SELECT e.id, {now}, 'forgotten', :worker, mine.version, mine.claimed, mine.detail
 FROM unnest(:id::uuid[], :version::int[], :claimed::timestamptz[], :detail::text[]) AS mine (id, version, claimed, detail)
@@ -285,7 +290,7 @@ WHERE e.id = mine.id AND e.version = mine.version AND e.ready = mine.until AND e
 RETURNING e.lane, (SELECT count(pg_notify('duly', lane)::text) FROM unnest(:lanes::text[]) AS told (lane))
 
 -- name: claim_interrupted
--- A lease in the past: its worker vanished. Five of those, and the event is taken for the cause.
+-- An expired lease: its worker vanished. After five interruptions, the event itself is considered the cause, and fails.
 WITH picked AS MATERIALIZED (
     SELECT id, status, worker, claimed, version, unsettled,
            status = 'PROCESSING' AS interrupted, status = 'PROCESSING' AND unsettled >= :most AS spent
@@ -311,7 +316,8 @@ FROM picked WHERE e.id = picked.id
 RETURNING {e.event}
 
 -- name: horizon (read)
--- Where all that is ready is known, the next that will be.
+-- If the known frontier of a lane is later than now, all of its ready events are known already: then the next event that
+-- will become ready is returned.
 SELECT {now},
        min((SELECT ready FROM duly.events WHERE lane = wanted.lane AND unsettled = 0 AND NOT head AND ready IS NOT NULL
             AND ready >= least(coalesce(wanted.since, '-infinity'), {now}) ORDER BY ready LIMIT 1)),
@@ -322,16 +328,16 @@ SELECT {now},
 FROM unnest(:lane::text[], :since::timestamptz[]) AS wanted (lane, since)
 
 -- name: renew
--- (Here and below, the status is compared with an expression over the given rows. Compared with a constant, the
--- planner would look it up in its statistics, find that hardly any event is claimed, and begin with a scan for those.)
+-- (Here and below, the status is compared with an expression over the given rows. Compared with a constant, the planner
+-- would look it up in its statistics, find that hardly any event is claimed, and begin with a scan for claimed events.)
 UPDATE duly.events AS e SET ready = {now} + :lease::bigint * {us}
 FROM unnest(:id::uuid[], :version::int[]) AS held (id, version)
 WHERE e.id = held.id AND e.version = held.version AND e.status = CASE WHEN held.id IS NOT NULL THEN 'PROCESSING' END
 RETURNING e.id::text
 
 -- name: settle
--- No row back: the claim was lost, so the verdict is dropped. What is given back unspent keeps its place. (What
--- was delivered is for `complete`.)
+-- An event that is not returned had lost its claim, and its verdict is dropped. An event that is given back without an
+-- attempt keeps its place in the queue. (`complete` settles delivered events.)
 WITH settled AS (
     UPDATE duly.events AS e
     SET status = verdict.status,
@@ -351,8 +357,9 @@ WITH settled AS (
 SELECT id::text FROM settled
 
 -- name: complete
--- What `settle` does, for the one verdict that nearly all get; the event itself is what the history tells of it. No row
--- back: all were settled. Two texts instead of arrays: writing an array costs a client more than delivering the event.
+-- Like `settle`, for the most frequent verdict, delivered; the event's own row is the history of it. No row is returned
+-- if all events were settled. Two texts instead of arrays: encoding an array costs a client more than delivering the
+-- event.
 WITH settled AS (
     UPDATE duly.events AS e
     SET status = 'COMPLETED', ready = NULL, attempts = e.attempts + 1, unsettled = e.unsettled - 1,
@@ -382,7 +389,7 @@ ORDER BY s.tenant, s.name LIMIT :limit
 WHERE s.tenant = :tenant AND s.name = :schedule
 
 -- name: code_schedules (read)
--- Those that some function declares, or has declared.
+-- Schedules that a function declares or once declared.
 SELECT {s.schedule} FROM duly.schedules AS s WHERE origin IS NOT NULL ORDER BY tenant, name
 
 -- name: put_schedule
@@ -418,7 +425,7 @@ SELECT id::text, (SELECT count(pg_notify('duly', lane)::text)
 FROM e
 
 -- fragment: with_schedules
--- (Where a series is a schedule's, that is locked too, in the order of their ids.)
+-- (If a series belongs to a schedule, the schedule is locked too, in the order of ids.)
 SELECT {e.event}, {micros}, {s.schedule}
 FROM (SELECT * FROM picked ORDER BY series) AS e
 LEFT JOIN LATERAL (
@@ -453,8 +460,8 @@ WITH picked AS MATERIALIZED (
 {with_schedules}
 
 -- name: reserved_heads
--- Unlike with `start`, this waits for the disk in the end: what the server forgets of a head would be its successor too,
--- and a version that is given to the next one who fires it.
+-- Unlike `start`, this waits for the disk in the end: if the server lost a fired head, it would also lose its
+-- successor, and the same version would be given to the next worker that fires it.
 WITH picked AS MATERIALIZED (
     SELECT events.* FROM unnest(:id::uuid[], :version::int[], :until::timestamptz[]) AS mine (id, version, until)
     JOIN duly.events ON events.id = mine.id AND events.version = mine.version AND events.ready = mine.until
@@ -464,7 +471,8 @@ WITH picked AS MATERIALIZED (
 {with_schedules}
 
 -- name: fire
--- A head is claimed, and is one no longer; where downtime missed some, it fires as the latest of them.
+-- Claims a head, which is then no longer a head; if downtime missed several occurrences, it fires as the latest of
+-- them.
 UPDATE duly.events AS e
 SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = :claimed::timestamptz,
     ready = :until::timestamptz, head = false, due = given.due, scheduled = given.scheduled,
@@ -476,7 +484,7 @@ WHERE e.id = given.id
 RETURNING e.id::text
 
 -- name: drop
--- Heads that will not fire.
+-- Skips heads that will not fire.
 WITH e AS (
     UPDATE duly.events AS e
     SET head = false, status = 'SKIPPED', ready = NULL, held = NULL, stands_for = given.stands_for
@@ -490,7 +498,7 @@ WITH e AS (
 SELECT id::text FROM e
 
 -- name: hold
--- Heads that are due, and have to wait all the same.
+-- Holds heads that are due but have to wait.
 WITH e AS (
     UPDATE duly.events AS e SET ready = NULL, held = given.held
     FROM unnest(:id::uuid[], :held::text[]) AS given (id, held)
@@ -503,7 +511,8 @@ WITH e AS (
 SELECT id::text FROM e
 
 -- name: note
--- (A request of the API may tell only of what it sees: that a thing is deleted, before that is done.)
+-- (A request of the API may write history only for rows that it can see: a deletion is recorded before the row is
+-- deleted.)
 WITH audit AS (
     INSERT INTO duly.journal (subject, at, act, worker, detail)
     SELECT subject, {now}, act, :by, detail
@@ -512,7 +521,7 @@ WITH audit AS (
 SELECT cardinality(:subject::uuid[])
 
 -- name: under_way (read)
--- Those that wait for their destination have been let go as well.
+-- Events that wait for their destination count as under way too, because they were released.
 SELECT series, count(*) FROM (
     SELECT series FROM duly.events WHERE series = ANY (:series::text[]) AND gated AND NOT head AND ready IS NOT NULL
     UNION ALL
@@ -527,7 +536,8 @@ FROM unnest(:tenant::text[], :name::text[]) AS wanted (tenant, name)
 JOIN duly.schedules AS s ON s.tenant = wanted.tenant AND s.name = wanted.name
 
 -- name: let_go
--- Those that waited for others to end, oldest first. One that somebody has locked is being changed: that lets it go too.
+-- Releases events that wait for others of their series to end, oldest first. A locked event is being changed by
+-- somebody else, and that change releases it too.
 WITH picked AS MATERIALIZED (
     SELECT found.id
     FROM unnest(:series::text[], :free::int[]) AS room (series, free)
@@ -549,7 +559,7 @@ SELECT id::text, (SELECT count(pg_notify('duly', lane)::text)
                   FROM (SELECT DISTINCT lane FROM e WHERE ready <= {now} + :soon::bigint * {us}) AS soon) FROM e
 
 -- name: hold_series
--- All that has not begun, a batch at a time: a statement has a time limit.
+-- Holds all events that have not begun, a batch at a time, because a statement has a time limit.
 WITH e AS (
     UPDATE duly.events AS e SET ready = NULL, held = :held::text
     WHERE id = ANY (ARRAY(
@@ -566,7 +576,7 @@ WITH e AS (
 SELECT id::text FROM e
 
 -- name: rehold
--- Held for another reason, a batch at a time.
+-- Replaces the reason of held events, a batch at a time.
 UPDATE duly.events SET held = :anew
 WHERE id = ANY (ARRAY(
     SELECT id FROM duly.events WHERE series = :series AND held = :held AND NOT head LIMIT :many
@@ -574,7 +584,7 @@ WHERE id = ANY (ARRAY(
 RETURNING id::text
 
 -- name: gate
--- Those under way, when their schedule begins to limit how many may be, a batch at a time.
+-- Marks events that have not ended, when their schedule begins or ceases to limit concurrency, a batch at a time.
 UPDATE duly.events SET gated = :gated
 WHERE id = ANY (ARRAY(
     SELECT id FROM duly.events
@@ -584,7 +594,7 @@ WHERE id = ANY (ARRAY(
 RETURNING id::text
 
 -- name: cancel_series
--- All that has not begun, a batch at a time.
+-- Cancels all events that have not begun, a batch at a time.
 WITH e AS (
     UPDATE duly.events AS e SET status = 'CANCELLED', head = false, ready = NULL, held = NULL
     WHERE id = ANY (ARRAY(
@@ -600,14 +610,15 @@ WITH e AS (
 SELECT id::text FROM e
 
 -- name: waiting_series (read)
--- Series with something held whose reason may be over: nobody is under way, or their schedule is not paused any more.
+-- Series with held events whose reason may no longer apply: no event of the series is under way, or its schedule is no
+-- longer paused.
 SELECT DISTINCT e.series FROM duly.events AS e
 LEFT JOIN duly.schedules AS s ON s.id = CASE WHEN e.series LIKE 'schedule:%' THEN substr(e.series, 10)::uuid END
 WHERE e.held IS NOT NULL AND e.series IS NOT NULL AND (e.held LIKE :reason OR (e.held = :paused AND s.enabled)) LIMIT 1000
 
 -- name: stale_heads
--- Heads whose instants older zone data gave. (Locked in the order in which users' are: else a replan and a change of many
--- users could wait for each other.)
+-- Heads whose instants come from older zone data. (Locked in the same order as the heads of users: otherwise a replan
+-- and a change of many users could deadlock.)
 WITH stale AS MATERIALIZED (
     SELECT id FROM duly.events
     WHERE head AND zone_data IS NOT NULL AND zone_data < :zone_data AND (zone_data, id) > (:after_data, :after_id::uuid)
@@ -640,7 +651,7 @@ CROSS JOIN LATERAL (
 ) AS e
 
 -- name: facts (read)
--- What events a series has, by their names.
+-- The events of a series, by the names of their occurrences.
 SELECT e.series, e.occurrence, coalesce(e.scheduled, e.due)
 FROM unnest(:series::text[], :low::text[], :high::text[]) AS wanted (series, low, high)
 CROSS JOIN LATERAL (
@@ -649,7 +660,8 @@ CROSS JOIN LATERAL (
 ) AS e
 
 -- name: passed_ahead (read)
--- What was passed over, and whose time by its rule is still to come. (What has given its name back is not named by a date.)
+-- Skipped events whose occurrence, by its rule, is still in the future. (An event that has given its name back is no
+-- longer named by a date, so its name sorts after 'a'.)
 SELECT {e.event}
 FROM unnest(:series::text[], :after::timestamptz[]) AS wanted (series, after)
 CROSS JOIN LATERAL (
@@ -678,7 +690,7 @@ SELECT {e.event} FROM duly.events AS e WHERE series = :series AND head FOR UPDAT
 SELECT id::text FROM duly.events WHERE series = :series AND head
 
 -- name: reshape
--- Heads that have not started follow their schedules or users, in place.
+-- Updates heads that have not started, in place, after a change of their schedules or users.
 WITH e AS (
     UPDATE duly.events AS e
     SET {reshape from given}, ready = CASE WHEN given.held IS NULL THEN given.due END
@@ -719,8 +731,8 @@ FROM changed
 SELECT {e.event} FROM duly.events AS e WHERE ({where}) ORDER BY e.id DESC LIMIT :limit
 
 -- name: page_bound (read)
--- The last of so many, and the one below, if there is one.
--- (Those above are not written as text first.)
+-- The last event of those that a page examines, and the next one below it, if there is one. (The subquery avoids
+-- converting the skipped ids to text.)
 SELECT id::text
 FROM (SELECT e.id FROM duly.events AS e WHERE ({where}) ORDER BY e.id DESC OFFSET :skipped LIMIT 2) AS last
 ORDER BY last.id DESC
@@ -729,7 +741,8 @@ ORDER BY last.id DESC
 SELECT duly.floor_of_all(:before::uuid, :skipped)::text
 
 -- fragment: found
--- Dead letters that are still as they were found. One that somebody has locked is being changed, and is left alone.
+-- Dead letters that have not changed since they were found. A locked dead letter is being changed by somebody else, and
+-- is left alone.
 found AS MATERIALIZED (
     SELECT e.id, e.attempts, e.last_error, given.place
     FROM unnest(:id::uuid[], :version::int[]) WITH ORDINALITY AS given (id, version, place)
@@ -739,7 +752,7 @@ found AS MATERIALIZED (
 )
 
 -- name: find_dead (read)
--- (A subquery that gives a value is asked of each row; NOT EXISTS might be joined, with the whole journal.)
+-- (A scalar subquery runs for each row; the planner might turn NOT EXISTS into a join with the whole journal.)
 SELECT e.id::text, e.version, e.via, CASE WHEN e.via IS NOT NULL THEN e.target::text END FROM duly.events AS e
 WHERE e.status = 'FAILED' AND e.id > :after::uuid AND ({where})
   AND coalesce((SELECT max(at) FROM duly.journal WHERE subject = e.id), '-infinity') <= :since::timestamptz

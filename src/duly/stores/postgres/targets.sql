@@ -1,4 +1,4 @@
--- Targets that are stored, and what is known of destinations.
+-- Stored targets, and the limits and state of destinations.
 
 -- name: put_target
 INSERT INTO duly.targets AS t ({put_target columns}, created, updated)
@@ -23,8 +23,8 @@ WITH known AS (DELETE FROM duly.destinations WHERE tenant = :tenant AND destinat
 DELETE FROM duly.targets WHERE tenant = :tenant AND name = :target RETURNING id::text
 
 -- name: aimed_at (read)
--- What is still to come: that of the next so many of a lane, and what is held. There is no index of destinations: each event
--- would pay for it, and this is asked when a target is deleted.
+-- Future events of a target: among the next :examine events of a lane, and among held events. There is no index of
+-- destinations, because every event would pay for it, and this runs only when a target is deleted.
 SELECT count(*) FROM (
     SELECT FROM (
         SELECT tenant, destination FROM duly.events WHERE lane = :lane AND unsettled = 0 AND NOT head AND ready IS NOT NULL
@@ -46,7 +46,7 @@ SELECT count(*) FROM (
 ) AS waiting
 
 -- name: destinations (read)
--- And whether a URL is parked within an origin.
+-- Limits and state of destinations; for an origin, also whether one of its URLs is parked.
 SELECT wanted.tenant, wanted.destination, {d.known}, {t.target},
        EXISTS (SELECT FROM duly.destinations AS u WHERE u.tenant = wanted.tenant AND u.parked IS NOT NULL
                AND u.destination >= wanted.destination || '/' AND u.destination < wanted.destination || '0')
@@ -55,14 +55,14 @@ LEFT JOIN duly.destinations AS d ON d.tenant = wanted.tenant AND d.destination =
 LEFT JOIN duly.targets AS t ON t.tenant = wanted.tenant AND t.name = wanted.destination
 
 -- name: list_destinations (read)
--- Those with limits, and those that are parked.
+-- Destinations that have limits or are parked.
 SELECT d.tenant, d.destination, {d.known} FROM duly.destinations AS d
 WHERE (:tenant::text IS NULL OR d.tenant = :tenant) AND (d.tenant, d.destination) > (:after_tenant::text, :after_name::text)
   AND (d.concurrency IS NOT NULL OR d.rate IS NOT NULL OR d.parked IS NOT NULL)
 ORDER BY d.tenant, d.destination LIMIT :limit
 
 -- name: held_for (read)
--- How many events wait for each; those that wait for a URL are among those of its origin.
+-- The number of events that wait for each destination; events that wait for a URL are stored under its origin.
 SELECT wanted.tenant, wanted.parked,
        (SELECT count(*) FROM duly.events WHERE tenant = wanted.tenant AND destination = wanted.destination
         AND held IS NOT NULL AND destination IS NOT NULL AND starts_with(held, wanted.begins))
@@ -76,8 +76,9 @@ ON CONFLICT (tenant, destination) DO UPDATE SET concurrency = excluded.concurren
 RETURNING d.destination
 
 -- name: allow
--- A bucket of turns for each, which is full after a second, or when it has one. In whole microseconds, as rates are
--- read: no turn comes early. (What a clock was put back by is not waited for.)
+-- A token bucket for each destination, which is full after a second, or as soon as it has one token. In whole
+-- microseconds, as rates are read, so that no token comes early. (If the clock was set back, nobody waits for the
+-- difference.)
 WITH bucket AS MATERIALIZED (
     SELECT d.tenant, d.destination, each.apart, wanted.want,
            least({now}, greatest(coalesce(d.spent_until, {now} - each.apart * {us}),
@@ -97,7 +98,7 @@ RETURNING d.tenant, d.destination, granted.turns,
           (extract(epoch FROM d.spent_until + granted.apart * {us} - {now}) * 1000000)::bigint
 
 -- name: park
--- Nothing more is sent there. One that a person has to enable stays so, whoever else finds it down.
+-- Stops deliveries to a destination. If only a person may enable it, it stays so, even if a worker finds it down again.
 INSERT INTO duly.destinations AS d (tenant, destination, parked, since, probe_at, probes)
 VALUES (:tenant, :destination, :reason, {now}, {now} + :wait::bigint * {us}, 0)
 ON CONFLICT (tenant, destination) DO UPDATE
@@ -111,7 +112,8 @@ WHERE tenant = :tenant AND destination = :destination AND parked IS NOT NULL
 RETURNING destination, since
 
 -- name: reopen
--- It answers. One that a person has to enable stays parked, whoever had sent something there before that was said.
+-- Opens a destination that answers. If only a person may enable it, it stays parked: the delivery may have begun
+-- before.
 UPDATE duly.destinations SET parked = NULL, probe_at = NULL, probes = 0
 WHERE tenant = :tenant AND destination = :destination AND parked IS NOT NULL AND probe_at IS NOT NULL
 RETURNING destination, since
@@ -122,7 +124,7 @@ WHERE tenant = :tenant AND destination = :destination AND parked IS NOT NULL AND
 RETURNING destination
 
 -- name: unparking (read)
--- Those that are open again, and for which some may still wait; and those that are to be tried.
+-- Open destinations for which events may still be held, and parked destinations that are to be probed.
 SELECT tenant, destination, parked IS NOT NULL FROM duly.destinations
 WHERE since IS NOT NULL AND (parked IS NULL OR probe_at <= {now}) LIMIT 100
 
@@ -147,7 +149,7 @@ SELECT id::text, (SELECT count(pg_notify('duly', lane)::text)
                   FROM (SELECT DISTINCT lane FROM e WHERE ready <= {now} + :soon::bigint * {us}) AS soon) FROM e
 
 -- name: due_probes
--- Each is somebody's to try, and the next try is twice as far away.
+-- Each probe goes to one worker, and the wait until the next probe is doubled.
 WITH picked AS MATERIALIZED (
     SELECT tenant, destination FROM duly.destinations
     WHERE since IS NOT NULL AND parked IS NOT NULL AND probe_at <= {now} LIMIT 20 FOR UPDATE SKIP LOCKED
@@ -159,7 +161,7 @@ FROM picked WHERE d.tenant = picked.tenant AND d.destination = picked.destinatio
 RETURNING d.tenant, d.destination
 
 -- name: claim_probe
--- The oldest that waits for a destination is what it is tried with.
+-- Claims the oldest event that waits for a destination, as its probe.
 WITH picked AS MATERIALIZED (
     SELECT id FROM duly.events
     WHERE tenant = :tenant AND destination = :destination AND held IS NOT NULL AND destination IS NOT NULL
@@ -178,8 +180,9 @@ SELECT EXISTS (SELECT FROM duly.events
                  AND starts_with(held, :begins) AND due <= {now})
 
 -- name: hold_claimed
--- Claims whose destination is parked wait for that to end. Its row is locked, for shared use: whoever ends the parking
--- waits for us, and then finds what we have held. Where that has ended already, they are given back.
+-- Holds claimed events whose destination is parked. The row of the destination is locked in share mode: a worker that
+-- ends the parking waits for this transaction, and then finds the held events. If the parking has already ended, the
+-- events are given back.
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(:id::uuid[], :version::int[], :tenant::text[], :destination::text[], :reason::text[])
       AS given (id, version, tenant, destination, reason)

@@ -11,8 +11,8 @@ SELECT {u.user} FROM duly.users AS u WHERE id = :id::uuid
 SELECT {u.user} FROM duly.users AS u WHERE key = :key AND tenant = :tenant
 
 -- name: users_by_keys (read)
--- (LIMIT: so that each is looked up in the index. A plan that was made while there were few users would otherwise look
--- through all of them for each key, for as long as the connection lives.)
+-- (LIMIT: so that each user is looked up in the index. Otherwise a plan that was made for a small table would read all
+-- users for each key, for as long as the connection lives.)
 SELECT {u.user} FROM unnest(:keys::text[]) AS wanted (key)
 CROSS JOIN LATERAL (SELECT * FROM duly.users WHERE key = wanted.key AND tenant = :tenant LIMIT 1) AS u
 
@@ -20,7 +20,8 @@ CROSS JOIN LATERAL (SELECT * FROM duly.users WHERE key = wanted.key AND tenant =
 SELECT {u.user} FROM duly.users AS u WHERE id < :before::uuid ORDER BY id DESC LIMIT :limit
 
 -- name: list_users_of (read)
--- (Neither condition is for one tenant alone, but both are: so only the index of tenants has them in order.)
+-- (Each condition alone spans several tenants, together they select one: so only the index of tenants has the rows in
+-- this order.)
 SELECT {u.user} FROM duly.users AS u
 WHERE tenant >= :tenant AND (tenant, id) < (:tenant, :before::uuid) ORDER BY tenant DESC, id DESC LIMIT :limit
 
@@ -55,7 +56,7 @@ UPDATE duly.users SET usual_time = :at WHERE id = ANY (:ids::uuid[]) RETURNING i
 DELETE FROM duly.users WHERE id = ANY (:ids::uuid[]) RETURNING id::text
 
 -- name: user_heads
--- (OFFSET, here and below: looked up user by user, whatever the statistics say.)
+-- (OFFSET, here and below: heads are looked up user by user, regardless of the statistics.)
 SELECT {e.event} FROM unnest(:ids::uuid[]) AS wanted (id)
 CROSS JOIN LATERAL (SELECT * FROM duly.events WHERE {of_user} AND head ORDER BY series OFFSET 0 FOR UPDATE) AS e
 
@@ -64,13 +65,13 @@ SELECT e.id::text FROM unnest(:ids::uuid[]) AS wanted (id)
 CROSS JOIN LATERAL (SELECT id FROM duly.events WHERE {of_user} AND head OFFSET 0) AS e
 
 -- name: heads_of_users (read)
--- To be looked at.
+-- Without locks, for display.
 SELECT {e.event} FROM unnest(:ids::uuid[]) AS wanted (id)
 CROSS JOIN LATERAL (SELECT * FROM duly.events WHERE {of_user} AND head OFFSET 0) AS e
 
 -- name: give_up
--- Heads that nobody wants any more. One whose time is still to come gives its name back: whoever wants that occurrence
--- again shall have it.
+-- Skips heads that are no longer wanted. A head in the future gives the name of its occurrence back, so that the
+-- occurrence can be planned again.
 WITH e AS (
     UPDATE duly.events AS e
     SET status = 'SKIPPED', head = false, ready = NULL, held = NULL,
@@ -84,7 +85,7 @@ WITH e AS (
 SELECT id::text FROM e
 
 -- name: cancel_users
--- All that has not begun.
+-- Cancels all events that have not begun.
 WITH picked AS MATERIALIZED (
     SELECT e.id FROM unnest(:ids::uuid[]) AS wanted (id)
     CROSS JOIN LATERAL (

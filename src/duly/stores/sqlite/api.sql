@@ -1,4 +1,4 @@
--- The keys of the HTTP API, and what it has answered.
+-- API keys, and stored responses of the API.
 
 -- name: add_key
 INSERT INTO api_keys ({add_key columns}, created) SELECT {add_key columns}, :now FROM {add_key rows}
@@ -18,7 +18,7 @@ SELECT {api_key} FROM api_keys
 WHERE (:tenant IS NULL OR tenant = :tenant) AND id < :before ORDER BY id DESC LIMIT :limit
 
 -- name: keys_named (read)
--- Those that are still good.
+-- Keys that are neither revoked nor expired.
 SELECT {api_key} FROM api_keys
 WHERE name = :key_name AND (:tenant IS NULL OR tenant = :tenant) AND revoked IS NULL
   AND (expires IS NULL OR expires > :now)
@@ -37,7 +37,8 @@ SELECT EXISTS (SELECT 1 FROM api_keys)
 r.status IS NOT NULL AND r.created > :now - :memory
 
 -- name: recall
--- Whoever else writes is waited for when the transaction begins. What is too old, or never was answered, is new.
+-- Other writers are waited for when the transaction begins. A request that is too old, or was never answered, counts as
+-- new.
 INSERT INTO requests AS r (tenant, key, fingerprint, created) VALUES (:tenant, :key, :fingerprint, :now)
 ON CONFLICT (tenant, key) DO UPDATE
 SET fingerprint = CASE WHEN {kept} THEN r.fingerprint ELSE excluded.fingerprint END,

@@ -1,8 +1,8 @@
 -- Named queries; `:name` is a parameter and `{name}` a fragment. The names are the same in both dialects.
--- What a record's columns are is in no query: see columns/lists.py for `{event}`, `{put rows}` and the like.
--- Differs by necessity: SQLite has no arrays, so rows arrive as one JSON parameter `:rows`, each an array in
--- the order of the columns; and no writing CTEs, so a query may be several statements, which the store runs in
--- one BEGIN IMMEDIATE. Nobody else can write meanwhile, so there is nothing to lock. `iso` is the store's own function.
+-- No query lists the columns of a record: see columns/lists.py for `{event}`, `{put rows}` and the like.
+-- Differences from PostgreSQL: SQLite has no arrays, so rows arrive as one JSON parameter `:rows`, each an array in the
+-- order of the columns. It has no CTEs that write, so a query may be several statements, which the store runs in one
+-- BEGIN IMMEDIATE. Nobody else can write meanwhile, so no locks are needed. `iso` is a function of the store.
 
 -- fragment: as_of
 min(:now, coalesce(:as_of, :now))
@@ -17,7 +17,7 @@ FROM schedules AS s LEFT JOIN events AS head ON head.series = 'schedule:' || s.i
 SELECT :now
 
 -- name: try_writing
--- A page that is written as it was: nothing is left behind. An UPDATE to the same value would write nothing.
+-- Writes a page and restores it: nothing is left behind. An UPDATE to the same value would write nothing.
 INSERT INTO migrations (version, name, applied) VALUES (0, 'is gone in the same transaction', :now);
 DELETE FROM migrations WHERE version = 0
 
@@ -26,11 +26,11 @@ INSERT INTO events ({add columns}, due, ready, created)
 SELECT {add columns}, coalesce(due, :now + delay), coalesce(due, :now + delay), :now FROM {add rows}
 
 -- name: copying (read)
--- There is no COPY.
+-- SQLite has no COPY.
 SELECT :now, 1
 
 -- name: notify (read)
--- Nothing to do: whoever sleeps looks at the file's version.
+-- Does nothing: sleeping workers check the file's version.
 SELECT 0
 
 -- fragment: not_withdrawn
@@ -40,9 +40,9 @@ SELECT 0
 ))
 
 -- name: put
--- One that has started or ended is left alone, and so is one that would not change: no row comes back. Of wishes that
--- say when they were asked for, an older one changes nothing, and a newer one is remembered even if it says the same; one
--- that is not newer than what was cancelled revives nothing.
+-- An event that has started or ended is left alone, and so is one that would not change: neither is returned. Of
+-- requests with an `asked` position, an older one changes nothing, and a newer one is recorded even if its content is
+-- the same; one that is not newer than a cancelled event does not create it again.
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT old.id, :now, 'moved', :by, old.version,
        'due ' || iso(old.due) || ' → ' || iso(coalesce(given.due, :now + given.delay))
@@ -67,7 +67,7 @@ SELECT {event} FROM events
 WHERE (tenant, key) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:rows)) AND key IS NOT NULL AND status <> 'CANCELLED'
 
 -- name: withdrawn (read)
--- What was cancelled since it was asked for.
+-- Events that were cancelled after these requests.
 SELECT {event} FROM events
 WHERE id IN (
     SELECT gone.id FROM jsonb_each(:rows) AS wanted CROSS JOIN events AS gone
@@ -79,8 +79,8 @@ WHERE id IN (
 SELECT {event} FROM events WHERE tenant = :tenant AND key = :key AND status <> 'CANCELLED'
 
 -- name: claim
--- Oldest first. SQLite has no LATERAL: the store runs this once for each lane, in one transaction. And it leaves nothing
--- behind in the index, so where the last claim ended (:since) need not be known.
+-- Oldest first. SQLite has no LATERAL: the store runs this once for each lane, in one transaction. Claimed events leave
+-- no entries in the index, so the end of the last claim (:since) is not needed.
 UPDATE events
 SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = :now,
     ready = :now + :lease
@@ -90,7 +90,7 @@ WHERE id IN (
 RETURNING {claimed}, :now
 
 -- name: claim_these
--- In the given order, those that can still be had. (CROSS JOIN: the given ids come first, whatever SQLite thinks of it.)
+-- The events that can still be claimed, in the given order. (CROSS JOIN: SQLite must begin with the given ids.)
 UPDATE events
 SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = :now,
     ready = :now + :lease
@@ -102,9 +102,9 @@ WHERE id IN (
 RETURNING {claimed}, :now
 
 -- name: scan_backlog (read)
--- What is ready of others than those who are known: among the oldest of a lane, and among the newest, for what a quiet
--- tenant has is mostly just due. No index knows of tenants, for every event would pay for that; so this steps through a
--- flood as far as it is told to, and the last row tells how far it has come.
+-- Ready events of tenants and destinations that are not known yet: among the oldest of a lane, and among the newest,
+-- because events of a quiet tenant have mostly just become due. There is no index of tenants, because every event would
+-- pay for it; so this query reads through a flood up to the given depth, and its last row says how far it came.
 SELECT :lane, id, tenant, destination, ready, NULL FROM (
     SELECT id, tenant, destination, ready FROM events
     WHERE lane = :lane AND unsettled = 0 AND NOT head AND ready <= :now ORDER BY ready DESC LIMIT :near
@@ -124,7 +124,7 @@ SELECT :lane, NULL, NULL, NULL, NULL, count(*) FROM (
 )
 
 -- name: scan_heads (read)
--- The same among heads.
+-- Like `scan_backlog`, for heads.
 SELECT :lane, id, tenant, destination, ready, NULL FROM (
     SELECT id, tenant, destination, ready FROM events
     WHERE lane = :lane AND head AND ready <= :now ORDER BY ready DESC LIMIT :near
@@ -143,8 +143,8 @@ SELECT :lane, NULL, NULL, NULL, NULL, count(*) FROM (
 )
 
 -- name: reserve
--- What is due in a moment, for a worker that will start each at its instant. Nothing is started yet, so all that
--- changes is the version, and until when nobody else may have it.
+-- Reserves events that are due in a moment, for a worker that will start each at its instant. None is started yet, so
+-- only the version changes, and the time until which no other worker may take the event.
 UPDATE events SET version = version + 1, worker = :worker, ready = ready + :patience
 WHERE id IN (
     SELECT id FROM (SELECT id FROM events WHERE lane = :lane AND unsettled = 0 AND NOT head
@@ -156,8 +156,8 @@ WHERE id IN (
 RETURNING id, version, lane, head, ready, :now
 
 -- name: start
--- What was reserved and has not been cancelled, moved or taken since; unless the clock was set back, and it is not due in a
--- moment.
+-- Starts reserved events that were not cancelled, moved or taken since; unless the clock was set back and they are not
+-- due in a moment.
 UPDATE events SET status = 'PROCESSING', unsettled = 1, claimed = :now, ready = :now + :lease
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 2 AS until FROM json_each(:rows)) AS mine
 WHERE events.id = mine.id AND events.version = mine.version AND events.ready = mine.until AND events.unsettled = 0
@@ -165,8 +165,9 @@ WHERE events.id = mine.id AND events.version = mine.version AND events.ready = m
 RETURNING {claimed}, :now, :now
 
 -- name: start_again
--- What was started, and a power cut has undone that: it is as its reservation has left it. (What was settled, changed or
--- held since has an entry with this version, and what others have claimed since has another version.)
+-- Restores starts that a power cut has undone: the event is as its reservation left it. (An event that was settled,
+-- changed or held since has a journal entry with this version, and one that was claimed by others since has another
+-- version.)
 UPDATE events SET status = 'PROCESSING', unsettled = 1, claimed = mine.claimed
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 2 AS claimed FROM json_each(:rows)) AS mine
 WHERE events.id = mine.id AND events.version = mine.version AND events.status = 'PENDING' AND events.unsettled = 0
@@ -175,8 +176,8 @@ WHERE events.id = mine.id AND events.version = mine.version AND events.status = 
 RETURNING id
 
 -- name: note_forgotten
--- Claims that neither the event nor the journal knows of, and that cannot be settled any more: what follows will look like
--- a repeat.
+-- Records claims that neither the event nor the journal has, and that can no longer be settled: the next delivery will
+-- look like a duplicate.
 INSERT INTO journal (subject, at, act, worker, version, claimed, detail)
 SELECT e.id, :now, 'forgotten', :worker, value ->> 1, value ->> 2, value ->> 3
 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0
@@ -193,7 +194,7 @@ WHERE events.id = mine.id AND events.version = mine.version AND events.ready = m
 RETURNING lane
 
 -- name: claim_interrupted
--- A lease in the past: its worker vanished. Five of those, and the event is taken for the cause.
+-- An expired lease: its worker vanished. After five interruptions, the event itself is considered the cause, and fails.
 INSERT INTO journal (subject, at, act, worker, version, claimed, detail)
 SELECT id, :now, 'interrupted', worker, version, claimed, 'its worker vanished and the lease expired'
 FROM (SELECT * FROM events WHERE lane IN (SELECT value FROM json_each(:lanes)) AND unsettled > 0 AND ready <= {as_of}
@@ -217,7 +218,8 @@ WHERE id IN (
 RETURNING {event}
 
 -- name: horizon (read)
--- Where all that is ready is known, the next that will be.
+-- If the known frontier of a lane is later than now, all of its ready events are known already: then the next event that
+-- will become ready is returned.
 SELECT :now,
        min((SELECT ready FROM events WHERE lane = value ->> 0 AND unsettled = 0 AND NOT head
             AND ready >= iif(value ->> 1 > :now, :now, -9223372036854775807) ORDER BY ready LIMIT 1)),
@@ -234,8 +236,8 @@ WHERE events.id = held.id AND events.version = held.version AND events.status = 
 RETURNING id
 
 -- name: settle
--- No row back: the claim was lost, so the verdict is dropped. What is given back unspent keeps its place. (What
--- was delivered is for `complete`.)
+-- An event that is not returned had lost its claim, and its verdict is dropped. An event that is given back without an
+-- attempt keeps its place in the queue. (`complete` settles delivered events.)
 INSERT INTO journal (subject, at, act, worker, version, attempt, claimed, detail)
 SELECT e.id, :now, value ->> 3, :worker, e.version, iif(value ->> 6, e.attempts + 1, NULL), e.claimed, value ->> 4
 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0
@@ -252,7 +254,7 @@ WHERE events.id = verdict.id AND events.version = verdict.version AND events.sta
 RETURNING id
 
 -- name: complete
--- What `settle` does, for the one verdict that nearly all get; the event itself is what the history tells of it.
+-- Like `settle`, for the most frequent verdict, delivered; the event's own row is the history of it.
 UPDATE events
 SET status = 'COMPLETED', ready = NULL, attempts = attempts + 1, unsettled = unsettled - 1,
     executed = max(claimed, due), settled = :now, worker = :worker
@@ -279,7 +281,7 @@ ORDER BY s.tenant, s.name LIMIT :limit
 WHERE s.tenant = :tenant AND s.name = :schedule
 
 -- name: code_schedules (read)
--- Those that some function declares, or has declared.
+-- Schedules that a function declares or once declared.
 SELECT {s.schedule} FROM schedules AS s WHERE origin IS NOT NULL ORDER BY tenant, name
 
 -- name: put_schedule
@@ -325,7 +327,8 @@ WHERE (id, version, ready) IN (SELECT value ->> 0, value ->> 1, value ->> 2 FROM
   AND ready <= :now + :ending_within
 
 -- name: fire
--- A head is claimed, and is one no longer; where downtime missed some, it fires as the latest of them.
+-- Claims a head, which is then no longer a head; if downtime missed several occurrences, it fires as the latest of
+-- them.
 UPDATE events
 SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = :claimed, ready = :until,
     head = 0, due = given.due, scheduled = given.scheduled, occurrence = given.occurrence,
@@ -336,7 +339,7 @@ WHERE events.id = given.id
 RETURNING id
 
 -- name: drop
--- Heads that will not fire.
+-- Skips heads that will not fire.
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT e.id, :now, value ->> 2, :by, e.version, value ->> 3 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0
 WHERE e.status = 'PENDING';
@@ -347,7 +350,7 @@ WHERE events.id = given.id AND events.status = 'PENDING'
 RETURNING id
 
 -- name: hold
--- Heads that are due, and have to wait all the same.
+-- Holds heads that are due but have to wait.
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT e.id, :now, 'held', :by, e.version, value ->> 1 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0;
 UPDATE events SET ready = NULL, held = given.held
@@ -360,7 +363,7 @@ INSERT INTO journal (subject, at, act, worker, detail)
 SELECT value ->> 0, :now, value ->> 1, :by, value ->> 2 FROM json_each(:rows)
 
 -- name: under_way (read)
--- Those that wait for their destination have been let go as well.
+-- Events that wait for their destination count as under way too, because they were released.
 SELECT series, count(*) FROM (
     SELECT series FROM events WHERE series IN (SELECT value FROM json_each(:series)) AND gated AND NOT head AND ready IS NOT NULL
     UNION ALL
@@ -375,7 +378,8 @@ SELECT s.tenant, s.name,
 FROM json_each(:rows) JOIN schedules AS s ON s.tenant = value ->> 0 AND s.name = value ->> 1
 
 -- name: let_go
--- Those that waited for others to end, oldest first. (Run once for each series, in one transaction.)
+-- Releases events that wait for others of their series to end, oldest first. (Runs once for each series, in one
+-- transaction.)
 INSERT INTO journal (subject, at, act, worker, version)
 SELECT id, :now, 'released', :by, version FROM events
 WHERE id IN (SELECT id FROM events WHERE series = :series AND held IS NOT NULL AND held LIKE :reason
@@ -386,7 +390,7 @@ WHERE id IN (SELECT id FROM events WHERE series = :series AND held IS NOT NULL A
 RETURNING id
 
 -- name: hold_series
--- All that has not begun, at once: unlike on PostgreSQL, no statement has a time limit here.
+-- Holds all events that have not begun, in one statement: unlike on PostgreSQL, it has no time limit.
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT id, :now, 'held', :by, version, :held FROM events
 WHERE series = :series AND status = 'PENDING' AND attempts = 0 AND unsettled = 0
@@ -397,17 +401,17 @@ WHERE series = :series AND status = 'PENDING' AND attempts = 0 AND unsettled = 0
 RETURNING id
 
 -- name: rehold
--- Held for another reason.
+-- Replaces the reason of held events.
 UPDATE events SET held = :anew WHERE series = :series AND held = :held AND NOT head RETURNING id
 
 -- name: gate
--- Those under way, when their schedule begins to limit how many may be.
+-- Marks events that have not ended, when their schedule begins or ceases to limit concurrency.
 UPDATE events SET gated = :gated
 WHERE series = :series AND NOT head AND (ready IS NOT NULL OR held IS NOT NULL) AND gated <> :gated
 RETURNING id
 
 -- name: cancel_series
--- All that has not begun.
+-- Cancels all events that have not begun.
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT id, :now, 'cancelled', :by, version, :detail FROM events
 WHERE series = :series AND status = 'PENDING' AND attempts = 0 AND unsettled = 0;
@@ -416,12 +420,13 @@ WHERE series = :series AND status = 'PENDING' AND attempts = 0 AND unsettled = 0
 RETURNING id
 
 -- name: waiting_series (read)
--- Series with something held whose reason may be over: nobody is under way, or their schedule is not paused any more.
+-- Series with held events whose reason may no longer apply: no event of the series is under way, or its schedule is no
+-- longer paused.
 SELECT DISTINCT e.series FROM events AS e LEFT JOIN schedules AS s ON e.series = 'schedule:' || s.id
 WHERE e.held IS NOT NULL AND e.series IS NOT NULL AND (e.held LIKE :reason OR (e.held = :paused AND s.enabled)) LIMIT 1000
 
 -- name: stale_heads
--- Heads whose instants older zone data gave.
+-- Heads whose instants come from older zone data.
 SELECT {event} FROM events AS e
 WHERE head AND zone_data IS NOT NULL AND zone_data < :zone_data AND (zone_data, id) > (:after_data, :after_id)
 ORDER BY zone_data, id LIMIT :limit
@@ -444,14 +449,15 @@ FROM json_each(:rows) AS wanted
 JOIN events AS e ON e.series = wanted.value ->> 0 AND e.occurrence = wanted.value ->> 1 AND e.series IS NOT NULL
 
 -- name: facts (read)
--- What events a series has, by their names. (CROSS JOIN: in this order.)
+-- The events of a series, by the names of their occurrences. (CROSS JOIN: SQLite must keep this order.)
 SELECT e.series, e.occurrence, coalesce(e.scheduled, e.due)
 FROM json_each(:rows) AS wanted CROSS JOIN events AS e
   ON e.series = wanted.value ->> 0 AND e.occurrence >= wanted.value ->> 1 AND e.occurrence <= wanted.value ->> 2
      AND e.series IS NOT NULL
 
 -- name: passed_ahead (read)
--- What was passed over, and whose time by its rule is still to come. (What has given its name back is not named by a date.)
+-- Skipped events whose occurrence, by its rule, is still in the future. (An event that has given its name back is no
+-- longer named by a date, so its name sorts after 'a'.)
 SELECT {event} FROM events WHERE id IN (
     SELECT e.id FROM json_each(:rows) AS wanted CROSS JOIN events AS e
       ON e.series = wanted.value ->> 0 AND e.status = 'SKIPPED' AND e.series IS NOT NULL AND e.scheduled > wanted.value ->> 1
@@ -474,7 +480,7 @@ SELECT {event} FROM events WHERE series = :series AND head
 SELECT id FROM events WHERE series = :series AND head
 
 -- name: reshape
--- Heads that have not started follow their schedules or users, in place.
+-- Updates heads that have not started, in place, after a change of their schedules or users.
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT e.id, :now, given.act, :by, e.version, given.detail FROM {reshape rows} JOIN events AS e ON e.id = given.id;
 UPDATE events
@@ -503,11 +509,12 @@ RETURNING id
 SELECT {event} FROM events AS e WHERE ({where}) ORDER BY e.id DESC LIMIT :limit
 
 -- name: page_bound (read)
--- The last of so many, and the one below, if there is one.
+-- The last event of those that a page examines, and the next one below it, if there is one.
 SELECT e.id FROM events AS e WHERE ({where}) ORDER BY e.id DESC LIMIT 2 OFFSET :skipped
 
 -- name: page_bound_of_all (read)
--- The last of so many, whosever it is; so it is blurred, and nobody's id.
+-- The last event of those that a page examines, of any tenant. Its id is rounded down, so that it reveals no other
+-- tenant's id.
 SELECT substr((SELECT id FROM events WHERE id < :before ORDER BY id DESC LIMIT 1 OFFSET :skipped), 1, 33) || '000'
 
 -- name: find_dead (read)
@@ -522,7 +529,7 @@ FROM events AS e WHERE e.status = 'FAILED' AND ({where})
 GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4 NULLS LAST LIMIT :limit
 
 -- name: replay_found
--- Those that are still as they were found.
+-- Dead letters that have not changed since they were found.
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT e.id, :now, 'replayed', :by, e.version,
        substr('after ' || e.attempts || ' attempts: ' || coalesce(e.last_error, ''), 1, :longest)

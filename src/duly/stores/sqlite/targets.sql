@@ -1,4 +1,4 @@
--- Targets that are stored, and what is known of destinations.
+-- Stored targets, and the limits and state of destinations.
 
 -- name: put_target
 INSERT INTO targets AS t ({put_target columns}, created, updated)
@@ -23,8 +23,8 @@ DELETE FROM destinations WHERE tenant = :tenant AND destination = :target;
 DELETE FROM targets WHERE tenant = :tenant AND name = :target RETURNING id
 
 -- name: aimed_at (read)
--- What is still to come: that of the next so many of a lane, and what is held. There is no index of destinations: each event
--- would pay for it, and this is asked when a target is deleted.
+-- Future events of a target: among the next :examine events of a lane, and among held events. There is no index of
+-- destinations, because every event would pay for it, and this runs only when a target is deleted.
 SELECT count(*) FROM (
     SELECT 1 FROM (
         SELECT tenant, destination FROM events WHERE lane = :lane AND unsettled = 0 AND NOT head AND ready IS NOT NULL
@@ -46,7 +46,7 @@ SELECT count(*) FROM (
 ) AS waiting
 
 -- name: destinations (read)
--- And whether a URL is parked within an origin.
+-- Limits and state of destinations; for an origin, also whether one of its URLs is parked.
 SELECT value ->> 0, value ->> 1, {d.known}, {t.target},
        EXISTS (SELECT 1 FROM destinations AS u WHERE u.tenant = value ->> 0 AND u.parked IS NOT NULL
                AND u.destination >= value ->> 1 || '/' AND u.destination < value ->> 1 || '0') FROM json_each(:rows)
@@ -54,14 +54,14 @@ LEFT JOIN destinations AS d ON d.tenant = value ->> 0 AND d.destination = value 
 LEFT JOIN targets AS t ON t.tenant = value ->> 0 AND t.name = value ->> 1
 
 -- name: list_destinations (read)
--- Those with limits, and those that are parked.
+-- Destinations that have limits or are parked.
 SELECT d.tenant, d.destination, {d.known} FROM destinations AS d
 WHERE (:tenant IS NULL OR d.tenant = :tenant) AND (d.tenant, d.destination) > (:after_tenant, :after_name)
   AND (d.concurrency IS NOT NULL OR d.rate IS NOT NULL OR d.parked IS NOT NULL)
 ORDER BY d.tenant, d.destination LIMIT :limit
 
 -- name: held_for (read)
--- How many events wait for each; those that wait for a URL are among those of its origin.
+-- The number of events that wait for each destination; events that wait for a URL are stored under its origin.
 SELECT value ->> 0, value ->> 1,
        (SELECT count(*) FROM events WHERE tenant = value ->> 0 AND destination = value ->> 2 AND held IS NOT NULL
         AND destination IS NOT NULL AND substr(held, 1, length(value ->> 3)) = value ->> 3) FROM json_each(:rows)
@@ -82,14 +82,15 @@ RETURNING destination
 (SELECT tenant, destination, apart, base, min(want, (:now - base) / apart) AS turns FROM {buckets})
 
 -- name: allow
--- A bucket of turns for each, which is full after a second, or when it has one. In whole microseconds, as rates are
--- read: no turn comes early. (What a clock was put back by is not waited for.)
+-- A token bucket for each destination, which is full after a second, or as soon as it has one token. In whole
+-- microseconds, as rates are read, so that no token comes early. (If the clock was set back, nobody waits for the
+-- difference.)
 SELECT tenant, destination, turns, base + (turns + 1) * apart - :now FROM {granted};
 UPDATE destinations AS d SET spent_until = granted.base + granted.turns * granted.apart
 FROM {granted} AS granted WHERE d.tenant = granted.tenant AND d.destination = granted.destination
 
 -- name: park
--- Nothing more is sent there. One that a person has to enable stays so, whoever else finds it down.
+-- Stops deliveries to a destination. If only a person may enable it, it stays so, even if a worker finds it down again.
 INSERT INTO destinations AS d (tenant, destination, parked, since, probe_at, probes)
 VALUES (:tenant, :destination, :reason, :now, :now + :wait, 0)
 ON CONFLICT (tenant, destination) DO UPDATE
@@ -103,7 +104,8 @@ WHERE tenant = :tenant AND destination = :destination AND parked IS NOT NULL
 RETURNING destination, since
 
 -- name: reopen
--- It answers. One that a person has to enable stays parked, whoever had sent something there before that was said.
+-- Opens a destination that answers. If only a person may enable it, it stays parked: the delivery may have begun
+-- before.
 UPDATE destinations SET parked = NULL, probe_at = NULL, probes = 0
 WHERE tenant = :tenant AND destination = :destination AND parked IS NOT NULL AND probe_at IS NOT NULL
 RETURNING destination, since
@@ -114,7 +116,7 @@ WHERE tenant = :tenant AND destination = :destination AND parked IS NOT NULL AND
 RETURNING destination
 
 -- name: unparking (read)
--- Those that are open again, and for which some may still wait; and those that are to be tried.
+-- Open destinations for which events may still be held, and parked destinations that are to be probed.
 SELECT tenant, destination, parked IS NOT NULL FROM destinations
 WHERE since IS NOT NULL AND (parked IS NULL OR probe_at <= :now) LIMIT 100
 
@@ -133,14 +135,14 @@ WHERE id IN (SELECT id FROM events WHERE tenant = :tenant AND destination = :des
 RETURNING id
 
 -- name: due_probes
--- Each is somebody's to try, and the next try is twice as far away.
+-- Each probe goes to one worker, and the wait until the next probe is doubled.
 UPDATE destinations
 SET probes = probes + 1, probe_at = :now + min(:most, :first * (1 << min(probes + 1, 20)))
 WHERE rowid IN (SELECT rowid FROM destinations WHERE since IS NOT NULL AND parked IS NOT NULL AND probe_at <= :now LIMIT 20)
 RETURNING tenant, destination
 
 -- name: claim_probe
--- The oldest that waits for a destination is what it is tried with.
+-- Claims the oldest event that waits for a destination, as its probe.
 UPDATE events
 SET status = 'PROCESSING', version = version + 1, unsettled = unsettled + 1, worker = :worker, claimed = :now,
     held = NULL, ready = :now + :lease
@@ -155,7 +157,7 @@ SELECT EXISTS (SELECT 1 FROM events
                  AND substr(held, 1, length(:begins)) = :begins AND due <= :now)
 
 -- name: hold_claimed
--- Claims whose destination is parked wait for that to end. Where that has ended already, they are given back.
+-- Holds claimed events whose destination is parked. If the parking has already ended, the events are given back.
 INSERT INTO journal (subject, at, act, worker, version, claimed, detail)
 SELECT e.id, :now, iif(d.parked IS NULL, 'given back', 'held'), :worker, e.version, e.claimed,
        iif(d.parked IS NULL, NULL, value ->> 4)

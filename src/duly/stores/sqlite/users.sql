@@ -1,7 +1,8 @@
 -- Users and their heads; the fragments are those of queries.sql.
 
 -- fragment: of_users
--- (A user's series begin with `user:<id>:`, and `;` is the character after the colon. CROSS JOIN: in this order.)
+-- (A user's series begin with `user:<id>:`, and `;` is the character after the colon. CROSS JOIN: SQLite must keep this
+-- order.)
 json_each(:ids) AS wanted CROSS JOIN events AS e
   ON e.series >= 'user:' || wanted.value || ':' AND e.series < 'user:' || wanted.value || ';' AND e.series IS NOT NULL
 
@@ -55,12 +56,12 @@ SELECT {e.event} FROM {of_users} WHERE e.head ORDER BY e.id
 SELECT e.id FROM {of_users} WHERE e.head
 
 -- name: heads_of_users (read)
--- To be looked at.
+-- Without locks, for display.
 SELECT {e.event} FROM {of_users} WHERE e.head
 
 -- name: give_up
--- Heads that nobody wants any more. One whose time is still to come gives its name back: whoever wants that occurrence
--- again shall have it.
+-- Skips heads that are no longer wanted. A head in the future gives the name of its occurrence back, so that the
+-- occurrence can be planned again.
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT id, :now, 'skipped', :by, version, :detail FROM events WHERE id IN (SELECT value FROM json_each(:ids));
 UPDATE events
@@ -70,7 +71,7 @@ WHERE id IN (SELECT value FROM json_each(:ids))
 RETURNING id
 
 -- name: cancel_users
--- All that has not begun.
+-- Cancels all events that have not begun.
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT e.id, :now, 'cancelled', :by, e.version, :detail FROM {of_users}
 WHERE e.status = 'PENDING' AND e.attempts = 0 AND e.unsettled = 0;
