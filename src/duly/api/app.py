@@ -1,4 +1,4 @@
-"""Puts the API together: a Starlette application of its own, or one to mount in yours."""
+"""Assembles the API: a Starlette application that runs alone, or is mounted in yours."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -36,17 +36,17 @@ class Api(Starlette):
         return described_api(OPERATIONS, system.OPEN)
 
     def openapi(self) -> dict[str, Any]:
-        """The OpenAPI document that describes it."""
+        """The OpenAPI document of this API."""
         return self._description
 
 
 def create_api(duly: Duly, *, keyless: bool | str = False, authenticate: Authenticate | None = None) -> Api:
-    """The API of a Duly, which must be open while it is used: ``app.mount("/duly", create_api(duly))``.
+    """The API of a Duly, which must be open while the API is used: ``app.mount("/duly", create_api(duly))``.
 
-    Callers show API keys (``duly keys create``). *authenticate* is your own way of telling who asks, and for which
-    tenant. With *keyless*, whoever reaches it is the tenant ``default``, or the one that it names, until the first key
-    is made: only for trying things on a machine that nobody else reaches, also not through a proxy or a tunnel. Those
-    that tell of themselves are refused; not every one does.
+    Callers send API keys (``duly keys create``). *authenticate* is your own function that identifies the caller and the
+    tenant. With *keyless*, until the first key is created, every caller is the tenant ``default``, or the tenant that
+    *keyless* names: use it only to try things on a machine that nobody else can reach, not even through a proxy or a
+    tunnel. Requests through proxies that identify themselves are refused; not every proxy does.
     """
     api = Api()
     api.router.redirect_slashes = False
@@ -62,8 +62,8 @@ def create_api(duly: Duly, *, keyless: bool | str = False, authenticate: Authent
 
 
 class OperationRoute(Route):
-    """The address of an operation, for its one method: Starlette would add HEAD to GET, and around the handler what
-    makes answers of exceptions, which the handler does itself."""
+    """The route of an operation, for its one method. Starlette's own would add HEAD to GET, and wrap the handler in
+    code that turns exceptions into answers, which the handler does itself."""
 
     def __init__(self, operation: Operation, answering: RequestHandler) -> None:
         async def respond(request: Request) -> Response:
@@ -79,7 +79,7 @@ class OperationRoute(Route):
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    """What finds no route, or not by this method."""
+    """The answer to a request that matches no route, or no route with its method."""
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
     if error.status_code == 405:
@@ -91,7 +91,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 def _methods(request: Request) -> set[str]:
-    """Of all routes to this address; Starlette tells those of the first."""
+    """The methods of all routes with this path; Starlette reports only those of the first."""
     return {
         method
         for route in request.app.routes

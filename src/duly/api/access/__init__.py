@@ -1,1 +1,1 @@
-"""Who may ask, for which tenant, and how much: keys, tenants, budgets."""
+"""Access control: API keys, tenants, and how much of the server each of them may use."""

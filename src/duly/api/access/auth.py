@@ -1,4 +1,4 @@
-"""Lets requests in: who asks, for which tenant, whether they may, and whether it is not too often."""
+"""Authenticates requests: finds the caller and the tenant, checks the scope, and applies the rate limits."""
 
 import logging
 import time
@@ -24,33 +24,34 @@ log = logging.getLogger("duly.http")
 
 TENANT = "duly-tenant"
 TRUSTED_FOR = 1.0
-"""Seconds for which a key that was looked up is not looked up again: so long does a revoked one still work."""
+"""Seconds for which a looked-up key is cached: a revoked key still works for that long."""
 
 NOTED_EVERY = 60.0
 MOST_KEPT = 10_000
 GUESSES = 20.0
-"""Unknown keys that an address may show in a second; beyond, those of all addresses are looked up together."""
+"""Unknown keys that an address may send in a second; above that, unknown keys of all addresses are looked up in
+batches."""
 
 SLOWED = 0.01
 SLOWEST = 2.0
-"""Seconds that a guess too many waits for its answer, for each one that waits already; and at most."""
+"""Seconds that a refused guess waits for its answer: SLOWED for each guess that is waiting, at most SLOWEST."""
 
 BURST = 1.0
-"""Seconds' worth of requests that may come at once."""
+"""Seconds of a rate's requests that may arrive at once."""
 
 Authenticate = Callable[[Request], Awaitable[Caller]]
 
 
 class KeyLookup(NamedTuple):
-    """What became of looking a key up: the key, or why it is none."""
+    """The result of looking a key up: the key, or the error that refuses it."""
 
     found: ApiKey | Unauthenticated
     at: float
 
 
 class Authenticator:
-    """By API keys. Where there are none yet and *keyless* is said, whoever can reach the port is ``default``, or the
-    tenant that it names: that is for people who try things on their own machine."""
+    """Authenticates callers by API key. While no key exists and *keyless* is set, every caller that reaches the port is
+    the tenant ``default``, or the tenant that *keyless* names: for people who try Duly on their own machine."""
 
     def __init__(self, duly: Duly, *, keyless: bool | str = False, authenticate: Authenticate | None = None) -> None:
         self._duly, self._authenticate = duly, authenticate
@@ -58,9 +59,9 @@ class Authenticator:
         self._seen: OrderedDict[str, KeyLookup] = OrderedDict()  # good keys
         self._unknown: OrderedDict[str, KeyLookup] = (
             OrderedDict()
-        )  # apart, so that a flood of them displaces no good one
+        )  # separate, so that a flood of unknown keys evicts no good key
         self._key_lookups = KeyLookups(duly.keys.known)
-        self._slowed = 0  # guesses that wait for their answer
+        self._slowed = 0  # guesses that are waiting for their answer
         self._noted: OrderedDict[str, float] = OrderedDict()
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()
         self._guesses: OrderedDict[str, Bucket] = OrderedDict()
@@ -72,7 +73,7 @@ class Authenticator:
         return caller
 
     async def _by_their_own(self, request: Request) -> Caller:
-        """The application's way of telling who asks."""
+        """The caller, as the application's own ``authenticate`` identifies them."""
         assert self._authenticate is not None
         told = await self._authenticate(request)
         if not isinstance(told, Caller) or not isinstance(told.scope, str) or told.scope not in tuple(Scope):
@@ -108,13 +109,13 @@ class Authenticator:
         return Caller(self._keyless, Scope.ADMIN)
 
     async def _recognise(self, secret: str, request: Request) -> ApiKey:
-        """Whose key it is. An unknown one is counted before anybody waits for the database, so that many at once are
-        counted as well; a good one is given its turn back."""
+        """The API key with this secret; raises Unauthenticated. An unknown key uses up a token of its address before
+        the database is asked, so that parallel guesses are counted as well; a good key gets its token back."""
         now = time.monotonic()
         seen = self._seen.get(secret) or self._unknown.get(secret)
         if seen is not None and now - seen.at <= TRUSTED_FOR:
             found = seen.found
-        elif secret in self._seen or not looks_like_a_key(secret):  # was good, or cannot be one and costs nothing
+        elif secret in self._seen or not looks_like_a_key(secret):  # was good before, or is refused without a query
             found = await self._look_up(secret)
         else:
             guessing = _bucket(self._guesses, whose_address(request, self._duly.settings.trusted_proxies), now)
@@ -132,7 +133,8 @@ class Authenticator:
         return found
 
     async def _slow_down(self) -> None:
-        """Who guesses in many loops at once waits the longer the more they are, so that to refuse them takes little."""
+        """Delays the refusal of a guess: the more guesses are waiting, the longer, so that parallel guessing costs the
+        server little."""
         self._slowed += 1
         try:
             await sleep(min(self._slowed * SLOWED, SLOWEST))
@@ -149,18 +151,18 @@ class Authenticator:
         good = isinstance(seen.found, ApiKey)
         kept, other = (self._seen, self._unknown) if good else (self._unknown, self._seen)
         other.pop(secret, None)
-        if good or looks_like_a_key(secret):  # what cannot be one may be of any length
+        if good or looks_like_a_key(secret):  # a string that cannot be a key may have any length
             kept[secret] = seen
             kept.move_to_end(secret)
             if len(kept) > MOST_KEPT:
                 kept.popitem(last=False)
 
     def was_noted(self, key: str) -> bool:
-        """Whether it is known already that a key is in use just now."""
+        """Whether the use of a key was recorded within the last NOTED_EVERY seconds."""
         return time.monotonic() - self._noted.get(key, -NOTED_EVERY) < NOTED_EVERY
 
     async def note_use(self, key: str) -> None:
-        """That a key was used, as well as it can be told: no request fails for it, nor waits."""
+        """Records that a key was used. Best effort: no request waits for it, or fails because of it."""
         if self.was_noted(key):
             return
         self._noted[key] = time.monotonic()
@@ -180,7 +182,8 @@ class Authenticator:
 
 
 def _bucket(buckets: "OrderedDict[str, Bucket]", whose: str, now: float) -> "Bucket":
-    """Theirs, among those that are still needed: a bucket that is full again is as good as a new one."""
+    """The token bucket of an address or key. Evicts old buckets that are full again: a full bucket is the same as a new
+    one."""
     bucket = buckets.setdefault(whose, Bucket())
     buckets.move_to_end(whose)
     while len(buckets) > MOST_KEPT and next(iter(buckets.values())).full(now):
@@ -194,31 +197,31 @@ def _refuse_if_too_soon(wait: float, told: str) -> None:
 
 
 class Bucket:
-    """How far a rate is used up."""
+    """A token bucket: how much of a rate has been used."""
 
     def __init__(self) -> None:
-        self._spent_until = float("-inf")  # a monotonic clock may have begun a moment ago
+        self._spent_until = float("-inf")  # a monotonic clock may start near 0
         self._burst = BURST
 
     def take(self, rate: float, now: float) -> float:
-        """Seconds to wait; 0 when the turn is taken."""
+        """Takes a token and returns 0; if none is left, returns the seconds to wait."""
         wait = self.wait(rate, now)
         if wait == 0:
             self._spent_until = max(self._spent_until, now - self._burst) + 1 / rate
         return wait
 
     def give_back(self, rate: float) -> None:
-        """A turn that was taken and not needed."""
+        """Returns a token that was not needed after all."""
         self._spent_until -= 1 / rate
 
     def wait(self, rate: float, now: float) -> float:
-        """Seconds until a turn could be taken."""
+        """Seconds until a token is available."""
         self._burst = max(BURST, 1 / rate)
         ends = max(self._spent_until, now - self._burst) + 1 / rate
         return ends - now if ends > now + 1e-9 else 0.0
 
     def full(self, now: float) -> bool:
-        """Whether nothing is known any more of what was taken."""
+        """Whether all tokens are back, so that the bucket holds no information."""
         return self._spent_until <= now - self._burst
 
 
@@ -226,7 +229,7 @@ _SCOPES = ", ".join(scope.value for scope in Scope)
 
 
 def _kind(told: object) -> str:
-    """What was returned, without what is in it: that may be a secret."""
+    """The type or scope of a returned value, without its contents, which may be a secret."""
     return f"one with the scope {told.scope!r:.30}" if isinstance(told, Caller) else type(told).__name__
 
 
@@ -235,7 +238,7 @@ def _tenant(request: Request, own: str, *, all_tenants: bool) -> str:
     if written is None:
         return own
     try:
-        named = written.encode("latin-1").decode()  # header values are bytes; ours are UTF-8
+        named = written.encode("latin-1").decode()  # Starlette decodes header bytes as Latin-1; ours are UTF-8
     except UnicodeDecodeError:
         raise Invalid([Problem("Duly-Tenant", "is not UTF-8")]) from None
     if named == own:
@@ -251,8 +254,8 @@ def _tenant(request: Request, own: str, *, all_tenants: bool) -> str:
 
 
 def _refuse_other_sites(request: Request) -> None:
-    """A page that somebody has open in a browser must not reach a server on their machine that asks for no key: neither
-    under a name of its own for this address, nor from its own origin."""
+    """Refuses requests from web pages of other sites. Without API keys, a page open in a browser on the same machine
+    could otherwise reach this server: through a DNS name of its own that points here, or as a cross-origin request."""
     host = request.headers.get("host", "")
     origin = request.headers.get("origin")
     if not is_loopback(_name(host)) or (origin is not None and origin.partition("://")[2] != host):
@@ -260,5 +263,5 @@ def _refuse_other_sites(request: Request) -> None:
 
 
 def _name(host: str) -> str:
-    """Without the port."""
+    """The host name without the port."""
     return host.partition("]")[0] if host.startswith("[") else host.partition(":")[0]

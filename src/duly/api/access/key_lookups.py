@@ -1,4 +1,5 @@
-"""Keys that come when too many unknown ones have come: looked up together, so that a known one is never kept out."""
+"""Batched lookups of API keys, for when too many unknown keys arrive: a flood of guesses must not lock out a good
+key."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
@@ -6,14 +7,14 @@ from collections.abc import Awaitable, Callable, Collection
 from duly.errors import DulyError
 
 TOGETHER = 0.05
-"""Seconds for which they are gathered: so 20 times a second at most does anybody ask the database."""
+"""Seconds for which keys are collected before a query: at most 20 queries a second."""
 
 MOST_TOGETHER = 10_000
-"""Keys that wait at once; more do not come to one process in that time."""
+"""Keys that may wait at once; a single process does not receive more in that time."""
 
 
 class KeyLookups:
-    """Asks for many keys in one query, and for one such query at a time."""
+    """Looks many keys up in one query, with one query at a time."""
 
     def __init__(self, known: Callable[[Collection[str]], Awaitable[set[str]]]) -> None:
         self._known = known
@@ -21,7 +22,7 @@ class KeyLookups:
         self._asking: asyncio.Task[None] | None = None
 
     async def knows(self, secret: str) -> bool:
-        """Whether there is such a key, good or not."""
+        """Whether a key with this secret exists, also if it is revoked or expired."""
         if secret not in self._waiting and len(self._waiting) >= MOST_TOGETHER:
             return False
         answer = self._waiting.setdefault(secret, asyncio.get_running_loop().create_future())
@@ -39,7 +40,7 @@ class KeyLookups:
             found: set[str] | DulyError
             try:
                 found = await self._known(waiting)
-            except DulyError as error:  # such as a database that is away: each is told
+            except DulyError as error:  # for example, the database is down: each caller gets the error
                 found = error
             for secret, answer in waiting.items():
                 answer.set_result(found if isinstance(found, DulyError) else secret in found)

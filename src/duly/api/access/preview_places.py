@@ -1,4 +1,4 @@
-"""Previews of rules: some of them take long to evaluate, and a server has others to answer."""
+"""Limits on previews of rules: some rules take long to evaluate, and the server has other requests to answer."""
 
 import asyncio
 import time
@@ -10,19 +10,19 @@ from duly.api.protocol.request import ApiRequest
 from duly.keyed_semaphore import KeyedSemaphore
 
 BUDGET = 0.5
-"""Seconds for one preview, after which it has no more occurrences than it has found."""
+"""Seconds for one preview; then it returns the occurrences found so far."""
 
 AT_ONCE = 2
 EACH = 1
-"""Previews of one tenant at once: the next waits for the tenant's own, and not in front of the others."""
+"""Previews of one tenant at once: the next one waits behind the same tenant's own, not ahead of other tenants."""
 
 PATIENCE = 10.0
-"""Seconds until it is one's turn."""
+"""Seconds that a preview waits for a place before it is refused."""
 
 
 class PreviewPlaces:
-    """Where previews are evaluated. A tenant waits for a place with one preview at most, so those who wait take
-    turns, however many more of them one tenant has asked for."""
+    """The places in which previews are evaluated. Each tenant has at most one preview in the queue for a place, so
+    tenants take turns, no matter how many previews one of them has requested."""
 
     def __init__(self) -> None:
         self._places, self._tenants = asyncio.Semaphore(AT_ONCE), KeyedSemaphore(EACH)
@@ -41,7 +41,7 @@ class PreviewPlaces:
 
 
 class PreviewBudget:
-    """Asked after each occurrence whether the time is spent; then the preview is not complete."""
+    """The time limit of a preview, checked after each occurrence; when the time is spent, the preview is incomplete."""
 
     def __init__(self) -> None:
         self._ends = time.monotonic() + BUDGET
@@ -54,7 +54,8 @@ class PreviewBudget:
 
 @asynccontextmanager
 async def a_turn(ask: ApiRequest) -> AsyncIterator[PreviewBudget]:
-    """Before anything is asked of the database: who waits here keeps no connection."""
+    """Waits for a place for a preview. Enter it before any query: a waiting request then holds no database
+    connection."""
     places: PreviewPlaces = ask.request.app.state.previews
     try:
         async with asyncio.timeout(PATIENCE):

@@ -1,4 +1,4 @@
-"""One tenant's own Duly for the time of a request: the same verbs, on a store that has nobody else's rows."""
+"""A tenant's own Duly for the duration of a request: the same verbs, on a store that sees no other tenant's rows."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -22,11 +22,12 @@ from duly.verbs.targets import Targets
 from duly.verbs.users import Users
 
 MOST_RELEASED = 10_000
-"""Events that a request itself releases when it enables a target."""
+"""Events that a request that enables a target releases itself; workers release the rest."""
 
 
 class Tenancy:
-    """Each verb still names the tenant: that is the first lock. The store, which is confined to it, is the second."""
+    """The verbs of one request. Each verb still names the tenant: that is the first lock. The store, which is confined
+    to that tenant, is the second."""
 
     def __init__(self, duly: Duly, store: Store, tenant: str) -> None:
         self.duly, self._store, self.tenant = duly, store, tenant
@@ -55,27 +56,28 @@ class Tenancy:
         return Requests(self._store)
 
     async def now(self) -> datetime:
-        """By the clock of the store, which is the one that counts."""
+        """The current time by the store's clock, which is the authoritative one."""
         return await self._store.now()
 
     def plan(self, timers: Sequence[Timer]) -> list[NewEvent]:
-        """Their events; Invalid with every problem of every one of them."""
+        """The events of timers; raises Invalid with every problem of every timer."""
         return plan(timers, self.channels, new_ids)
 
     async def put(self, events: Sequence[NewEvent]) -> list[Added]:
-        """Schedule events with keys of their own, or move those that have them."""
+        """Schedules events that have keys, or moves the events that exist under those keys."""
         return await put_events(self._store, events)
 
     async def add(self, events: Sequence[NewEvent]) -> list[str]:
-        """Schedule events without keys; their ids."""
+        """Schedules events that have no keys; returns their ids."""
         return await add_events(self._store, events)
 
     async def missing_targets(self, events: Iterable[NewEvent]) -> set[Key]:
-        """The stored targets that events name and that do not exist."""
+        """The stored targets that the events name and that do not exist."""
         return await missing(self._store, map(key_of, events))
 
     def _forget(self, tenant: str, destination: str) -> None:
-        """Not before others can see what it is now: a worker here would read the old again, and keep that."""
+        """Drops a destination from the cache after the commit. Before it, a worker in this process would read the old
+        row again and cache that."""
         self.after_commit(lambda: self.duly.destination_cache.forget(tenant, destination))
 
     def after_commit(self, act: Callable[[], None]) -> None:
@@ -87,7 +89,7 @@ class Tenancy:
 
 
 async def prepare_tenancies(duly: Duly) -> None:
-    """Once, before the first of them."""
+    """Prepares the store for confined transactions; called once, before the first of them."""
     await duly.store.prepare_rls_role()
 
 

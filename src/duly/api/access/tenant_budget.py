@@ -1,7 +1,7 @@
-"""How much of a server's processor one tenant may take by what is costly: rules to evaluate, and long answers.
+"""Limits on the processor time that one tenant's costly requests take: rules to evaluate, and long answers.
 
-What an ordinary request takes is limited by the rate of its key. A preview may take half a second, and a page of 9 MB
-or of a thousand events takes 30 ms, so a few loops that ask for them again and again would leave nothing to the others.
+The rate limit of a key covers ordinary requests. But a preview may take half a second, and a page of 9 MB or of a
+thousand events takes 30 ms, so a few clients that request them in a loop would leave nothing for other tenants.
 """
 
 from asyncio import sleep, timeout
@@ -15,16 +15,16 @@ from duly.engine.rule_threads import SPENT, Spent
 from duly.keyed_semaphore import KeyedSemaphore
 
 SHARE = 0.2
-"""Of a core, over time, for the costly work of one tenant."""
+"""Share of a core, over time, for the costly work of one tenant."""
 
 BURST = 1.0
-"""Seconds of such work that are not waited for."""
+"""Seconds of costly work that a tenant may use before its requests wait."""
 
 PATIENCE = 10.0
-"""Seconds for which a request waits until its tenant's work is paid for."""
+"""Seconds for which a request waits for its tenant's budget before it is refused."""
 
 ADVANCE = 0.02
-"""Seconds that each request costs while its tenant's account is overdrawn."""
+"""Seconds charged for each request that has waited, in advance."""
 
 LONG = 65_536
 """Bytes; a shorter answer costs nothing."""
@@ -33,22 +33,23 @@ PER_BYTE = 3e-9
 """Seconds of processor time to read and write a byte of an answer."""
 
 PER_ITEM = 30e-6
-"""The same for an item of a page, whatever its size."""
+"""Seconds of processor time for an item of a page, whatever its size."""
 
 MOST_KEPT = 10_000
 
 
 class TenantBudget:
-    """Each tenant has an account that refills at SHARE. While it is overdrawn, its requests begin one by one, each when
-    what came before is paid for."""
+    """The budget of each tenant, which refills at SHARE. While it is overdrawn, the tenant's requests start one at a
+    time, each when the work before it has been paid off."""
 
     def __init__(self) -> None:
-        self._paid_at: OrderedDict[str, float] = OrderedDict()  # when all is paid for, by time.monotonic
+        self._paid_at: OrderedDict[str, float] = OrderedDict()  # the time.monotonic at which the debt is paid off
         self._queue = KeyedSemaphore(1)
 
     @asynccontextmanager
     async def turn(self, tenant: str) -> AsyncIterator[Spent]:
-        """While a request is answered: what it spends is put to its tenant's account."""
+        """Charges the processor time of the request inside to its tenant's budget; waits first if the budget is
+        overdrawn."""
         if self._wait(tenant) > 0:
             await self._wait_until_paid(tenant)
         spent = Spent()
@@ -64,7 +65,7 @@ class TenantBudget:
         try:
             async with timeout(PATIENCE), self._queue.one(tenant):
                 await sleep(self._wait(tenant))
-                self._spend(tenant, ADVANCE)  # or all that wait would begin together
+                self._spend(tenant, ADVANCE)  # otherwise, all waiting requests would start together
         except TimeoutError:
             told = "the rules and pages that were asked for take more than one tenant's share of this server"
             raise RefusedRequest(
@@ -82,5 +83,5 @@ class TenantBudget:
 
 
 def long_answer(size: int, items: int = 0) -> float:
-    """Seconds that an answer of so many bytes has cost."""
+    """Seconds of processor time that an answer of *size* bytes has cost."""
     return size * PER_BYTE + items * PER_ITEM if size > LONG else 0.0

@@ -1,1 +1,1 @@
-"""The API described: OpenAPI, schemas, examples, and the page at /docs."""
+"""The description of the API: OpenAPI, schemas, examples, and the page at /docs."""

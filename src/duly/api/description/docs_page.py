@@ -1,4 +1,4 @@
-"""The description of the API as a page: no scripts, nothing from elsewhere, so that it can be read anywhere."""
+"""The description of the API as an HTML page: no scripts and no external resources, so that it can be read offline."""
 
 import base64
 import hashlib
@@ -61,7 +61,7 @@ POLICY = (
 
 
 class DescribedOperation(NamedTuple):
-    """An operation of an OpenAPI document, and where it is."""
+    """An operation of an OpenAPI document, with its path and method."""
 
     method: str
     path: str
@@ -69,17 +69,17 @@ class DescribedOperation(NamedTuple):
 
     @property
     def id(self) -> str:
-        """That of its section."""
+        """The HTML id of the operation's section."""
         return escape(self.told["operationId"])
 
     @property
     def heading(self) -> str:
-        """Method and path, as the contents and its section name it."""
+        """Method and path, as the table of contents and the section title show them."""
         return f'<span class="method {self.method}">{self.method}</span> <code>{escape(self.path)}</code>'
 
 
 def docs_page(document: Mapping[str, Any], base: str) -> str:
-    """*base* is where the API is, for the examples."""
+    """The HTML page of an OpenAPI document. *base* is the URL of the API, for the examples."""
     by_tag = _by_tag(document)
     info = document["info"]
     about = "".join(f"<p>{_inline(text)}</p>" for text in info["description"].strip().split("\n\n"))
@@ -145,7 +145,7 @@ def _section(base: str, operation: DescribedOperation) -> str:
 
 
 def _scope(told: Mapping[str, Any]) -> str:
-    """What a key must be allowed to do."""
+    """The scope that the API key needs."""
     return f"scope: {escape(told['x-scope'])}" if "x-scope" in told else "needs no key"
 
 
@@ -199,6 +199,6 @@ def _pre(value: Any) -> str:
 
 
 def _inline(text: str) -> str:
-    """Backticks mean code."""
+    """Escaped HTML, with text in backticks as code."""
     parts = escape(text.replace("\n", " ")).split("`")
     return "".join(f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts))

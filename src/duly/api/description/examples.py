@@ -1,5 +1,5 @@
-"""Examples for the description of the API: of records, as they are written; of all else, true to its schema,
-which a test checks."""
+"""Examples for the description of the API. Those of records are produced by the code that writes the records; a test
+checks all others against their schemas."""
 
 from datetime import UTC, date, datetime
 from typing import Any, TypeVar
@@ -23,7 +23,7 @@ _DUE = datetime(2026, 12, 1, 9, tzinfo=UTC)
 
 
 def _told(form: JsonForm[R], record: R) -> dict[str, Any]:
-    """As it is read by a caller."""
+    """A record as a caller reads it: the decoded JSON."""
     return msgspec.json.decode(msgspec.json.encode(form.write(record)))  # type: ignore[no-any-return]
 
 

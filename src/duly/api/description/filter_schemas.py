@@ -1,4 +1,4 @@
-"""The shapes of filters, made from the fields of `EventFilter`: as parameters of an address, and in a body."""
+"""JSON Schemas of filters, derived from the fields of `EventFilter`: as query parameters, and in a body."""
 
 from collections.abc import Mapping
 

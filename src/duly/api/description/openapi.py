@@ -1,4 +1,4 @@
-"""What an operation is, in the words of OpenAPI: every answer and every error, with an example of each."""
+"""Operations as OpenAPI: every answer and every error, with an example of each."""
 
 import inspect
 import re
@@ -36,7 +36,8 @@ that is wrong at once. The tenant is that of the API key.
 """
 
 AT_THE_DOOR = (400, 408, 431)
-"""What is no request, comes too slowly or begins with too much is refused before anybody knows what it asks."""
+"""Statuses for requests that are malformed, arrive too slowly or have too large a head: they are refused before the
+operation is known."""
 
 _PARAMETER = re.compile(r"{(\w+)}")
 _PATH_SCHEMAS: Mapping[str, Schema] = {"key": name("key"), "name": name("name"), "id": uuid}
@@ -63,7 +64,7 @@ def described_api(operations: Sequence[Operation], open_operations: Sequence[Ope
 
 
 def described(operation: Operation) -> dict[str, Any]:
-    """One operation; its docstring is its summary and description."""
+    """The OpenAPI description of an operation; its docstring supplies the summary and the description."""
     first, _, more = inspect.cleandoc(operation.run.__doc__ or "").partition("\n\n")
     summary, _, rest = first.partition(". ")
     description = "\n\n".join(part for part in (rest, more) if part)
@@ -81,7 +82,7 @@ def described(operation: Operation) -> dict[str, Any]:
 
 
 def described_open(one: OpenOperation) -> dict[str, Any]:
-    """The item of its path."""
+    """The OpenAPI path item of an operation that needs no key."""
     good = {str(status): _content(answers, {}) for status, answers in one.answers.items()}
     refused = {str(status): _problem(status) for status in sorted({*AT_THE_DOOR, *one.refuses})}
     summary, _, description = one.told.partition(". ")
@@ -90,7 +91,7 @@ def described_open(one: OpenOperation) -> dict[str, Any]:
 
 
 def answers(operation: Operation) -> dict[str, Any]:
-    """What it may answer, by status."""
+    """The possible answers of an operation, by status."""
     good = {str(status): _answer(operation, answers) for status, answers in operation.answers.items()}
     return good | {str(status): _problem(status) for status in _refusals(operation)}
 

@@ -1,4 +1,4 @@
-"""An operation of the API: where it is, what it needs, takes and answers, and who carries it out."""
+"""An operation of the API: its method and path, its scope, its body and answers, and the function that runs it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,19 +15,19 @@ Schema = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class DescribedResponse:
-    """What one status means, with an example of it."""
+    """The meaning of one status, with an example."""
 
     told: str
-    schema: "Schema | type[msgspec.Struct]"  # a struct is described as it is written
+    schema: "Schema | type[msgspec.Struct]"  # a struct's schema is derived from its fields
     example: Any = None
-    tagged: bool = False  # has an ETag
-    located: bool = False  # has a Location
+    tagged: bool = False  # has an ETag header
+    located: bool = False  # has a Location header
     media_type: str = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
 class RequestBody:
-    """What a body says."""
+    """The schema of a request's body, with an example and a size limit."""
 
     schema: Schema
     example: Any
@@ -36,7 +36,7 @@ class RequestBody:
 
 
 NOTHING = RequestBody({"type": "object", "properties": {}, "additionalProperties": False}, {}, required=False)
-"""An empty object, or no body at all."""
+"""The body of an operation without fields: an empty object, or no body at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,11 @@ class Operation:
     needs: Scope
     takes: RequestBody | None = None
     query: Mapping[str, Schema] = field(default_factory=dict)
-    conflicts: bool = False  # can be refused for what state things are in
-    guarded: bool = False  # heeds If-Match
-    discloses: bool = False  # answers a secret, which is nowhere kept as it is
-    waits: Afterwards | None = None  # heeds Prefer: wait, once all is committed
-    one_statement: bool = False  # all that it writes, so that it needs no transaction around it
+    conflicts: bool = False  # may be refused because of the current state (409)
+    guarded: bool = False  # supports If-Match
+    discloses: bool = False  # the answer has a secret, which is not stored in plain text anywhere
+    waits: Afterwards | None = None  # supports Prefer: wait, after the commit
+    one_statement: bool = False  # writes with a single statement, so that it needs no transaction around it
 
     @property
     def name(self) -> str:
@@ -65,14 +65,14 @@ class Operation:
 
     @property
     def remembered(self) -> bool:
-        """Whether it heeds an Idempotency-Key. Also where the method itself is idempotent, for its answer is not: what
-        was deleted is not found again, and what was changed has another tag."""
+        """Whether the operation supports an Idempotency-Key. Idempotent methods do as well, because their answers
+        differ: a second DELETE finds nothing, and a changed record has another ETag."""
         return self.writes and not self.discloses
 
 
 @dataclass(frozen=True, slots=True)
 class OpenOperation:
-    """What anybody may ask, without a key."""
+    """An operation that needs no API key."""
 
     path: str
     name: str
@@ -82,7 +82,7 @@ class OpenOperation:
 
 
 class Operations:
-    """Those of one subject, in the order in which they are described."""
+    """The operations of one subject, in the order of the description."""
 
     def __init__(self, tag: str) -> None:
         self.tag = tag
@@ -97,8 +97,8 @@ class Operations:
         needs: Scope | None = None,
         **more: Any,
     ) -> Callable[[Run], Run]:
-        """Declare the function below; its docstring is the description. Reading needs the scope for that, and all else
-        the one for writing, unless it is said."""
+        """Registers the decorated function as an operation; its docstring is the description. Unless *needs* is given,
+        GET needs the scope for reading and other methods the one for writing."""
         scope = needs or (Scope.READ if method == "GET" else Scope.WRITE)
 
         def register(run: Run) -> Run:

@@ -1,4 +1,4 @@
-"""When a schedule fires, as JSON Schema: its rule, and what it says beside that."""
+"""JSON Schemas of when a schedule fires: its rule, and the policies beside the rule."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -141,4 +141,4 @@ policy_changes: Mapping[str, Schema] = {
     "misfire": {"anyOf": [taken(each_maybe(_misfire)), _policy]},
     "depends_on": taken(each_maybe(_depends_on)),
 }
-"""The same where a change may give some of their fields alone, and null is the default again."""
+"""The same policies in a change, which may set single fields; null resets a field to its default."""

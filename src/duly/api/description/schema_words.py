@@ -1,7 +1,7 @@
-"""Words for writing JSON Schema, and the small shapes that the larger ones are made of.
+"""Functions that write JSON Schema, and the small schemas that larger ones are made of.
 
-Patterns are ECMAScript's, with its flag u. A format that is none of JSON Schema's own says what no pattern can: its
-description tells what that is, and the reader checks it.
+Patterns are ECMAScript's, with its flag u. A format that JSON Schema does not define stands for a check that no pattern
+can express: its description explains the check, and the server's reader performs it.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ def exactly(pattern: str) -> str:
 
 
 def _escaped(characters: str) -> str:
-    """Characters of a pattern that nobody can see, so that they are seen."""
+    """The characters as escape sequences, so that invisible ones can be seen in a pattern."""
     return "".join(
         c if c.isascii() else f"\\u{ord(c):04x}" if ord(c) < 0x10000 else f"\\u{{{ord(c):x}}}" for c in characters
     )
@@ -33,12 +33,12 @@ def _escaped(characters: str) -> str:
 
 _VISIBLE = rf"[^\p{{C}}\p{{Z}}{_escaped(INVISIBLE.pattern.strip('[]'))}]"
 NAME = rf"^{_VISIBLE}+( +{_VISIBLE}+)*$"
-"""Of a type, a key, a tenant or a schedule: characters that are seen, with spaces between."""
+"""The name of a type, a key, a tenant or a schedule: visible characters, with spaces between them."""
 
 PRINTABLE = r"^([^\p{C}\p{Z}]| )*$"
 _OF_A_PERSON = r"([^\p{C}\p{Zl}\p{Zp}]|[\u200c\u200d])*"
 PERSON = rf"^{_OF_A_PERSON}[^\p{{C}}\p{{Z}}]{_OF_A_PERSON}$"
-"""Of a person: not blank, and with the joiners that some scripts cannot do without."""
+"""The name of a person: not blank, and with the joiners that some scripts need."""
 
 TARGET_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 SPAN = r"^ *([0-9]{1,12}(\.[0-9]{1,6})?(ms|us|[wdhms]) *)+$"
@@ -49,7 +49,7 @@ URL = rf"^[Hh][Tt][Tt][Pp][Ss]?://{_HOST}(:[0-9]{{0,5}})?([/?][^\p{{C}}\p{{Z}}#]
 ETAG = r'(\*|(W/)?"[^",]*")'
 ETAGS = rf"^{ETAG}([ \t]*,[ \t]*{ETAG})*$"
 
-_TODAY_ON = r"(?!0|1[0-8]|19[0-6]|9999)"  # a year from 1970 to 9998
+_TODAY_ON = r"(?!0|1[0-8]|19[0-6]|9999)"  # years from 1970 to 9998
 _WHOLE_SECONDS = r"(\.(0{1,6}|0{6}[0-9]{1,3}))?"
 _LOCAL_SECONDS = rf"{_TODAY_ON}{DATE}([Tt ]{HOURS_AND_MINUTES}(:[0-5][0-9]{_WHOLE_SECONDS})?)?"
 
@@ -63,7 +63,7 @@ def maybe(schema: Schema) -> Schema:
 
 
 def each_maybe(fields: Mapping[str, Schema]) -> dict[str, Schema]:
-    """Fields that may be null, which is as if they were not there."""
+    """The fields, each of which may also be null, which means the same as a missing field."""
     return {field: maybe(schema) if schema.keys() - {"description"} else schema for field, schema in fields.items()}
 
 
@@ -89,7 +89,7 @@ def listed(items: Schema, **more: Any) -> Schema:
 
 
 def taken(fields: Mapping[str, Schema], *required: str, **more: Any) -> Schema:
-    """An object that somebody sends: nothing else may be in it."""
+    """An object in a request: no other fields are allowed."""
     return {
         "type": "object",
         "properties": dict(fields),
@@ -100,7 +100,7 @@ def taken(fields: Mapping[str, Schema], *required: str, **more: Any) -> Schema:
 
 
 def span(least: timedelta, most: timedelta, note: str = "", told: str = "") -> Schema:
-    """A duration between two others, both included."""
+    """A duration from *least* to *most*, both included."""
     low, high = format_duration(least), format_duration(most)
     units = f"sum of numbers with units (w, d, h, m, s, ms, us), from {low} to {high}{note}"
     return {
@@ -115,7 +115,7 @@ def span(least: timedelta, most: timedelta, note: str = "", told: str = "") -> S
 
 
 def spans(options: Mapping[str, SpanOption]) -> dict[str, Schema]:
-    """Those of a record's fields that are spans."""
+    """Schemas of the fields of a record that are durations."""
     return {name: span(option.least, option.most, option.note, option.told) for name, option in options.items()}
 
 

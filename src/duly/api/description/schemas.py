@@ -1,5 +1,5 @@
-"""The shapes of what the API takes, as JSON Schema. What no schema can say is checked all the same. What it answers is
-described by the structs that are written."""
+"""JSON Schemas of request bodies. Rules that a schema cannot express are checked by the readers. Answers are described
+by the structs that are written."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -62,7 +62,7 @@ _schedule: Mapping[str, Schema] = {
 }
 
 _PARTLY = {**policy_changes, "retry": taken(each_maybe(_retry), description=_HOW_OFTEN)}
-"""Of these, a change may give some fields alone, and null is the default again."""
+"""Objects of which a change may set single fields; null resets a field to its default."""
 
 _person: Schema = text(1, LONGEST_NAME, pattern=PERSON)
 _needed: Mapping[str, Schema] = {
@@ -108,7 +108,7 @@ _ignored: Mapping[str, Schema] = {
 
 
 def _or_refused(schema: str) -> Schema:
-    """One of many: what is bad is refused alone, so the request is good whatever it has there."""
+    """An item of a batch. A bad item is refused by itself, so the request is valid whatever the item is."""
     return {"anyOf": [ref(schema), {"description": "Anything else is refused; the others are not harmed"}]}
 
 

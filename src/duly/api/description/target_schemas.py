@@ -1,4 +1,4 @@
-"""Where an event goes, as JSON Schema: one channel, and what a caller over HTTP may tell it."""
+"""JSON Schemas of targets: the channel of an event, and the options that a caller over HTTP may set."""
 
 from collections.abc import Iterable, Mapping
 
@@ -52,13 +52,13 @@ secret: Schema = {
 
 
 def _in_any_case(words: Iterable[str]) -> str:
-    """A pattern, for those have no way of their own to say it."""
+    """A pattern that ignores case: JSON Schema's patterns have no flag for that."""
     written = ("".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in word) for word in sorted(words))
     return "|".join(written)
 
 
 def headers(*refused: str, begin: str = "") -> Schema:
-    """Headers, but for those of the connection, the *refused*, and those that *begin* so."""
+    """HTTP headers of a target, except the connection's own, the *refused* names, and names that start with *begin*."""
     never = [f"^({_in_any_case([*OURS, *refused])})$", *([f"^{_in_any_case([begin])}"] if begin else [])]
     return {
         "type": "object",
@@ -110,11 +110,11 @@ _WHERE: Mapping[str, Schema] = {
 
 
 def _broker(channel: str) -> Schema:
-    """What its messages may be told over HTTP; which destinations are open, DULY_BROKER_ALLOW says."""
+    """The options of a broker's messages over HTTP. DULY_BROKER_ALLOW decides which destinations are allowed."""
     where, place = WORDS[channel].where, _WHERE[channel]
     more = _OPTIONS[channel]
     spelled_out = [taken({where: place, **more}, where)]
-    if channel == RABBITMQ:  # an exchange may be sent to without a routing key
+    if channel == RABBITMQ:  # an exchange works without a routing key
         exchange = _word(PRINTABLE, 1, "The name of an exchange")
         spelled_out = [
             {"anyOf": [spelled_out[0], taken({where: {"const": ""}, **more, "exchange": exchange}, where, "exchange")]}

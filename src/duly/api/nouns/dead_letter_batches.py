@@ -1,4 +1,5 @@
-"""Many dead letters at once, some thousand in each request: a request is one transaction, and others wait for that."""
+"""Replays and discards dead letters in batches: a request is one transaction, on which others wait, so each takes only
+some thousand."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -43,7 +44,7 @@ def _extent(said: Mapping[str, Any]) -> Extent:
 
 
 def same(said: Mapping[str, Any]) -> dict[str, str]:
-    """What must be said again for a cursor to fit."""
+    """The fields that must be sent again, unchanged, for a cursor to be valid."""
     return {
         field: msgspec.json.encode(value, order="sorted").decode() for field, value in said.items() if field != "cursor"
     }

@@ -1,4 +1,4 @@
-"""Events over HTTP: what is promised, what has become of it, and what people do to it."""
+"""Events over HTTP: list them, read them with their history, and act on them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,7 +34,7 @@ operations = Operations("events")
 
 EVENT = DescribedResponse("The event as it is now", EVENT_JSON.struct, examples.EVENT)
 IN_FILTER = {"schedule": "filter.schedule"}
-"""What a verb calls otherwise than a body with a filter does."""
+"""Names of fields that differ between the verbs and a body with a filter."""
 
 FIRST_ENTRIES = RequestedPage({"limit": str(MOST_LISTED)})
 
@@ -42,7 +42,7 @@ FIRST_ENTRIES = RequestedPage({"limit": str(MOST_LISTED)})
 async def list_page(
     ask: ApiRequest, which: Spec | EventFilter | None, page: RequestedPage, problems: Sequence[Problem] = ()
 ) -> ApiResponse:
-    """Invalid with the *problems* that are known already, and what else is wrong."""
+    """A page of events; raises Invalid with the given *problems* and all others that are found."""
     with together(problems, {}):
         found = await ask.own.events.page(which, tenant=ask.tenant, limit=page.limit, after=page.after)
     return page_of(ask, page, "events", found.events, _shown, found.next, next_after=found.next)
@@ -133,7 +133,7 @@ async def event_history(ask: ApiRequest) -> ApiResponse:
 
 
 def id_of(ask: ApiRequest) -> str:
-    """What is no id is nobody's."""
+    """The id in the path; raises NotFound if it is no valid id."""
     try:
         return str(UUID(ask.named("id")))
     except ValueError:
@@ -186,11 +186,11 @@ async def discard_event(ask: ApiRequest) -> ApiResponse:
     return ApiResponse(_shown(await ask.own.events.discard(id_of(ask), tenant=ask.tenant, by=ask.by, reason=why)))
 
 
-# -- many dead letters at once
+# -- batches of dead letters
 
 
 async def _which(ask: ApiRequest, kinds: Mapping[str, Kind]) -> tuple[EventFilter, dict[str, Any]]:
-    """Which dead letters, and what else is said; Invalid with all that is wrong."""
+    """The filter in the body, and the other fields; raises Invalid with every problem."""
     said, problems = look_at_fields(ask.body, kinds, "filter")
     which, wrong = read_filter({} if said["filter"] is None else said["filter"], "filter.")
     problems += wrong
@@ -201,7 +201,7 @@ async def _which(ask: ApiRequest, kinds: Mapping[str, Kind]) -> tuple[EventFilte
         problems.append(Problem("limit", f"must be a whole number from 1 on, not {said['limit']!r:.50}"))
     if problems:
         with together(problems, IN_FILTER):
-            await ask.own.events.page(which, tenant=ask.tenant, limit=1)  # to hear whether there is such a schedule
+            await ask.own.events.page(which, tenant=ask.tenant, limit=1)  # raises if the schedule does not exist
     return which, said
 
 

@@ -47,7 +47,7 @@ operations = Operations("schedules")
 
 SCHEDULE = DescribedResponse("The schedule", SCHEDULE_JSON.struct, examples.SCHEDULE, tagged=True)
 MERGED = ("misfire", "retry", "dst", "depends_on")
-"""Of these, a change may give some fields alone."""
+"""Objects of which a change may set single fields."""
 
 MOST_TRIES = 30
 
@@ -85,7 +85,7 @@ async def put_schedule(ask: ApiRequest) -> ApiResponse:
     draft = read_schedule(ask.body, name=ask.named("name"), tenant=ask.tenant, channels=ask.own.channels)
     tag = expected(ask, None if there is None else schedule_tag(there))
     stored = await ask.own.schedules.put(**draft, by=ask.by, expected=tag)
-    created = there is None and stored.created == stored.updated  # else somebody else has just created it
+    created = there is None and stored.created == stored.updated  # otherwise, another request has just created it
     return _shown(stored, 201, Location=ask.address) if created else _shown(stored)
 
 
@@ -136,7 +136,7 @@ async def change_schedule(ask: ApiRequest) -> ApiResponse:
         draft = read_schedule(merged, name=there.name, tenant=ask.tenant, channels=ask.own.channels)
         try:
             return _shown(await ask.own.schedules.put(**draft, by=ask.by, expected=tag))
-        except Stale:  # somebody else was quicker; unless the caller has said what it must be, it is merged again
+        except Stale:  # another request changed it first; without If-Match, merge again
             if wanted is not None:
                 raise
     raise Conflict(f"schedule {there.name!r} is being changed by others just now: try again")
@@ -145,7 +145,7 @@ async def change_schedule(ask: ApiRequest) -> ApiResponse:
 def _merged(there: Schedule, changes: dict[str, Any]) -> dict[str, Any]:
     shown = msgspec.json.decode(msgspec.json.encode(SCHEDULE_JSON.write(there)))
     stored = {field: value for field, value in shown.items() if field not in READ_ONLY}
-    stored["dst"] = there.policies.to_json()["dst"]  # not what holds where nobody has said anything
+    stored["dst"] = there.policies.to_json()["dst"]  # the stored values, not the defaults in effect
     for field, value in changes.items():
         inner = stored.get(field) if field in MERGED else None
         if isinstance(inner, dict) and isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""About the server itself: whether it is up, what it knows, how it is described."""
+"""Operations of the server itself: health, known event types, metrics, and the description of the API."""
 
 import asyncio
 import time
@@ -26,7 +26,7 @@ from duly.signals import StoreDown
 operations = Operations("system")
 
 KNOWN_FOR = 1.0
-"""Seconds for which it is known whether the database answers."""
+"""Seconds for which the result of the database check is cached."""
 
 
 @operations.add(
@@ -76,12 +76,12 @@ OPEN = (
         },
     ),
 )
-"""Those that machines ask. They tell nothing of anybody."""
+"""The operations that machines call: they need no key, and reveal no tenant's data."""
 
 
 class Readiness:
-    """Whether requests can be answered. The database is asked once in a second at most, whoever wants to know. It is
-    only read, until a request or the worker of this process could not write: then it is written as well."""
+    """Whether requests can be answered. The database is checked once a second at most, however many clients ask. The
+    check only reads, until a request or the worker of this process has failed to write: then it writes as well."""
 
     def __init__(self, answering: RequestHandler) -> None:
         self._answering = answering
@@ -109,7 +109,8 @@ class Readiness:
         return not self._answering.not_writable or await self._writes_again()
 
     async def _writes_again(self) -> bool:
-        """One try at a time: where another process has the lock, it may wait for longer than anybody who asks."""
+        """Whether a test write succeeds. One attempt at a time: while another process holds the lock, the attempt may
+        take longer than a readiness probe waits."""
         if self._writing is None:
             self._writing = asyncio.create_task(self._answering.duly.store.try_writing())
         await asyncio.wait({self._writing}, timeout=KNOWN_FOR)
@@ -124,7 +125,7 @@ class Readiness:
 
 
 def open_routes(openapi: Callable[[], dict[str, Any]], answering: RequestHandler, metrics: Metrics) -> Iterator[Route]:
-    """Those that need no key: they tell nothing of anybody."""
+    """The routes that need no key; they reveal no tenant's data."""
     ready = Readiness(answering)
 
     async def healthz(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Stored targets over HTTP: where events go, and whether they may."""
+"""Stored targets over HTTP: where events go, and whether they are enabled."""
 
 from datetime import timedelta
 from typing import Any

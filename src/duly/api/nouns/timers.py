@@ -1,4 +1,4 @@
-"""Timers over HTTP: a signal once, at an instant."""
+"""Timers over HTTP: an event that fires once, at an instant."""
 
 import asyncio
 from collections import Counter
@@ -22,10 +22,10 @@ from duly.records.wire.timer_reader import read_timer
 
 operations = Operations("timers")
 BREATH = 100
-"""So many are checked before others in the same loop have their turn."""
+"""Timers that are checked before other tasks of the event loop get their turn."""
 
 CHANGES = {"moved": "changed"}
-"""What a store calls otherwise."""
+"""Names of changes that differ between the store and the API."""
 
 
 @operations.add(
@@ -36,8 +36,9 @@ CHANGES = {"moved": "changed"}
         200: DescribedResponse("It was there: moved, unchanged, or fired already", EVENT_JSON.struct, examples.EVENT),
     },
     takes=RequestBody(ref("Timer"), examples.TIMER),
-    # Where nothing was to be changed, a second statement reads what is there. In a transaction that would be no safer:
-    # each statement sees what was committed before it began. A timer that is cancelled between the two is told as such.
+    # Where nothing was to be changed, a second statement reads the existing timer. A transaction would make that no
+    # safer: each statement sees what was committed before it began. A timer that is cancelled between the two is
+    # reported as cancelled.
     one_statement=True,
 )
 async def put_timer(ask: ApiRequest) -> ApiResponse:
@@ -114,7 +115,7 @@ Numbered = tuple[int, NewEvent]
 
 
 async def _planned(ask: ApiRequest, written: Sequence[Any], results: list[dict[str, Any]]) -> list[Numbered]:
-    """The events of the good ones with their places; what is wrong with each other one is its result."""
+    """The events of the valid timers, with their positions; stores the errors of each invalid timer as its result."""
     events: list[Numbered] = []
     for place in range(0, len(written), BREATH):
         timers: list[tuple[int, Timer]] = []
@@ -135,7 +136,7 @@ async def _planned(ask: ApiRequest, written: Sequence[Any], results: list[dict[s
 async def _aimed(
     ask: ApiRequest, events: Sequence[Numbered], written: Sequence[Any], results: list[dict[str, Any]]
 ) -> Sequence[Numbered]:
-    """Those whose stored target exists, or that name none; what is wrong with each other one is its result."""
+    """The events whose stored target exists, or that name none; stores the errors of each other event as its result."""
     gone = await ask.own.missing_targets(event for _, event in events)
     if not gone:
         return events
@@ -158,8 +159,8 @@ def _planned_singly(
 
 
 def _wishes(events: Sequence[Numbered]) -> list[list[Numbered]]:
-    """Those of each key, in order. Only the last of them is put: thousands for one timer would be as many statements,
-    for which all others wait."""
+    """The events grouped by key, in order. Only the last event of a key is stored: thousands for one timer would need
+    as many statements, and other transactions would wait for them."""
     wishes: dict[str, list[Numbered]] = {}
     for index, event in events:
         if event.key is not None:
@@ -168,7 +169,8 @@ def _wishes(events: Sequence[Numbered]) -> list[list[Numbered]]:
 
 
 def _changes(wished: Sequence[Numbered], change: str) -> Iterator[str]:
-    """What became of each wish for one timer: each but the first changes the one before, unless it is the same."""
+    """The result of each event for one timer: each but the first changes the one before it, unless both are the
+    same."""
     yield CHANGES.get(change, change)
     for (_, before), (_, event) in pairwise(wished):
         same = msgspec.structs.replace(event, id=before.id) == before

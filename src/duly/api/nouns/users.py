@@ -1,4 +1,4 @@
-"""Users over HTTP: whom calendar events are for."""
+"""Users over HTTP: the people whom calendar events are for."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -31,7 +31,7 @@ operations = Operations("users")
 
 USER = DescribedResponse("The user", USER_JSON.struct, examples.USER, tagged=True)
 SHOWN = ("created_at", "updated_at", "warnings")
-"""What a user shows and nobody can set: ignored where it is sent back."""
+"""Read-only fields of a user: ignored when they are sent back."""
 
 
 def _answer(user: User, status: int = 200, **headers: str) -> ApiResponse:
@@ -63,7 +63,7 @@ def _check_new(ask: ApiRequest, fields: Mapping[str, Any], now: datetime) -> Non
 async def _fields(
     ask: ApiRequest, own: Mapping[str, Any], check: Callable[[Mapping[str, Any], datetime], object]
 ) -> dict[str, Any]:
-    """What a body says of a user. Of what is not a caller's to say, it may repeat what is so."""
+    """The fields of a user in a body. Fields that a caller cannot change may be repeated with their current values."""
     body = ask.body
     if not isinstance(body, dict):
         raise Invalid([Problem("user", f"expected an object with {', '.join(FIELDS)}")])

@@ -1,1 +1,1 @@
-"""What every request passes: authentication, limits, bodies, conditions, problems. ``handler`` is the path of one."""
+"""The steps that every request passes: authentication, limits, bodies, conditions, problems. Start with ``handler``."""

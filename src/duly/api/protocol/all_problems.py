@@ -1,4 +1,4 @@
-"""All that is wrong with a request, told at once: what is known already, and what a verb finds beside it."""
+"""Reports every problem of a request at once: those found while it was read, and those that a verb finds."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from duly.errors import DulyError, Invalid, Problem
 
 @contextmanager
 def gathered(problems: list[Problem]) -> Iterator[None]:
-    """What is wrong within is added to the others, and it goes on."""
+    """Collects the problems of an Invalid raised inside into *problems*, and continues."""
     try:
         yield
     except Invalid as error:
@@ -18,9 +18,9 @@ def gathered(problems: list[Problem]) -> Iterator[None]:
 
 @contextmanager
 def together(problems: Sequence[Problem], renamed: Mapping[str, str] = RENAMED) -> Iterator[None]:
-    """Where there are problems already, what is done within is done only to hear what else is wrong: it ends in
-    Invalid, and so the request's transaction undoes it. *renamed* is what a verb calls otherwise than JSON does; of
-    what is known to be wrong, a verb's own opinion is left out."""
+    """Raises Invalid with the known *problems* and those that the code inside finds. With known problems, the code
+    inside only runs to find more: it ends in Invalid, and so the request's transaction is rolled back. *renamed* maps a
+    verb's names of fields to those in JSON. Where a field has a known problem, the verb's own is left out."""
     try:
         yield
     except Invalid as error:

@@ -1,4 +1,4 @@
-"""Reads what a request brings, within limits: of size, of depth and of time."""
+"""Reads request bodies, within limits of size, nesting and time."""
 
 import asyncio
 import gc
@@ -16,20 +16,20 @@ from duly.errors import Invalid, Problem
 
 MEGABYTE = 1024 * 1024
 LARGE = 2 * MEGABYTE
-"""Bytes of a body: a payload may have one megabyte."""
+"""Bytes of an ordinary body: a payload may have one megabyte."""
 
 BULKY = 16 * MEGABYTE
 DEEP = MAX_DEPTH + 10
 MOST_VALUES = 1_000_000
-"""In a body: so many are read in the time of a few requests, and a server has others to answer."""
+"""Values in a body: parsing this many takes as long as a few requests, and other requests wait meanwhile."""
 
 BREATH = 16 * 1024
-"""Bytes that are looked through before others in the same loop have their turn."""
+"""Bytes that are scanned before other tasks of the event loop get their turn."""
 
 HALF = "a character is written by half, as \\ud800 without what follows it: write both halves, or the character itself"
 
 PATIENCE = 30.0
-"""Seconds in which a body has to arrive."""
+"""Seconds within which a body has to arrive."""
 
 _FIRST_HALF = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")
 _decode = msgspec.json.Decoder().decode
@@ -60,8 +60,8 @@ async def read_body(request: Request, most: int) -> bytes:
 
 
 async def read_json(request: Request, body: bytes, required: bool) -> Any:
-    """What a body says; nothing at all is an empty object, where it may be nothing: one that was forgotten must not
-    mean that all is to have its default."""
+    """The JSON of a body. An empty body is an empty object, unless a body is *required*: a forgotten body must not
+    reset every field to its default."""
     if not body.strip():
         if required:
             raise Invalid([Problem("body", "is missing")])
@@ -79,14 +79,14 @@ async def read_json(request: Request, body: bytes, required: bool) -> Any:
 
 
 def _told(error: Exception, body: bytes) -> str:
-    """What is wrong with it. The reader takes half a character at times for the end of the body."""
+    """The description of a parse error. The parser sometimes reports half a surrogate pair as the end of the body."""
     told = str(error)
     return HALF if "surrogate" in told or ("truncated" in told and _FIRST_HALF.search(body)) else told
 
 
 async def _check_shape(body: bytes) -> None:
-    """How deep it is, and how much is in it, before objects are made of it. Looked at closer only where there can be
-    something to find; of what is not JSON, it may say anything."""
+    """Checks nesting and number of values before any objects are created. Scans the body only if a count of its
+    brackets and commas could exceed a limit; for a body that is not JSON, the result has no meaning."""
     if body.count(b"[") + body.count(b"{") <= DEEP and body.count(b",") < MOST_VALUES:
         return
     plain = body.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in body else body
@@ -95,7 +95,7 @@ async def _check_shape(body: bytes) -> None:
         parts = plain[place : place + BREATH].split(b'"')
         outside = b"".join(parts[quoted::2])
         quoted ^= len(parts) % 2 == 0
-        steps = array("b", outside.translate(_STEPS, _ALL_ELSE))  # 1 where something opens, -1 where it closes
+        steps = array("b", outside.translate(_STEPS, _ALL_ELSE))  # 1 for each opening bracket, -1 for each closing one
         values += steps.count(1) + outside.count(b",")
         if values > MOST_VALUES:
             told = f"the body has more than {MOST_VALUES:,} values: send less, or in several requests"
@@ -107,7 +107,8 @@ async def _check_shape(body: bytes) -> None:
 
 
 def _decoded(body: bytes) -> Any:
-    """Without looking for garbage meanwhile: there is none, and to look again and again takes longer than to read."""
+    """The parsed body. The garbage collector is paused: there is no garbage yet, and its repeated runs take longer than
+    parsing."""
     paused = gc.isenabled()
     gc.disable()
     try:
@@ -118,6 +119,6 @@ def _decoded(body: bytes) -> Any:
 
 
 def _too_large(most: int) -> RefusedRequest:
-    # What is left of it is not read: the connection ends.
+    # The rest of the body is not read, so the connection has to be closed.
     told = f"the body is larger than {most // MEGABYTE} MB: send less, or in several requests"
     return RefusedRequest(413, told, headers={"Connection": "close"})

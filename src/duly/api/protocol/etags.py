@@ -1,4 +1,4 @@
-"""ETags: whoever changes what others change as well says which state they have seen."""
+"""ETags: a client that changes a shared record says in If-Match which version it has read."""
 
 from starlette.requests import Request
 
@@ -20,7 +20,7 @@ def if_match_problems(request: Request) -> list[Problem]:
 
 
 def unheeded(request: Request, heeds_if_match: bool) -> list[Problem]:
-    """Conditions that nobody would look at: whoever sets one relies on it."""
+    """Problems for conditional headers that this operation does not support: a client that sends one relies on it."""
     known = {"If-Match"} if heeds_if_match else set()
     return [
         Problem(
@@ -36,8 +36,8 @@ def _tags(written: str) -> list[str]:
 
 
 def expected(ask: ApiRequest, current: str | None) -> str | None:
-    """The tag that must still hold when it is written; None where the caller does not care. *current* is that of what
-    is there, if it is. The check is made again on the locked row."""
+    """The ETag that must still be current when the record is written; None without If-Match. *current* is the record's
+    ETag, None if there is no record. The check is repeated on the locked row."""
     written = ask.request.headers.get("if-match")
     if written is None:
         return None

@@ -1,4 +1,5 @@
-"""Reads the fields of small bodies: each of its kind, none unknown, all that is wrong at once."""
+"""Reads the fields of small bodies: checks each field's type, refuses unknown fields, and reports every problem at
+once."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,8 +12,8 @@ _WORDS = {str: "text", int: "a whole number", bool: "true or false", dict: "an o
 
 
 def read_fields(body: Any, kinds: Mapping[str, Kind], *required: str) -> dict[str, Any]:
-    """A value for each field, None where it is missing or null. A kind is a type, or a function that reads the value
-    or returns the problem with it."""
+    """The value of each field, None where it is missing or null. A kind is a type, or a function that returns the read
+    value or a Problem."""
     values, problems = look_at_fields(body, kinds, *required)
     if problems:
         raise Invalid(problems)
@@ -20,7 +21,7 @@ def read_fields(body: Any, kinds: Mapping[str, Kind], *required: str) -> dict[st
 
 
 def look_at_fields(body: Any, kinds: Mapping[str, Kind], *required: str) -> tuple[dict[str, Any], list[Problem]]:
-    """The same, where there is more to check: the values, None for each that is bad, and what is wrong."""
+    """The same, for callers with more to check: returns the values, None for each bad field, and the problems."""
     if not isinstance(body, dict):
         raise Invalid([Problem("body", f"expected an object with {', '.join(kinds)}")])
     problems = [

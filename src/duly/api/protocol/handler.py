@@ -1,4 +1,4 @@
-"""The path of a request: admit, read, carry out, answer. What goes wrong on the way is an answer, too."""
+"""The path of a request: authenticate, read, run, answer. Errors on the way become answers as well."""
 
 import asyncio
 import hashlib
@@ -54,7 +54,7 @@ log = logging.getLogger("duly.http")
 
 REPLAYED = {"Idempotency-Replayed": "true"}
 SWEPT_EVERY = 10.0
-"""Seconds between two looks for answers that need not be remembered any more."""
+"""Seconds between two deletions of expired idempotency keys."""
 
 MOST_SWEPT = 20_000
 
@@ -64,7 +64,7 @@ _encode = msgspec.json.Encoder().encode
 class RequestHandler:
     def __init__(self, duly: Duly, admission: Authenticator) -> None:
         self.duly, self._admission = duly, admission
-        self.not_writable = False  # a write has failed, and nobody has found yet that it works again
+        self.not_writable = False  # a write has failed, and none has succeeded since
         self._prepared = False
         self._preparing = asyncio.Lock()
         self._swept = 0.0
@@ -106,7 +106,7 @@ class RequestHandler:
             return self._misused(error, request)
         if isinstance(error, DulyError):
             return problem_of(error)
-        if isinstance(error, HTTPException):  # of an application's own way of telling who asks
+        if isinstance(error, HTTPException):  # raised by the application's own authenticate
             return problem(error.status_code, str(error.detail), headers=error.headers)
         log.error(Line("request.failed", {"request": request_id(request), "error": without_message(error)}))
         return problem(500, BUG)
@@ -116,7 +116,8 @@ class RequestHandler:
     ) -> ApiResponse:
         key, done = asked.key, False
         try:
-            # To remember the answer is one statement more; and where something is wrong already, all is to be undone.
+            # Storing the answer for an idempotency key takes a second statement; and known problems roll everything
+            # back.
             one_statement = operation.one_statement and key is None and not asked.problems
             async with (
                 self._turn(caller, key),
@@ -127,7 +128,7 @@ class RequestHandler:
                     answer = await (operation.run(ask) if key is None else _once(key, operation, ask, asked.body))
                 done = operation.writes
         except StoreUnavailable as error:
-            if isinstance(error, Unconfirmed) or (done and not isinstance(error, NotWritable)):  # all but the commit
+            if isinstance(error, Unconfirmed) or (done and not isinstance(error, NotWritable)):  # in the commit
                 log.error(Line("request.uncertain", {"request": request_id(request), "error": str(error)}))
                 raise Uncertain from error
             raise
@@ -136,19 +137,20 @@ class RequestHandler:
         return answer if operation.waits is None else await operation.waits(ask, answer)
 
     def _turn(self, caller: Caller, key: str | None) -> AbstractAsyncContextManager[None]:
-        """Who asks the same again meanwhile waits here, where that takes no connection."""
+        """Queues requests with the same idempotency key here, where waiting takes no database connection."""
         return nullcontext() if key is None else self._turns.one((caller.tenant, key))
 
     def _misused(self, error: Misuse, request: Request) -> ApiResponse:
-        """Not by who asks, but where secrets cannot be sealed: the Duly was closed meanwhile, or it is a bug."""
+        """The answer to a Misuse. Not the caller's mistake unless secrets cannot be encrypted: the Duly was closed
+        meanwhile, or there is a bug."""
         if isinstance(error, Unsealed):
             return problem_of(error)
         log.error(Line("request.failed", {"request": request_id(request), "error": str(error)}))
         return problem_of(_not_open()) if self.duly.loop is None else problem(500, BUG)
 
     async def _sweep(self) -> None:
-        """Whoever adds to what is remembered takes away now and then what is too old: more than comes in so often is
-        more than one server can answer."""
+        """Deletes expired idempotency keys now and then, after a request that has added one. MOST_SWEPT in SWEPT_EVERY
+        seconds is more than one server can add."""
         if time.monotonic() - self._swept < SWEPT_EVERY:
             return
         self._swept = time.monotonic()
@@ -158,7 +160,7 @@ class RequestHandler:
             log.warning(Line("requests.not_forgotten", {"error": str(error)}))
 
     async def prepare(self) -> None:
-        """The database for confined transactions, before the first of them."""
+        """Prepares the database for confined transactions, before the first of them."""
         if self.duly.loop is None:
             raise _not_open()
         if self._prepared:
@@ -175,7 +177,7 @@ def _not_open() -> RefusedRequest:
 
 
 class ReadRequest(NamedTuple):
-    """What a request says, and what is wrong around it."""
+    """The content of a request, and the problems found outside its body."""
 
     query: dict[str, str]
     key: str | None  # the Idempotency-Key
@@ -185,7 +187,8 @@ class ReadRequest(NamedTuple):
 
 
 async def _read(operation: Operation, request: Request, body: bytes) -> ReadRequest:
-    """Where something is wrong around a body, it is read all the same: what is wrong with that is told as well."""
+    """Reads a request. With problems outside the body, the body is read all the same, to report its problems as
+    well."""
     query, problems = read_query(request.query_params.multi_items(), operation.query)
     problems += if_match_problems(request) if operation.guarded else ()
     problems += unheeded(request, operation.guarded) if operation.writes else ()
@@ -214,8 +217,8 @@ async def write_page(listed: Listed, answer: ApiResponse) -> InPieces:
 
 
 async def _once(key: str, operation: Operation, ask: ApiRequest, body: bytes) -> ApiResponse:
-    """The same key and the same body: the same answer, and nothing happens again. An answer that says that nothing was
-    done is not kept: whoever mends the reason may ask again."""
+    """Runs an operation once per idempotency key: the same key with the same body returns the stored answer, and
+    nothing runs again. An answer that refuses the request is not stored: the caller may fix the cause and retry."""
     asked = hashlib.sha256(f"{operation.method} {ask.address}\n".encode() + body).hexdigest()
     known = await ask.own.requests.recall(ask.tenant, key, asked)
     if known is not None:
@@ -227,7 +230,8 @@ async def _once(key: str, operation: Operation, ask: ApiRequest, body: bytes) ->
 
 
 def _check_address(request: Request) -> None:
-    """What is no text names nothing: the server has made one and the same name of all that it could not read."""
+    """Refuses a path that is not UTF-8: the server has replaced every unreadable byte by the same character, so
+    different names would become equal."""
     if not {"\ufffd", SLASH}.isdisjoint(request.scope["path"]):
         try:
             readable = SLASH not in unquote_to_bytes(request.scope.get("raw_path") or b"").decode()

@@ -1,6 +1,6 @@
-"""Lists as answers: written and sent in pieces, between which others in the same loop have their turn.
+"""Pages of lists as answers: encoded and sent in pieces, between which other tasks of the event loop get their turn.
 
-A page of a thousand events takes 20 ms to write, and one of 9 MB takes 10 ms to write and to send: in one stretch, all
+A page of a thousand events takes 20 ms to encode, and one of 9 MB takes 10 ms to encode and send: in one stretch, all
 other requests of the process would wait for that.
 """
 
@@ -15,21 +15,21 @@ from starlette.types import Receive, Scope, Send
 from duly.engine.rule_threads import Slices
 
 PIECE = 65_536
-"""Bytes from which on a piece is sent by itself."""
+"""Bytes; a piece is sent once it has this size."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Listed(NamedTuple):
-    """The body of a page: its items are shown when it is written."""
+    """The body of a page; its items are converted to JSON when it is written."""
 
     name: str
     items: Sequence[Any]
     show: Callable[[Any], Any]
-    beside: Mapping[str, Any]  # such as the cursor of the next page
+    beside: Mapping[str, Any]  # other fields, such as the cursor of the next page
 
     async def written(self) -> list[bytes]:
-        """The JSON of it, in pieces."""
+        """The JSON of the page, in pieces."""
         pieces, parts, size = list[bytes](), [b'{"', self.name.encode(), b'":['], 0
         slices = Slices()
         for place, item in enumerate(self.items):
@@ -46,7 +46,8 @@ class Listed(NamedTuple):
 
 
 class InPieces(Response):
-    """An answer whose pieces are sent one after another, each when the one before has been taken."""
+    """An answer whose pieces are sent one after another, each when the one before has been accepted by the
+    transport."""
 
     def __init__(self, pieces: Sequence[bytes], status: int, headers: Mapping[str, str]) -> None:
         self._pieces = pieces

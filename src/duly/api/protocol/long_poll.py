@@ -1,4 +1,4 @@
-"""Answers that come when an event has ended: for how many callers, how long, and what ends the wait before."""
+"""Long polls: answers that wait until an event has ended, with limits on callers and time."""
 
 import asyncio
 import re
@@ -16,28 +16,28 @@ from duly.records.event import EVENT_JSON, TERMINAL, Event
 
 LONGEST_WAIT = 60.0
 FIRST_LOOK, LAST_LOOK = 0.05, 0.5
-"""Seconds between two looks: more and more, for whoever has waited long is in no hurry."""
+"""Seconds between two reads of the event. They grow: a client that has waited long is in no hurry."""
 
 MOST_WAITING, MOST_OF_ONE = 100, 10
-"""Requests that wait at once, in all and of one caller. Who comes beyond is answered at once."""
+"""Requests that may wait at once, in all and of one caller. A request above that is answered immediately."""
 
 _WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?(\d{1,18})\"?\s*(?:$|[,;])", re.IGNORECASE)
 
 
 class LongPoll:
-    """Those who wait just now."""
+    """The requests that are waiting."""
 
     def __init__(self) -> None:
         self._callers: Counter[str] = Counter()
         self._over = asyncio.Event()
 
     def end(self) -> None:
-        """The server stops: all are answered with what is known."""
+        """Ends all waits, because the server stops: each request is answered with the last known state."""
         self._over.set()
 
     @contextmanager
     def place(self, caller: str) -> Iterator[bool]:
-        """Whether there is one for this caller."""
+        """Whether this caller may wait; counts it as waiting meanwhile."""
         free = self._callers.total() < MOST_WAITING and self._callers[caller] < MOST_OF_ONE and not self._over.is_set()
         self._callers[caller] += free
         try:
@@ -48,7 +48,7 @@ class LongPoll:
                 del self._callers[caller]
 
     async def pause(self, seconds: float) -> bool:
-        """False when there is nothing more to wait for."""
+        """Sleeps; returns False when the server is stopping."""
         try:
             await asyncio.wait_for(self._over.wait(), seconds)
         except TimeoutError:
@@ -57,8 +57,8 @@ class LongPoll:
 
 
 async def until_ended(ask: ApiRequest, answer: ApiResponse) -> ApiResponse:
-    """The answer when the event has ended, for as long as the caller prefers. What it tells is committed already: it
-    stays the answer if the event cannot be looked at any more."""
+    """The answer once the event has ended, or when the time that the client prefers is over. The given answer is
+    committed already, and is returned if the event cannot be read any more."""
     preferred = _WAIT.search(ask.request.headers.get("prefer", ""))
     if preferred is None:
         return answer
@@ -84,7 +84,7 @@ async def _wait(ask: ApiRequest, answer: ApiResponse, seconds: float, waiting: L
             return ApiResponse(answer.body, answer.status, {**answer.headers, **applied})
         if over:
             break
-        over = not await waiting.pause(min(look, left))  # then a last look: the one before may be old by now
+        over = not await waiting.pause(min(look, left))  # then read once more: the last read may be old
         look = min(LAST_LOOK, look * 1.5)
     return answer
 

@@ -1,4 +1,4 @@
-"""What every request has around it: an id, headers for safety, a line in the log, and figures."""
+"""The middleware around every request: a request id, security headers, a log line, and metrics."""
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ RAW_SAFETY = {name.lower().encode(): value.encode() for name, value in SAFETY.it
 HTTPS = {b"strict-transport-security": b"max-age=31536000"}
 
 LEFT = 499
-"""Stands, in figures and in the log, for a request that was given up before it was answered: by who asked, or because
+"""The status, in metrics and in the log, of a request that ended before it was answered: the client disconnected, or
 the server was stopped."""
 
 _ID = re.compile(rb"[\w.:/+=@-]{1,100}")
@@ -42,11 +42,11 @@ RawHeader = tuple[bytes, bytes]
 
 
 def _nobody(_method: str, _route: str, _status: int, _seconds: float) -> None:
-    """Nobody counts."""
+    """Ignores a request: there are no metrics."""
 
 
 class Middleware:
-    """Outside all else. *told* hears of each request: its method, route, status and seconds."""
+    """The outermost layer. *told* is called for each request with its method, route, status and seconds."""
 
     def __init__(self, app: ASGIApp, told: Told = _nobody) -> None:
         self._app, self._told = app, told
@@ -76,7 +76,7 @@ class Middleware:
         except Exception as error:
             log.error(Line("request.failed", {"request": id, "error": without_message(error)}))
             if begun:
-                raise  # half an answer cannot be taken back; the server ends the connection
+                raise  # a half-sent answer cannot be replaced; the server closes the connection
             await write_problem(id)(scope, receive, send_on)
         finally:
             seconds = time.perf_counter() - began
@@ -86,7 +86,7 @@ class Middleware:
 
 
 def _with_safety(given: Iterable[RawHeader], id: str, *, https: bool) -> list[RawHeader]:
-    """The headers of an answer, with all that it does not say itself."""
+    """The headers of an answer, with the security headers that it does not set itself."""
     headers = [header for header in given if header[0] != b"x-request-id"]
     said = {name for name, _ in headers}
     headers.append((b"x-request-id", id.encode()))
@@ -108,7 +108,8 @@ def _request_id(scope: Scope) -> str:
 
 
 def _keep_slashes(scope: Scope) -> None:
-    """A slash inside a name is no end of it, though the server has decoded both alike."""
+    """Keeps an encoded slash in a name apart from the slashes of the path: the server has decoded both to the same
+    character."""
     raw = scope.get("raw_path") or b""
     if _SLASH.search(raw):
         kept = _SLASH.sub(SLASH.encode(), raw.partition(b"?")[0])
@@ -116,7 +117,8 @@ def _keep_slashes(scope: Scope) -> None:
 
 
 def _log(scope: Scope, id: str, route: str, status: int, seconds: float) -> None:
-    """The route, not the address: names and keys in it may be anybody's. What was only read is told at DEBUG."""
+    """Logs an answered request. Logs the route, not the path, because names and keys in a path may be private.
+    Successful reads are logged at DEBUG."""
     level = (
         logging.ERROR if status >= 500 else logging.DEBUG if status < 400 and scope["method"] == "GET" else logging.INFO
     )

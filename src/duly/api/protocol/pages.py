@@ -1,4 +1,4 @@
-"""Lists, a page at a time."""
+"""Pages of lists."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
@@ -29,7 +29,8 @@ def page_of(
     after: str | None,
     **more: Any,
 ) -> ApiResponse:
-    """*after* is where the next page begins; None at the end. *more* is answered beside the items."""
+    """The answer with a page. *after* is the place where the next page begins, None at the end; *more* are fields
+    beside the items."""
     cursor = None if after is None else page.cursor(after)
     headers = {} if cursor is None else {"Link": link_to_next(ask.address, ask.query, cursor)}
     return ApiResponse(Listed(name, items, show, {"next_cursor": cursor, **more}), headers=headers)
@@ -43,13 +44,13 @@ def page_of_these(
     show: Callable[[Item], Any],
     place: Callable[[Item], str],
 ) -> ApiResponse:
-    """The same, where the next page begins after the last one's *place*."""
+    """The same for a page whose next one begins after the *place* of its last item."""
     return page_of(ask, page, name, found.items, show, place(found.items[-1]) if found.more else None)
 
 
 async def page_of_history(ask: ApiRequest, read: Callable[[int, int], Awaitable[ListPage[Entry]]]) -> ApiResponse:
-    """Entries never change and are only added at the end: so a cursor is how many came before. *read* is given that,
-    and how many are wanted."""
+    """The answer with a page of a history. Entries never change and are only appended, so the cursor is the number of
+    entries before the page. *read* takes that offset and a limit."""
     page = asked_page(ask)
     passed = _passed(page)
     found = await read(passed, page.limit)
@@ -57,7 +58,7 @@ async def page_of_history(ask: ApiRequest, read: Callable[[int, int], Awaitable[
 
 
 def where_next(found: ListPage[Entry], passed: int = 0) -> str | None:
-    """Where the next page of a history begins."""
+    """The cursor of the next page of a history, None at the end."""
     return str(passed + len(found.items)) if found.more else None
 
 

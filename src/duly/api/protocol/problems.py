@@ -1,4 +1,4 @@
-"""What went wrong, as RFC 9457 writes it. All that is wrong with a request is told at once."""
+"""Errors as problem documents (RFC 9457), with every problem of a request at once."""
 
 import traceback
 from collections.abc import Mapping, Sequence
@@ -23,10 +23,10 @@ from duly.errors import (
 
 MEDIA_TYPE = "application/problem+json"
 RENAMED = {"due": "due_at"}
-"""What the verbs call otherwise than JSON does."""
+"""Names of fields that differ between the verbs and JSON."""
 
 MOST_TOLD, MOST_TOLD_OF_ONE = 100, 10
-"""Problems of a request, and of each thing among many: an answer must not be far larger than what was asked."""
+"""Problems reported for a request, and for each item of a batch: an answer must not be far larger than its request."""
 
 RETRY_AFTER = "1"
 MAY_BE = (
@@ -37,7 +37,7 @@ BUG = "an error in the server, which has logged it under this request's id"
 
 
 class RefusedRequest(DulyError):
-    """A request that does not get as far as a verb."""
+    """A request that is refused before it reaches a verb."""
 
     def __init__(
         self, status: int, detail: str, problems: Sequence[Problem] = (), headers: Mapping[str, str] | None = None
@@ -47,7 +47,7 @@ class RefusedRequest(DulyError):
 
 
 class Uncertain(DulyError):
-    """The database was lost while it stored what was asked: nobody knows whether it has."""
+    """The database was lost during the commit: it is unknown whether the request was carried out."""
 
     def __init__(self) -> None:
         super().__init__(MAY_BE)
@@ -81,7 +81,7 @@ def problem(
 
 
 def _title(status: int) -> str:
-    """An application's own way of telling who asks may have statuses of its own."""
+    """The standard phrase of a status, if it has one: an application's own ``authenticate`` may raise any status."""
     try:
         return HTTPStatus(status).phrase
     except ValueError:
@@ -93,7 +93,7 @@ def errors_of(problems: Sequence[Problem], most: int = MOST_TOLD_OF_ONE) -> list
 
 
 def problem_of(error: DulyError) -> ApiResponse:
-    """What an error of a verb is to those who ask over HTTP."""
+    """The problem document for an error of a verb."""
     if isinstance(error, RefusedRequest):
         return problem(error.status, str(error), error.problems, error.headers)
     if isinstance(error, Invalid):
@@ -108,7 +108,8 @@ def problem_of(error: DulyError) -> ApiResponse:
 
 
 def _told(error: DulyError) -> str:
-    """Of the database, only those who run it are told."""
+    """The error's message. Messages about the database are only for the people who run it, so callers get a general
+    one."""
     if isinstance(error, StoreError):
         return "the database cannot be used just now; nothing was changed. Try again in a moment."
     return str(error)
@@ -121,7 +122,7 @@ def _headers(status: int) -> dict[str, str]:
 
 
 def without_message(error: BaseException) -> str:
-    """Which kind of error, and where: its message might repeat what the request said."""
+    """The type and place of an error, without its message, which might repeat the content of the request."""
     frames = traceback.extract_tb(error.__traceback__)[-6:]
     where = " < ".join(
         f"{frame.filename.rpartition('/duly/')[2]}:{frame.lineno} {frame.name}" for frame in frames[::-1]

@@ -1,4 +1,4 @@
-"""Reads what an address asks for after its question mark; all that is wrong with it at once."""
+"""Reads the query string of a request; reports every problem at once."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,8 @@ _WHOLE = re.compile(r"[0-9]{1,9}")
 
 
 def read_query(items: Iterable[tuple[str, str]], known: Mapping[str, Any]) -> tuple[dict[str, str], list[Problem]]:
-    """Each parameter once; what is repeated or unknown is a problem, for it would be misunderstood."""
+    """The parameters, each at most once. A repeated or unknown parameter is a problem, because it would be
+    misunderstood."""
     query: dict[str, str] = {}
     problems = []
     for name, value in items:
@@ -36,7 +37,7 @@ def read_whole(path: str, written: str, least: int, most: int) -> int | Problem:
 
 
 Place = Callable[[str, str], str | Problem]
-"""Reads where a page begins, given for the parameter of this name."""
+"""Checks the value of the named parameter that says where a page begins."""
 
 
 def any_place(path: str, written: str) -> str | Problem:
@@ -54,8 +55,9 @@ def name_place(path: str, written: str) -> str | Problem:
 
 
 class RequestedPage:
-    """Which page of a list: so many, after where the one before it ended. A cursor fits only the list that gave it;
-    `after`, in lists that take it instead, is the last one's id or name, as *place* reads it."""
+    """The page of a list that a request asks for: its limit, and the place after which it begins. A cursor is valid
+    only for the list that returned it; `after`, in lists that accept it instead, is the id or name of the last item, as
+    *place* checks it."""
 
     def __init__(self, query: Mapping[str, str], place: Place = any_place) -> None:
         problems = list[Problem]()

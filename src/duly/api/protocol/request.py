@@ -1,4 +1,4 @@
-"""What is asked over HTTP, by whom, and what is answered."""
+"""A request to the API, its caller, and its answer."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,25 +13,25 @@ from duly.records.api_key import Scope
 
 IDEMPOTENCY_KEY = "idempotency-key"
 SLASH = "\uffff"
-"""Stands for a slash inside a name, which an address writes as %2F: no name can have this character itself."""
+"""Stands for a slash inside a name, which a URL writes as %2F: no name can contain this character."""
 
 _DOTS = re.compile(r"(?<=/)\.{1,2}(?=/|$)")
-"""A name that whoever follows an address would take for a way through folders."""
+"""Names that a URL parser would take for the current or the parent folder."""
 
 
 class Caller(NamedTuple):
-    """Who asks: for which tenant, what they may do, and what the history calls them."""
+    """The caller of a request: the tenant, the scope, and the name that the history shows."""
 
     tenant: str
     scope: Scope = Scope.READ
     name: str = "api"
     key: str | None = None  # the id of the API key
-    all_tenants: bool = False  # may name another tenant in Duly-Tenant, and do there what the scope allows
+    all_tenants: bool = False  # may name another tenant in Duly-Tenant; the scope applies there as well
 
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """A request that was admitted and read."""
+    """A request that has been authenticated and read."""
 
     request: Request
     caller: Caller
@@ -40,12 +40,12 @@ class ApiRequest:
     query: Mapping[str, str] = field(default_factory=dict)
 
     def named(self, parameter: str) -> str:
-        """A part of the path."""
+        """A parameter of the path."""
         return str(self.request.path_params[parameter]).replace(SLASH, "/")
 
     @property
     def address(self) -> str:
-        """Where it was asked, as addresses are written."""
+        """The path of the request, percent-encoded."""
         written = quote(self.request.scope["path"]).replace(quote(SLASH), "%2F")
         return _DOTS.sub(lambda dots: dots[0].replace(".", "%2E"), written)
 

@@ -1,1 +1,1 @@
-"""The server beneath the API: sockets, connections, proxies, and how requests are read from them."""
+"""The HTTP server below the API: sockets, connections, proxies, and the reading of requests."""

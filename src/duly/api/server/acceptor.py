@@ -1,6 +1,6 @@
-"""Accepts connections in the place of asyncio's server.
+"""Accepts connections in place of asyncio's server.
 
-That one calls accept() 2,048 times in a row. Where the process has no file left for a connection, each call fails, is
+asyncio's server calls accept() 2,048 times in a row. When the process has no file descriptor left, each call fails, is
 logged with a traceback, and is repeated a second later: 400 idle connections wrote 94,000 tracebacks in seconds.
 """
 
@@ -16,14 +16,14 @@ from duly.observers.logs import Line
 log = logging.getLogger("duly.http")
 
 AT_ONCE = 32
-"""Connections that are accepted before others in the same loop have their turn."""
+"""Connections that are accepted before other tasks of the event loop get their turn."""
 
 PAUSE = 1.0
-"""Seconds for which nothing is accepted after the system has refused to."""
+"""Seconds without accepting, after the operating system has refused a connection."""
 
 
 class Acceptor:
-    """Has the methods that uvicorn calls of asyncio's server."""
+    """A listening socket, with the methods of asyncio's server that uvicorn calls."""
 
     def __init__(self, listening: socket.socket, make: Callable[[], HttpProtocol], connections: Connections) -> None:
         self._listening, self._make, self._connections = listening, make, connections
@@ -67,12 +67,13 @@ class Acceptor:
     async def _connect(self, wire: HttpProtocol, accepted: socket.socket) -> None:
         try:
             await self._loop.connect_accepted_socket(lambda: wire, accepted)
-        except OSError:  # it has ended already
+        except OSError:  # the connection has ended already
             self._connections.closed(wire)
             accepted.close()
 
     def _pause(self, error: OSError) -> None:
-        """Such as EMFILE: no file is left for the connection, which waits in the system's queue meanwhile."""
+        """Stops accepting for PAUSE seconds, for example after EMFILE: no file descriptor is left. Meanwhile the
+        connection waits in the kernel's queue."""
         self._loop.remove_reader(self._listening)
         self._pausing = self._loop.call_later(PAUSE, self._start)
         self._connections.end_some(AT_ONCE)

@@ -1,4 +1,4 @@
-"""How many connections a server keeps open, in all and from one address, and which one ends for the next."""
+"""Limits on open connections, in all and per address, and the choice of the connection to close for a new one."""
 
 import logging
 import sys
@@ -14,27 +14,28 @@ from duly.observers.logs import Line
 log = logging.getLogger("duly.http")
 
 MOST = 10_000
-"""Connections, where the limit of open files allows as many: each takes some 6 KB of memory while it is idle."""
+"""Connections, if the limit of open files allows that many: an idle one takes some 6 KB of memory."""
 
 OF_FILES = 2
-"""One open file in so many may be a connection: the database, deliveries and what is just being closed need others."""
+"""One in this many open files may be a connection: the database, deliveries and connections being closed need the
+others."""
 
 OF_ONE_ADDRESS = 2
-"""One connection in so many may come from one address."""
+"""One in this many connections may come from the same address."""
 
 TOLD_EVERY = 60.0
-"""Seconds between two lines in the log about one kind of trouble, however often it happens."""
+"""Seconds between two log lines about the same kind of trouble, however often it happens."""
 
 
 class OpenConnection(Hashable, Protocol):
     def end(self) -> None:
-        """At once, and without an answer."""
+        """Closes the connection immediately, without an answer."""
 
 
 class Connections:
-    """A connection is idle as long as no request on it is under way: before its first, between two, and while the
-    head of one arrives. At the limit, the one that has been idle for longest ends, so that whoever opens connections
-    and says nothing keeps nobody out. Where none is idle, the new one is refused."""
+    """The open connections. A connection is idle while no request on it is under way: before its first, between two,
+    and while the head of one arrives. At the limit, the connection that has been idle longest is closed, so that
+    clients that open connections and send nothing lock nobody out. If none is idle, the new one is refused."""
 
     def __init__(self, most: int | None = None, trusted: Sequence[Network] = ()) -> None:
         self.most = most or default_limit()
@@ -42,7 +43,7 @@ class Connections:
         self._trusted = trusted
         self._from: dict[OpenConnection, str] = {}
         self._open: Counter[str] = Counter()  # by address
-        self._idle: OrderedDict[OpenConnection, None] = OrderedDict()  # the oldest first
+        self._idle: OrderedDict[OpenConnection, None] = OrderedDict()  # the longest idle first
         self._idle_of: dict[str, OrderedDict[OpenConnection, None]] = {}
         self._ended = self._refused = 0
         self._told = RateLimitedLog()
@@ -51,7 +52,7 @@ class Connections:
         return len(self._from)
 
     def room_for(self, peer: str) -> bool:
-        """Whether one more may come from an address; one that is idle ends for it, if need be."""
+        """Whether an address may open another connection; closes an idle one for it if necessary."""
         if self._open[network_of(peer)] >= self._most_of_one and not is_trusted(peer, self._trusted):
             room = self._end_oldest(self._idle_of.get(network_of(peer), OrderedDict()))
         elif len(self._from) >= self.most:
@@ -67,7 +68,7 @@ class Connections:
         return room
 
     def end_some(self, count: int) -> None:
-        """The oldest of those that are idle, where the system has no room for more."""
+        """Closes the connections that have been idle longest, when the operating system refuses more."""
         for _ in range(count):
             if not self._end_oldest(self._idle):
                 return
@@ -76,12 +77,13 @@ class Connections:
         oldest = next(iter(idle), None)
         if oldest is None:
             return False
-        self.busy(oldest)  # it is not to be chosen again while it ends
+        self.busy(oldest)  # it must not be chosen again while it closes
         oldest.end()
         return True
 
     def opened(self, connection: OpenConnection, peer: str) -> None:
-        """It is idle from now on: among many that come at once, each can make room for the next."""
+        """Counts a new connection, which is idle from now on: when many arrive at once, each can be closed for the
+        next."""
         whose = self._from[connection] = network_of(peer)
         self._open[whose] += 1
         self.idle(connection)
@@ -109,7 +111,7 @@ class Connections:
 
 
 class RateLimitedLog:
-    """Whether it is time for another line in the log."""
+    """Decides whether the next log line about some trouble is due."""
 
     def __init__(self) -> None:
         self._last = -TOLD_EVERY
@@ -123,7 +125,7 @@ class RateLimitedLog:
 
 
 def default_limit() -> int:
-    """As many connections as this process may have, by the number of files that it may have open."""
+    """The number of connections that the limit of open files allows this process."""
     if sys.platform == "win32":
         return MOST
     import resource

@@ -1,5 +1,5 @@
-"""How requests are read from connections: what uvicorn leaves open, limits to their heads and to how slowly answers may
-be taken."""
+"""Reads requests from connections, with limits that uvicorn lacks: on the size of a request's head, and on how slowly a
+client may read its answer."""
 
 import asyncio
 from typing import Any
@@ -14,7 +14,7 @@ from duly.api.server.connections import Connections
 from duly.ids import new_id
 
 LARGEST_HEAD = 64 * 1024
-"""Bytes of a request's first line and its headers."""
+"""Bytes of a request's first line and headers."""
 
 TOO_LARGE = f"the request's head is larger than {LARGEST_HEAD // 1024} KB: send less in its address and its headers"
 NO_HOST = "the request has no Host header, and HTTP/1.1 asks for one"
@@ -22,22 +22,22 @@ TWO_HOSTS = "the request has more than one Host header: send one"
 AROUND = len(": \r\n")
 
 PATIENCE = 30.0
-"""Seconds in which a head has to arrive, and in which some of an answer has to be taken; a connection that says nothing
-at all is closed as well."""
+"""Seconds within which a head has to arrive, and within which a client has to read some of its answer; a connection
+that sends nothing at all is closed after the same time."""
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """Answers what is no HTTP with a problem, too."""
+    """An HTTP connection. Malformed requests are answered with a problem document, too."""
 
-    _head = 0  # bytes of the head that is being read
+    _head = 0  # bytes of the head so far
     _fields = 0  # bytes of its headers so far
-    _problem: str | None = None  # why a head is refused
+    _problem: str | None = None  # why the head is refused
     _reading_head = True
     _waiting: asyncio.TimerHandle | None = None
     _taking: asyncio.TimerHandle | None = None
-    _not_taken = 0  # bytes of answers, when it was last looked
-    _taken_some = False  # since then
-    _ended = False  # to make room for another one
+    _not_taken = 0  # bytes of answers that were unsent at the last check
+    _taken_some = False  # the client has read something since then
+    _ended = False  # closed to make room for another connection
 
     def __init__(self, *args: Any, connections: Connections) -> None:
         super().__init__(*args)
@@ -45,7 +45,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        if self._ended:  # to make room, before it had begun
+        if self._ended:  # closed to make room before it was set up
             transport.abort()
         else:
             self._wait()
@@ -64,7 +64,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self._reading_head:  # still: what has come is no more than a part of it
+        if self._reading_head:  # what has arrived is only a part of the head
             self._head += len(data)
             if self._head > LARGEST_HEAD and not self.transport.is_closing():
                 self._refuse(431, TOO_LARGE)
@@ -97,7 +97,8 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def _check_host(self) -> None:
-        """By RFC 9112: two servers on the way could take each its own of two, and decide for different hosts."""
+        """Requires exactly one Host header (RFC 9112): with two, a proxy and this server could each use a different
+        one, and decide for different hosts."""
         hosts = sum(name == b"host" for name, _ in self.headers)
         if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
             self._problem = TWO_HOSTS if hosts else NO_HOST
@@ -118,7 +119,7 @@ class HttpProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def _look_what_is_taken(self) -> None:
-        """Once in PATIENCE, as long as something of an answer waits to be taken."""
+        """Schedules a check in PATIENCE seconds, as long as some of an answer has not been read by the client."""
         if self._taking is None and (left := self.transport.get_write_buffer_size()):
             self._not_taken, self._taken_some = left, False
             self._taking = self.loop.call_later(PATIENCE, self._end_unless_taken)
@@ -148,7 +149,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._refuse(408, f"the request did not arrive within {PATIENCE:g} s")
 
     def _refuse(self, status: int, detail: str) -> None:
-        """Past the application, which has not seen the request."""
+        """Answers with a problem directly, because the application has not seen the request."""
         id = new_id()
         body = msgspec.json.encode({**problem(status, detail).body, "request_id": id})
         headers = {

@@ -1,4 +1,4 @@
-"""Where a request comes from, also through proxies: one of them is believed only where the settings name it."""
+"""The address that a request comes from, also through proxies: a proxy is trusted only if the settings name it."""
 
 from collections.abc import Sequence
 from ipaddress import IPv6Address, ip_address, ip_network
@@ -17,7 +17,7 @@ HEADERS = frozenset(
     x-remote-port x-request-start x-scheme x-true-client-ip x-url-scheme x-varnish
     """.split()
 )
-"""Those that proxies, balancers and content networks add to what they pass on."""
+"""Headers that proxies, load balancers and CDNs add to requests."""
 
 FAMILIES = (
     "akamai-",
@@ -35,7 +35,7 @@ FAMILIES = (
     "x-rewrite-",
     "x-vercel-",
 )
-"""How the names of others of them begin."""
+"""Prefixes of further such headers."""
 
 KEY_FIRST = (
     "without API keys only this machine itself is served: make one with `duly keys create`, and send it as "
@@ -43,12 +43,14 @@ KEY_FIRST = (
 )
 
 OWN_PREFIX = 64
-"""Bits of an IPv6 address that say whose it is: the others are theirs to choose, and to change for every request."""
+"""Bits of an IPv6 address that identify its owner: the owner may choose the others, and change them for every
+request."""
 
 
 def refuse_proxies(request: Request) -> None:
-    """What comes through a proxy on this machine may come from anywhere. Most tell of themselves, by a header or, as
-    nginx long did, by HTTP/1.0, which no client of today speaks; one that does neither cannot be told from a client."""
+    """Refuses requests through a proxy on this machine, because they may come from anywhere. Most proxies identify
+    themselves by a header or, as nginx long did, by HTTP/1.0, which no current client speaks. A proxy that does neither
+    looks the same as a client."""
     through = next((name for name in request.headers if name in HEADERS or name.startswith(FAMILIES)), None)
     if through is not None:
         raise Forbidden(f"the header {through.title()} says that this came through a proxy, and {KEY_FIRST}")
@@ -57,8 +59,8 @@ def refuse_proxies(request: Request) -> None:
 
 
 def whose_address(request: Request, trusted: Sequence[Network]) -> str:
-    """The address that a request comes from; of IPv6, the network that one customer has. X-Forwarded-For has the
-    addresses on the way, the nearest last: each is believed as long as the one that tells of it is a trusted proxy."""
+    """The address that a request comes from; for IPv6, the network of one customer. X-Forwarded-For lists the addresses
+    on the way, the nearest last: each is believed as long as the proxy that reports it is trusted."""
     address = request.client.host if request.client else ""
     told = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
     while told and is_trusted(address, trusted):
@@ -74,7 +76,7 @@ def is_trusted(peer: str, trusted: Sequence[Network]) -> bool:
 
 
 def network_of(peer: str) -> str:
-    """Whose an address is; of IPv6, the network that one customer has."""
+    """The owner of an address: the address itself, or for IPv6 the network of one customer."""
     address = _read(peer)
     if isinstance(address, IPv6Address):
         return str(ip_network((address, OWN_PREFIX), strict=False))
@@ -82,7 +84,7 @@ def network_of(peer: str) -> str:
 
 
 def _read(written: str) -> Address | None:
-    """An address as proxies write it: with a port, in brackets, or alone."""
+    """An address as proxies write it: with a port, in brackets, or plain."""
     text = written.strip().strip('"')
     if text.startswith("["):
         text = text[1:].partition("]")[0]

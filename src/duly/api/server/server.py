@@ -1,4 +1,4 @@
-"""A server for the API, of which others decide when it begins and ends."""
+"""The HTTP server of the API; its caller decides when it starts and stops."""
 
 import contextlib
 import socket
@@ -22,8 +22,8 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         reason = error.strerror or error
         raise Misuse(f"cannot listen on {host}, port {port}: {reason}. Choose another with --host and --port") from None
-    # The connections have it from here, for asyncio does not see that they are of TCP. Without it, the body of a small
-    # answer waits up to 40 ms until its head is acknowledged.
+    # Accepted connections inherit this option; asyncio would not set it, because it does not see that they are TCP.
+    # Without it, the body of a small answer waits up to 40 ms until its head is acknowledged.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
@@ -45,25 +45,25 @@ class Server(uvicorn.Server):
             return HttpProtocol(self.config, self.server_state, self.lifespan.state, connections=self.connections)
 
         for listening in sockets or ():
-            self.servers.append(Acceptor(listening, make, self.connections))  # type: ignore[arg-type]  # what is called
+            self.servers.append(Acceptor(listening, make, self.connections))  # type: ignore[arg-type]  # what uvicorn calls
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        yield  # whoever runs it catches them, for all that runs beside it
+        yield  # the caller handles the signals, for everything in the process
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         api = self.config.app
         assert isinstance(api, Starlette)
-        if (waiting := getattr(api.state, "waiting", None)) is not None:  # it has, unless the API is mounted in it
-            waiting.end()  # or the server would wait for those who wait
+        if (waiting := getattr(api.state, "waiting", None)) is not None:  # None if the API is mounted
+            waiting.end()  # otherwise, the server would wait for the long polls
         await super().shutdown(sockets)
 
 
 def http_server(
     api: Starlette, grace: timedelta, *, most: int | None = None, trusted: Sequence[Network] = ()
 ) -> Server:
-    """*grace* is how long requests under way may take when it ends; *most* is how many connections may be open, from
-    one address half of them unless it is one of the *trusted* proxies."""
+    """The server of an API. *grace* is how long requests under way may take when the server stops; *most* is the number
+    of connections that may be open, half of them from one address unless that is one of the *trusted* proxies."""
     return Server(
         uvicorn.Config(
             api,
@@ -73,7 +73,7 @@ def http_server(
             log_config=None,
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # it would believe whatever comes from loopback: see proxies.py
+            proxy_headers=False,  # uvicorn would trust every header from loopback: see proxies.py
             timeout_keep_alive=30,
             timeout_graceful_shutdown=max(1, int(grace.total_seconds())),
         ),
