@@ -64,7 +64,7 @@ class _Events:
         limit: int = 100,
         after: str | None = None,
     ) -> list[Event]:
-        """The newest first."""
+        """Find events, the newest first."""
     def page(
         self,
         spec: Spec | EventFilter | None = None,
@@ -73,21 +73,21 @@ class _Events:
         limit: int = 100,
         after: str | None = None,
     ) -> Page:
-        """The newest first, in a time that does not grow with the number of events."""
+        """A page of events, the newest first, in a time that does not grow with the number of events."""
     def history(self, id: str, *, tenant: str | None = None) -> list[Entry]:
-        """Every attempt, interruption and human act, oldest first."""
+        """Every attempt, interruption and human act, the oldest first."""
     def why(self, id: str, *, tenant: str | None = None) -> Why:
-        """Why it has not fired yet, or did not."""
+        """Why an event has not fired yet, or did not fire."""
     def cancel(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
-        """It will not fire."""
+        """Cancel an event."""
     def reschedule(self, id: str, due: datetime, *, tenant: str | None = None, by: str = "api") -> Event:
-        """Move one that has not started."""
+        """Move an event that has not started."""
     def replay(self, id: str, *, tenant: str | None = None, by: str = "api") -> Event:
-        """A dead letter's way back, under the same id, with all its attempts anew."""
+        """Retry a dead letter, under the same id, with a fresh count of attempts."""
     def discard(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
-        """A dead letter that nobody needs any more."""
+        """Discard a dead letter that is not needed any more."""
     def dead_letters(self, spec: Spec | EventFilter | None = None, *, tenant: str | None = None) -> DeadLetters:
-        """How many satisfy the spec, and the most frequent kinds of them: what ``replay_all`` would replay."""
+        """How many dead letters match the spec, and their most frequent kinds: what ``replay_all`` would replay."""
     def replay_all(
         self,
         spec: Spec | EventFilter | None = None,
@@ -98,7 +98,7 @@ class _Events:
         by: str = "api",
         progress: Callable[[Replayed], object] | None = None,
     ) -> Replayed:
-        """Replay the dead letters that satisfy the spec, the oldest first, at most *limit*."""
+        """Replay the dead letters that match the spec, the oldest first, at most *limit*."""
     def discard_all(
         self,
         spec: Spec | EventFilter | None = None,
@@ -109,7 +109,7 @@ class _Events:
         reason: str | None = None,
         progress: Callable[[Discarded], object] | None = None,
     ) -> Discarded:
-        """Put away the dead letters that satisfy the spec, the oldest first, at most *limit*."""
+        """Discard the dead letters that match the spec, the oldest first, at most *limit*."""
 
 class _Schedules:
     def put(
@@ -134,17 +134,17 @@ class _Schedules:
     def list(
         self, *, tenant: str | None = None, limit: int = 100, after: Schedule | None = None
     ) -> builtins.list[Schedule]:
-        """In the order of tenant and name."""
+        """The schedules, in the order of tenant and name."""
     def history(self, name: str, *, tenant: str = "default") -> builtins.list[Entry]:
-        """Every human act, oldest first."""
+        """Every human act, the oldest first."""
     def pause(self, name: str, *, tenant: str = "default", by: str = "api", reason: str | None = None) -> Schedule:
-        """Nothing of it starts any more; what has begun goes on to its end, with its retries."""
+        """Pause a schedule: none of its events starts any more."""
     def resume(self, name: str, *, tenant: str = "default", passed: str = ..., by: str = "api") -> Resumed:
-        """Go on."""
+        """Resume a schedule."""
     def reschedule(self, name: str, due: datetime, *, tenant: str = "default", by: str = "api") -> Schedule:
-        """Move the next event, that one alone: the rule goes on after it, and what it is moved past is passed over."""
+        """Move only the next event; the rule continues after it."""
     def skip(self, name: str, *, tenant: str = "default", by: str = "api", reason: str | None = None) -> Schedule:
-        """Leave the next event out, that one alone."""
+        """Skip only the next event."""
     def trigger(
         self,
         name: str,
@@ -154,7 +154,7 @@ class _Schedules:
         by: str = "api",
         correlation_id: str | None = None,
     ) -> Event:
-        """Fire now, also while it is paused."""
+        """Fire a schedule now, even while it is paused."""
     def backfill(
         self,
         name: str,
@@ -166,8 +166,8 @@ class _Schedules:
         tenant: str = "default",
         by: str = "api",
     ) -> Backfilled:
-        """Fire the occurrences from *start* until *end*, that one excluded, now, oldest first; `event.scheduled` tells
-        which each one is."""
+        """Fire the occurrences from *start* until *end* (excluded) now, the oldest first; `event.scheduled` is the
+        instant of each occurrence."""
     def preview(
         self,
         what: str | Rule | dict[str, Any],
@@ -179,22 +179,23 @@ class _Schedules:
         enough: Callable[[], bool] = ...,
         **policies: Unpack[PolicyOptions],
     ) -> builtins.list[Preview]:
-        """The next occurrences of a schedule by its name, or of a rule, with what is odd about them in a note."""
+        """The next occurrences of a schedule by its name, or of a rule, with a note on each unusual one."""
     def delete(self, name: str, *, tenant: str = "default", expected: str | None = None, by: str = "api") -> int:
-        """What is under way ends; all else of it is cancelled."""
+        """Delete a schedule; return how many of its events were cancelled."""
     def replan(self, *, dry_run: bool = False, by: str = "api") -> builtins.list[ReplannedHead]:
-        """Move what has not started to where newer zone data puts it; what was or would be moved."""
+        """Move events that have not started to where newer time zone data puts them; return the events that were, or
+        with *dry_run* would be, moved."""
 
 class _Users:
     def add(
         self, *, tenant: str = "default", transaction: Any = None, by: str = "api", **fields: Unpack[UserFields]
     ) -> User:
-        """A new user, whose events are planned when this returns."""
+        """Add a user; their events are planned when this returns."""
     def get(self, id: str, *, tenant: str | None = None) -> User: ...
     def by_key(self, key: str, *, tenant: str = "default") -> User:
-        """The user whom the caller's own system calls so."""
+        """The user with this key, which is their id in the caller's own system."""
     def list(self, *, tenant: str | None = None, limit: int = 100, after: str | None = None) -> builtins.list[User]:
-        """The newest first."""
+        """The users, the newest first."""
     def update(
         self,
         id: str,
@@ -205,7 +206,7 @@ class _Users:
         by: str = "api",
         **changes: Unpack[UserChanges],
     ) -> User:
-        """Change what is given, and leave the rest."""
+        """Change the given fields of a user."""
     def delete(
         self,
         id: str,
@@ -216,20 +217,20 @@ class _Users:
         by: str = "api",
         reason: str | None = None,
     ) -> User:
-        """Remove a user, and cancel what has not begun."""
+        """Delete a user, and cancel the events that have not started."""
     def events(self, id: str, *, tenant: str | None = None, limit: int = 100) -> builtins.list[Event]:
         """The events of a user, the newest first."""
     def ahead(self, id: str, *, tenant: str | None = None) -> builtins.list[Event]:
-        """What is planned for a user: the next event of each type, the soonest first."""
+        """The planned events of a user: the next one of each type, the soonest first."""
     def history(self, id: str, *, tenant: str | None = None) -> builtins.list[Entry]:
-        """Every act, oldest first."""
+        """Every act on a user, the oldest first."""
     def import_(
         self, rows: Lines, *, tenant: str = "default", by: str = "import", telling: ImportObserver = ...
     ) -> Imported:
-        """Add many, some thousand in each transaction."""
+        """Add many users, some thousand in each transaction."""
     def refresh(self, *, tenant: str | None = None, by: str = "refresh") -> Refreshed:
-        """Let everybody's events follow the event types and the delivery time as they are now: after a type was added,
-        removed or changed."""
+        """Update the events of all users to the current event types and delivery time: after a type was added, removed
+        or changed."""
 
 class _Targets:
     def put(
@@ -258,22 +259,22 @@ class _Targets:
     ) -> Target:
         """Give a webhook's target a new secret."""
     def reseal(self, *, tenant: str | None = None, by: str = "api") -> Resealed:
-        """Seal what targets keep secret with the first key of DULY_SECRET_KEY, where an older one has sealed it: then
-        that can be taken out."""
+        """Encrypt the secrets of targets with the first key of DULY_SECRET_KEY where an older key encrypted them, so
+        that the older key can be removed."""
     def get(self, name: str, *, tenant: str = "default") -> Target: ...
     def list(
         self, *, tenant: str | None = None, after: tuple[str, str] = ("", ""), limit: int = ...
     ) -> builtins.list[Target]:
-        """In the order of tenant and name."""
+        """The targets, in the order of tenant and name."""
     def delete(self, name: str, *, force: bool = False, tenant: str = "default", by: str = "api") -> Target:
-        """Refused while events wait for it, unless by *force*: then they become dead letters when they are due."""
+        """Delete a target."""
     def history(self, name: str, *, tenant: str = "default") -> builtins.list[Entry]: ...
     def disable(self, destination: str, *, tenant: str = "default", reason: str | None = None, by: str = "api") -> None:
-        """Send nothing there until it is enabled: its events are held."""
+        """Send nothing to a destination until it is enabled: its events are held."""
     def enable(self, destination: str, *, tenant: str = "default", by: str = "api") -> int:
-        """Send there again, whatever it was parked for; how many events were waiting for that."""
+        """Send to a destination again, whatever it was parked for; return how many events were waiting for it."""
     def probe(self, destination: str, *, tenant: str = "default", by: str = "api") -> None:
-        """Let a worker try a parked destination at its next look, not only when its time has come."""
+        """Let a worker try a parked destination at its next poll, instead of when its back-off ends."""
     def limit(
         self,
         destination: str | None = None,
@@ -283,17 +284,18 @@ class _Targets:
         tenant: str = "default",
         by: str = "api",
     ) -> Known:
-        """Limit how many events go there at once, from each worker, and how many a second, from all of them."""
+        """Limit how many events go to a destination at once, from each worker, and how many a second, from all
+        workers."""
     def known(self, destination: str, *, tenant: str = "default") -> Known:
-        """Its limits, and whether it is parked."""
+        """The limits of a destination, and whether it is parked."""
     def destinations(
         self, *, tenant: str | None = None, after: tuple[str, str] = ("", ""), limit: int = ...
     ) -> builtins.list[Known]:
-        """Those with limits, and those that are parked."""
+        """The destinations that have limits or are parked."""
     def waiting(self, destination: str, *, tenant: str = "default") -> int:
-        """How many events are held until it is open again."""
+        """How many events are held until a destination is open again."""
     def signing_secret(self, url: str, *, tenant: str = "default") -> str:
-        """What signs webhooks to a URL that is no stored target's; their receiver needs it."""
+        """The secret that signs webhooks to a URL that is no stored target's; their receiver needs it."""
 
 class _Keys:
     def create(
@@ -307,28 +309,28 @@ class _Keys:
         all_tenants: bool = False,
         by: str = "api",
     ) -> MadeKey:
-        """Make a key."""
+        """Create a key."""
     def get(self, id: str, *, tenant: str | None = None) -> ApiKey: ...
     def list(self, *, tenant: str | None = None, limit: int = 100, after: str | None = None) -> builtins.list[ApiKey]:
-        """The newest first, revoked ones too."""
+        """The keys, the newest first, with revoked ones."""
     def named(self, name: str, *, tenant: str | None = None) -> ApiKey:
-        """The key with this name that is still good, if there is one alone: names need not be unique."""
+        """The valid key with this name, if there is exactly one: names need not be unique."""
     def revoke(self, id: str, *, tenant: str | None = None, by: str = "api") -> ApiKey:
-        """It is not recognised any more."""
+        """Revoke a key."""
     def recognise(self, secret: str) -> ApiKey:
-        """Whose key this is."""
+        """The key with this secret; raises Unauthenticated."""
     def known(self, secrets: Collection[str]) -> set[str]:
-        """Those of them that are keys, good or not."""
+        """The secrets that belong to keys, also to revoked or expired ones."""
     def used(self, ids: Sequence[str]) -> None:
-        """Note that these were used just now."""
+        """Record that these keys were used just now."""
     def made_any(self) -> bool:
-        """Whether there ever was a key: a revoked one shows as well that somebody wants requests to have one."""
+        """Whether a key was ever created."""
 
 class _ClientEvents(_Events):
     def by_key(self, key: str, *, tenant: str | None = None) -> Event:
         """The timer with this key."""
     def all(self, spec: Spec | EventFilter | None = None, *, tenant: str | None = None) -> Iterator[Event]:
-        """Every one of them, the newest first: ``async for event in duly.events.all(spec)``."""
+        """Every event that matches the spec, the newest first: ``async for event in duly.events.all(spec)``."""
     def discard_all(
         self,
         spec: Spec | EventFilter | None = None,
@@ -339,8 +341,8 @@ class _ClientEvents(_Events):
         reason: str | None = None,
         progress: Callable[[Discarded], object] | None = None,
     ) -> Discarded:
-        """Put away the dead letters that satisfy the spec, the oldest first, at most *limit*; some thousand at a time,
-        as ``replay_all``."""
+        """Discard the dead letters that match the spec, the oldest first, at most *limit*; some thousand at a time,
+        like ``replay_all``."""
 
 class _ClientSchedules(_Schedules):
     def put(
@@ -365,19 +367,19 @@ class _ClientSchedules(_Schedules):
     def list(
         self, *, tenant: str | None = None, limit: int = 100, after: Schedule | None = None
     ) -> builtins.list[Schedule]:
-        """In the order of names."""
+        """The schedules, in the order of names."""
     def all(self, *, tenant: str | None = None) -> Iterator[Schedule]:
-        """Every one of them, in the order of names."""
+        """Every schedule, in the order of names."""
     def history(self, name: str, *, tenant: str | None = None) -> builtins.list[Entry]:
-        """Every human act, oldest first."""
+        """Every human act, the oldest first."""
     def pause(self, name: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Schedule:
-        """Nothing of it starts any more; what has begun goes on to its end, with its retries."""
+        """Pause a schedule: none of its events starts any more."""
     def resume(self, name: str, *, tenant: str | None = None, passed: str = ..., by: str = "api") -> Resumed:
-        """Go on."""
+        """Resume a schedule."""
     def reschedule(self, name: str, due: datetime, *, tenant: str | None = None, by: str = "api") -> Schedule:
-        """Move the next event, that one alone: the rule goes on after it."""
+        """Move only the next event; the rule continues after it."""
     def skip(self, name: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Schedule:
-        """Leave the next event out, that one alone."""
+        """Skip only the next event."""
     def trigger(
         self,
         name: str,
@@ -388,7 +390,7 @@ class _ClientSchedules(_Schedules):
         correlation_id: str | None = None,
         wait: timedelta | float | None = None,
     ) -> Event:
-        """Fire now, also while it is paused."""
+        """Fire a schedule now, even while it is paused."""
     def backfill(
         self,
         name: str,
@@ -400,8 +402,8 @@ class _ClientSchedules(_Schedules):
         tenant: str | None = None,
         by: str = "api",
     ) -> Backfilled:
-        """Fire the occurrences from *start* until *end*, that one excluded, now, oldest first; `event.scheduled` tells
-        which each one is."""
+        """Fire the occurrences from *start* until *end* (excluded) now, the oldest first; `event.scheduled` is the
+        instant of each occurrence."""
     def preview(
         self,
         what: str | Rule | dict[str, Any],
@@ -413,27 +415,27 @@ class _ClientSchedules(_Schedules):
         enough: Callable[[], bool] = ...,
         **policies: Unpack[PolicyOptions],
     ) -> builtins.list[Preview]:
-        """The next occurrences of a schedule by its name, or of a rule, with what is odd about them in a note."""
+        """The next occurrences of a schedule by its name, or of a rule, with a note on each unusual one."""
     def delete(self, name: str, *, tenant: str | None = None, expected: str | None = None, by: str = "api") -> int:
-        """What is under way ends; all else of it is cancelled."""
+        """Delete a schedule; return how many of its events were cancelled."""
     def replan(self, *, dry_run: bool = False, by: str = "api") -> NoReturn:
-        """Not over HTTP: it is about everybody's schedules."""
+        """Refused over HTTP: it would affect the schedules of all tenants."""
 
 class _ClientUsers(_Users):
     def add(
         self, *, tenant: str | None = None, transaction: Any = None, by: str = "api", **fields: Unpack[UserFields]
     ) -> User:
-        """A new user, whose events are planned when this returns."""
+        """Add a user; their events are planned when this returns."""
     def by_key(self, key: str, *, tenant: str | None = None) -> User:
-        """The user whom the caller's own system calls so."""
+        """The user with this key, which is their id in the caller's own system."""
     def all(self, *, tenant: str | None = None) -> Iterator[User]:
-        """Every one of them, the newest first."""
+        """Every user, the newest first."""
     def import_(
         self, rows: Lines, *, tenant: str | None = None, by: str = ..., telling: ImportObserver = ...
     ) -> Imported:
-        """Add many, some thousand in each request."""
+        """Add many users, some thousand in each request."""
     def refresh(self, *, tenant: str | None = None, by: str = "refresh") -> NoReturn:
-        """Not over HTTP: which event types there are is decided where Duly runs."""
+        """Refused over HTTP: event types are defined where Duly runs."""
 
 class _ClientTargets(_Targets):
     def put(
@@ -465,19 +467,19 @@ class _ClientTargets(_Targets):
     def list(
         self, *, tenant: str | None = None, after: tuple[str, str] = ("", ""), limit: int = ...
     ) -> builtins.list[Target]:
-        """In the order of names."""
+        """The targets, in the order of names."""
     def all(self, *, tenant: str | None = None) -> Iterator[Target]:
-        """Every one of them, in the order of names."""
+        """Every target, in the order of names."""
     def delete(self, name: str, *, force: bool = False, tenant: str | None = None, by: str = "api") -> Target:
-        """Refused while events wait for it, unless by *force*: then they become dead letters when they are due."""
+        """Delete a target."""
     def disable(
         self, destination: str, *, tenant: str | None = None, reason: str | None = None, by: str = "api"
     ) -> None:
-        """Send nothing there until it is enabled: its events are held."""
+        """Send nothing to a destination until it is enabled: its events are held."""
     def enable(self, destination: str, *, tenant: str | None = None, by: str = "api") -> int:
-        """Send there again, whatever it was parked for; how many events were waiting for that."""
+        """Send to a destination again, whatever it was parked for; return how many events were waiting for it."""
     def probe(self, destination: str, *, tenant: str | None = None, by: str = "api") -> None:
-        """Let a worker try a parked destination at its next look, not only when its time has come."""
+        """Let a worker try a parked destination at its next poll, instead of when its back-off ends."""
     def limit(
         self,
         destination: str | None = None,
@@ -487,9 +489,10 @@ class _ClientTargets(_Targets):
         tenant: str | None = None,
         by: str = "api",
     ) -> Known:
-        """Limit how many events go there at once, from each worker, and how many a second, from all of them."""
+        """Limit how many events go to a destination at once, from each worker, and how many a second, from all
+        workers."""
     def known(self, destination: str, *, tenant: str | None = None) -> Known:
-        """Its limits, and whether it is parked."""
+        """The limits of a destination, and whether it is parked."""
     def reseal(self, *, tenant: str | None = None, by: str = "api") -> NoReturn: ...
     def history(self, name: str, *, tenant: str | None = None) -> NoReturn: ...
     def destinations(
@@ -500,9 +503,9 @@ class _ClientTargets(_Targets):
 
 class _ClientEventTypes:
     def list(self) -> builtins.list[KnownType]:
-        """In the order of names."""
+        """The known event types, in the order of names."""
     def register(self, type: Any) -> NoReturn:
-        """Not over HTTP: a type is code."""
+        """Refused over HTTP: an event type is code."""
 
 class Sync:
     """Open it with ``with duly.sync:`` once for the life of the program, or around a few calls. In a plain ``def``
@@ -588,7 +591,7 @@ class SyncClient(Sync):
         transaction: Any = None,
         **options: Unpack[TimerOptions],
     ) -> Event:
-        """Fire once, so long after the server's now."""
+        """Fire once, after a delay from the server's current time."""
     def put(
         self,
         due: datetime | timedelta,
@@ -598,13 +601,13 @@ class SyncClient(Sync):
         transaction: Any = None,
         **options: Unpack[TimerOptions],
     ) -> Added:
-        """As ``at`` and ``after``, also telling whether the event was created, moved or left unchanged."""
+        """Do the same as ``at`` and ``after``; also return whether the event was created, moved or left unchanged."""
     def add_many(self, timers: Iterable[Timer], *, transaction: Any = None) -> list[str]:
-        """Schedule many; the ids, in order."""
+        """Schedule many timers; return their ids, in order."""
     def every(
         self, name: str, rule: Rule, type: str, payload: Any = None, **options: Unpack[ScheduleOptions]
     ) -> Schedule:
-        """Fire again and again by a rule."""
+        """Fire repeatedly by a rule."""
     def tick(self, *_: Any, **__: Any) -> NoReturn: ...
     def on(self, *_: Any, **__: Any) -> NoReturn: ...
     def schedule(self, *_: Any, **__: Any) -> NoReturn: ...

@@ -1,11 +1,11 @@
-"""``duly.client``: the verbs of Duly, of a server that has them, over its HTTP API.
+"""``duly.client``: the verbs of Duly on a server, over its HTTP API.
 
     from duly.client import Client
 
     async with Client("https://duly.example", key="duly_…") as duly:
         await duly.at(due, "invoice.overdue", {"invoice": 7}, key="invoice-7")
 
-It takes ``pip install 'duly[client]'``.
+Install it with ``pip install 'duly[client]'``.
 """
 
 from duly.client.client import Client

@@ -1,4 +1,4 @@
-"""What a server answers, and which error an answer is."""
+"""Answers of a server, and the exception for each answer that is an error."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from duly.errors import (
 from duly.records.wire.answers import FieldError
 
 RENAMED: Mapping[str, str] = {"due_at": "due"}
-"""What JSON calls otherwise than the verbs do."""
+"""Names of fields that differ between JSON and the verbs."""
 
 _ERRORS: Mapping[int, type[DulyError]] = {
     401: Unauthenticated,
@@ -44,7 +44,7 @@ class Reply:
 
 
 class _Problem(msgspec.Struct):
-    """What is needed of a problem document, which a proxy may have written as well."""
+    """The fields of a problem document that the client uses; a proxy may have written the document as well."""
 
     detail: str
     errors: list[FieldError] = []
@@ -54,7 +54,7 @@ _problem = msgspec.json.Decoder(_Problem)
 
 
 def error_of(answer: Reply, request_id: str, renamed: Mapping[str, str]) -> DulyError | None:
-    """None for a good answer."""
+    """The exception for an answer; None for a success."""
     if 200 <= answer.status < 300:
         return None
     return named(_error(answer, renamed), answer.request_id or request_id)
@@ -80,7 +80,7 @@ def _error(answer: Reply, renamed: Mapping[str, str]) -> DulyError:
 
 
 def named(error: DulyError, request_id: str) -> DulyError:
-    """The error, which says under which id the server has logged the request."""
+    """The error, extended by the id under which the server has logged the request."""
     error.request_id = request_id
     error.args = (f"{error} (request {request_id})",)
     return error
@@ -92,5 +92,5 @@ def misunderstood(answer: Reply, error: Exception, request_id: str) -> DulyError
 
 
 def problems_of(errors: Any, prefix: str = "", renamed: Mapping[str, str] = RENAMED) -> list[Problem]:
-    """What is wrong with one of many."""
+    """The problems of one item of a batch."""
     return [Problem(f"{prefix}{renamed.get(one.path, one.path)}".rstrip("."), one.message) for one in errors]

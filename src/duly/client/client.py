@@ -1,4 +1,4 @@
-"""``Client``: the verbs of Duly, of a server over HTTP."""
+"""``Client``: the verbs of Duly on a server, over HTTP."""
 
 import asyncio
 import ssl
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 AT_ONCE = 5000
 
 CHANGES = {"changed": "moved"}
-"""What the verbs call otherwise than the API."""
+"""Names of changes that differ between the API and the verbs."""
 
 AFTER = {"after": "due", "due_at": "due"}
 UNSAID = "default"
-"""A timer that names no tenant has this one."""
+"""The tenant of a timer that names none."""
 
 IN_THE_SERVER = "it is for the program that runs the events: use Duly there, or `duly serve --app`"
 
@@ -47,11 +47,11 @@ TIMERS = msgspec.json.Decoder(TimerResults)
 
 
 class Client:
-    """A Duly elsewhere, behind its HTTP API: the same verbs, with the same arguments, results and errors.
+    """A Duly on a server, behind its HTTP API: the same verbs, with the same arguments, results and errors.
 
-    *timeout* is for a call in all: connections that fail or are lost, 503 and 429 are tried again until then, under the
-    same Idempotency-Key, so that nothing happens twice. *tenant* is for keys of all tenants; others have their own.
-    *tls* is for a server whose certificate an authority of your own has signed.
+    *timeout* is the total time of a call. Until it ends, failed or lost connections, 503 and 429 are retried under the
+    same Idempotency-Key, so that nothing happens twice. *tenant* is for keys of all tenants; other keys have a tenant
+    of their own. *tls* is for a server whose certificate was signed by your own authority.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Client:
         tenant = "" if self._connection.tenant is None else f", tenant={self._connection.tenant!r}"
         return f"Client({self._connection.url!r}{tenant})"
 
-    # -- life
+    # -- open and close
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
@@ -97,7 +97,7 @@ class Client:
         if self._opened == 0:
             await self._connection.close()
 
-    # -- what to do, and when
+    # -- schedule timers
 
     async def at(
         self,
@@ -108,7 +108,7 @@ class Client:
         transaction: Any = None,
         **options: Unpack[TimerOptions],
     ) -> Event:
-        """Fire once at an instant. With a *key*, a second call moves the first, unless it has started."""
+        """Fire once at an instant. With a *key*, a second call moves the first event, unless it has started."""
         planned = self._planned(due, type, payload, transaction=transaction, **options)
         if planned.key is None or planned.due is None:
             return (await self._put(planned)).event
@@ -125,7 +125,7 @@ class Client:
         transaction: Any = None,
         **options: Unpack[TimerOptions],
     ) -> Event:
-        """Fire once, so long after the server's now. The options are those of ``at``."""
+        """Fire once, after a delay from the server's current time. The options are those of ``at``."""
         return (await self.put(delay, type, payload, transaction=transaction, **options)).event
 
     async def put(
@@ -137,14 +137,14 @@ class Client:
         transaction: Any = None,
         **options: Unpack[TimerOptions],
     ) -> Added:
-        """As ``at`` and ``after``, also telling whether the event was created, moved or left unchanged."""
+        """Do the same as ``at`` and ``after``; also return whether the event was created, moved or left unchanged."""
         return await self._put(self._planned(due, type, payload, transaction=transaction, **options))
 
     async def add_many(self, timers: Iterable[Timer], *, transaction: Any = None) -> list[str]:
-        """Schedule many; the ids, in order.
+        """Schedule many timers; return their ids, in order.
 
-        When one is invalid, none is sent. What only the server can tell, such as that it has no such channel, is
-        Invalid too; the others are scheduled then.
+        If one timer is invalid, none is sent. Problems that only the server can find, such as an unknown channel, raise
+        Invalid too; the other timers are scheduled then.
         """
         refuse_transaction(transaction)
         given = list(timers)
@@ -167,7 +167,7 @@ class Client:
     async def every(
         self, name: str, rule: Rule, type: str, payload: Any = None, **options: Unpack[ScheduleOptions]
     ) -> Schedule:
-        """Fire again and again by a rule. A second call with this name replaces the schedule. The options are those of
+        """Fire repeatedly by a rule. A second call with this name replaces the schedule. The options are those of
         ``schedules.put``."""
         return await self.schedules.put(name, rule, type, payload, **options)
 
@@ -180,7 +180,7 @@ class Client:
             self._sync = SyncClient(self)
         return self._sync
 
-    # -- not over HTTP
+    # -- refused over HTTP
 
     def on(self, *_: Any, **__: Any) -> NoReturn:
         raise here_only("on", IN_THE_SERVER)
@@ -207,7 +207,7 @@ class Client:
     def keys(self) -> NoReturn:
         raise here_only("keys", "make them where the server runs: `duly keys create`")
 
-    # -- within
+    # -- internal
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
@@ -222,7 +222,7 @@ class Client:
         self.transaction()
 
     def foreign(self, connection: Any) -> None:
-        """Whoever brings a connection hears why it cannot be used."""
+        """Refuses a database connection, with the reason why a Client cannot use it."""
         refuse_transaction(connection)
 
     def _planned(
@@ -240,7 +240,8 @@ class Client:
         return planned
 
     async def _put(self, planned: NewEvent) -> Added:
-        """As one of many, for those have an Idempotency-Key: a delay that is asked for again is not counted anew."""
+        """Sends a timer as a batch of one, because batches have an Idempotency-Key: a retried request does not start
+        the delay again."""
         [result] = await self._send([_raw(planned)])
         if result.errors:
             raise Invalid(problems_of(result.errors, renamed=AFTER))

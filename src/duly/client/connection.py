@@ -1,7 +1,8 @@
-"""Asks a server, and asks again where that can help: after a lost connection, a 503 or a 429, until the deadline.
+"""Sends requests to a server, and retries where that can help: after a lost connection, a 503 or a 429, until the
+deadline.
 
-What is asked again is the same request under the same Idempotency-Key: a server that has carried it out already only
-repeats its answer.
+A retry is the same request under the same Idempotency-Key: a server that has carried it out already only repeats its
+answer.
 """
 
 import asyncio
@@ -32,26 +33,26 @@ LONGEST_WAIT = 5.0  # seconds between attempts, at most, unless the server wants
 LARGE = 256 * 1024
 LARGEST = 8 * 1024 * 1024  # bytes of a bulk request; a server takes twice as many
 AGAIN = frozenset({429, 502, 503, 504})
-"""Answers that say: not now."""
+"""Statuses after which a request is retried."""
 
 MAY_BE_DONE = "it may have been carried out"
-"""So says a server, too, that does not know."""
+"""The phrase of an error after which the outcome is unknown; servers use the same phrase."""
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
 class Reads(Protocol[T_co]):
-    """What reads an answer: the form of a record or of a page, or a decoder."""
+    """A reader of answers: the JSON form of a record or of a page, or a decoder."""
 
     def decode(self, written: bytes, /) -> T_co: ...
 
 
 class ConnectionLost(NamedTuple):
-    """No answer came, or not all of it."""
+    """The failure of an attempt without a complete answer."""
 
     reason: str
-    hopeless: bool = False  # asking again would not help
+    hopeless: bool = False  # a retry would not help
 
 
 class ClientRequest(NamedTuple):
@@ -66,7 +67,7 @@ class ClientRequest(NamedTuple):
 
 
 class ServerConnection:
-    """To one server, as one caller. Connections underneath are kept and used again."""
+    """The connection to one server, as one caller. Its TCP connections are kept and reused."""
 
     def __init__(
         self, url: str, key: str | None, tenant: str | None, timeout: float, tls: ssl.SSLContext | None
@@ -106,8 +107,8 @@ class ServerConnection:
         patience: float = 0.0,
         renamed: Mapping[str, str] = RENAMED,
     ) -> T:
-        """What the server says. *once* gives the request an Idempotency-Key; *patience* is how much longer than usual
-        the answer may take."""
+        """Sends a request and returns the decoded answer. *once* adds an Idempotency-Key; *patience* is how many
+        seconds longer than usual the answer may take."""
         answer, request = await self.answer(
             method, path, body, query=query, once=once, headers=headers, patience=patience, renamed=renamed
         )
@@ -158,7 +159,8 @@ class ServerConnection:
             await asyncio.sleep(wait)
 
     async def _try(self, request: ClientRequest, seconds: float) -> Reply | ConnectionLost:
-        """Nothing of aiohttp's errors goes on from here: some of them carry the request, and so the key."""
+        """Makes one attempt. aiohttp's exceptions end here, because some of them contain the request, and so the API
+        key."""
         import aiohttp
         from yarl import URL
 
@@ -192,7 +194,8 @@ class ServerConnection:
         return lost
 
     def _unavailable(self, got: Reply | ConnectionLost, request: ClientRequest, turns: int, unsure: bool) -> DulyError:
-        """*unsure* of any attempt: what the last one says holds for that one alone."""
+        """The error for the last failed attempt. *unsure* is about all attempts: the last answer speaks only for its
+        own."""
         if isinstance(got, ConnectionLost):
             told = got.reason
         else:
@@ -206,7 +209,7 @@ class ServerConnection:
 
 
 def _may_be_done(got: Reply | ConnectionLost, request: ClientRequest) -> bool:
-    """Whether the server may have done what was asked, though no good answer came."""
+    """Whether the server may have carried the request out, although no good answer arrived."""
     if request.method == "GET":
         return False
     if isinstance(got, ConnectionLost):
@@ -215,17 +218,17 @@ def _may_be_done(got: Reply | ConnectionLost, request: ClientRequest) -> bool:
 
 
 def _sent(body: bytes | None) -> bytes | io.BytesIO | None:
-    """A large one piece by piece, so that others in the same loop have their turn."""
+    """The body; a large one as a stream, sent piece by piece, so that other tasks of the event loop get their turn."""
     return body if body is None or len(body) <= LARGE else io.BytesIO(body)
 
 
 def place(*parts: str) -> str:
-    """An address below /v1. A name may be any text, so nothing in it counts as a part of the address."""
+    """A path below /v1. A name may be any text, so all of its special characters are encoded."""
     return "/v1/" + "/".join(quote(part, safe="").replace(".", "%2E") for part in parts)
 
 
 def _wanted(got: Reply | ConnectionLost) -> float:
-    """Seconds that the server wants to be left alone for; no attempt comes sooner."""
+    """Seconds from the server's Retry-After; the next attempt comes no sooner."""
     wanted = got.headers.get("Retry-After", "") if isinstance(got, Reply) else ""
     return float(wanted) if wanted.isdecimal() and len(wanted) < 6 else 0.0
 

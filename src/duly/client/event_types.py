@@ -1,4 +1,4 @@
-"""``client.event_types``: which kinds of events the server knows."""
+"""``client.event_types``: the event types that the server knows."""
 
 import builtins
 from typing import Any, NoReturn
@@ -15,9 +15,9 @@ TYPES = msgspec.json.Decoder(KnownTypes)
 
 class EventTypes(Group):
     async def list(self) -> builtins.list[KnownType]:
-        """In the order of names."""
+        """The known event types, in the order of names."""
         return (await self._connection.ask("GET", place("event-types"), reads=TYPES)).event_types
 
     def register(self, type: Any) -> NoReturn:
-        """Not over HTTP: a type is code."""
+        """Refused over HTTP: an event type is code."""
         raise here_only("event_types.register", "register it in the program that `duly serve --app` loads")

@@ -1,4 +1,4 @@
-"""``client.events``: what is promised, what has become of it, and what people do to it."""
+"""``client.events``: find, cancel, move, replay and discard events."""
 
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime
@@ -29,14 +29,14 @@ WHY = msgspec.json.Decoder(Why)
 
 
 class Events(Group):
-    """The verbs of ``duly.events``. A spec may ask for what an `EventFilter` can say."""
+    """The verbs of ``duly.events``. A spec may contain the conditions that an `EventFilter` can express."""
 
     async def get(self, id: str, *, tenant: str | None = None) -> Event:
         self._check(tenant)
         return await self._connection.ask("GET", _place(id), reads=EVENT_JSON)
 
     async def by_key(self, key: str, *, tenant: str | None = None) -> Event:
-        """The timer with this key. A cancelled one has lost its key, and is found by its id alone."""
+        """The timer with this key. A cancelled timer has lost its key, and is found only by its id."""
         self._check(tenant)
         return await self._connection.ask("GET", place("timers", key), reads=EVENT_JSON)
 
@@ -48,8 +48,8 @@ class Events(Group):
         limit: int = 100,
         after: str | None = None,
     ) -> list[Event]:
-        """The newest first. For the next page, *after* is the last id of this one. Where few events satisfy the spec,
-        several requests are made."""
+        """Find events, the newest first. For the next page, *after* is the last id of this one. Where few events match
+        the spec, several requests are made."""
         page = await self.page(spec, tenant=tenant, limit=limit, after=after)
         found = page.events
         while page.next is not None and len(found) < limit:
@@ -65,51 +65,51 @@ class Events(Group):
         limit: int = 100,
         after: str | None = None,
     ) -> Page:
-        """The newest first, in a time that does not grow with the number of events. A page may be short, or empty, and
-        not the last: the next one begins after its ``next``, which is None at the end."""
+        """A page of events, the newest first, in a time that does not grow with the number of events. A page may be
+        short or empty without being the last: the next one begins after its ``next``, which is None at the end."""
         before = None if after is None else check_id(after, AN_EVENTS, "after")
         filters = self._filter(spec, tenant).query()
         page = await one_page(self._connection, place("events"), EVENT_PAGE, limit=limit, after=before, filters=filters)
         return Page(page.items, page.told.next_after)
 
     async def all(self, spec: Spec | EventFilter | None = None, *, tenant: str | None = None) -> AsyncIterator[Event]:
-        """Every one of them, the newest first: ``async for event in duly.events.all(spec)``. What is created meanwhile
-        is newer, and does not come."""
+        """Every event that matches the spec, the newest first: ``async for event in duly.events.all(spec)``. Events
+        that are created meanwhile are newer, and are not included."""
         filters = self._filter(spec, tenant).query()
         async for page in all_pages(self._connection, place("events"), EVENT_PAGE, filters):
             for event in page.items:
                 yield event
 
     async def history(self, id: str, *, tenant: str | None = None) -> list[Entry]:
-        """Every attempt, interruption and human act, oldest first."""
+        """Every attempt, interruption and human act, the oldest first."""
         self._check(tenant)
         return await whole_history(self._connection, _place(id, "history"))
 
     async def why(self, id: str, *, tenant: str | None = None) -> Why:
-        """Why it has not fired yet, or did not."""
+        """Why an event has not fired yet, or did not fire."""
         self._check(tenant)
         return await self._connection.ask("GET", _place(id, "why"), reads=WHY)
 
     async def cancel(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
-        """It will not fire. Its series, if it has one, goes on with the occurrence after it."""
+        """Cancel an event. Its series, if it has one, continues with the occurrence after it."""
         return await self._act(id, "cancel", said(reason=reason), tenant, by)
 
     async def reschedule(self, id: str, due: datetime, *, tenant: str | None = None, by: str = "api") -> Event:
-        """Move one that has not started."""
+        """Move an event that has not started."""
         return await self._act(id, "reschedule", {"due_at": instant("due", due)}, tenant, by)
 
     async def replay(self, id: str, *, tenant: str | None = None, by: str = "api") -> Event:
-        """A dead letter's way back, under the same id, with all its attempts anew."""
+        """Retry a dead letter, under the same id, with a fresh count of attempts."""
         return await self._act(id, "replay", {}, tenant, by)
 
     async def discard(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
-        """A dead letter that nobody needs any more."""
+        """Discard a dead letter that is not needed any more."""
         return await self._act(id, "discard", said(reason=reason), tenant, by)
 
-    # -- many dead letters at once
+    # -- batches of dead letters
 
     async def dead_letters(self, spec: Spec | EventFilter | None = None, *, tenant: str | None = None) -> DeadLetters:
-        """How many satisfy the spec, and the most frequent kinds of them: what ``replay_all`` would replay."""
+        """How many dead letters match the spec, and their most frequent kinds: what ``replay_all`` would replay."""
         filters = self._filter(spec, tenant).query()
         return await self._connection.ask("GET", place("dead-letters"), reads=DEAD_LETTERS, query=filters)
 
@@ -123,8 +123,8 @@ class Events(Group):
         by: str = "api",
         progress: Callable[[Replayed], object] | None = None,
     ) -> Replayed:
-        """Replay the dead letters that satisfy the spec, the oldest first, at most *limit*. The server does some
-        thousand in each transaction; after each, *progress* is told what is done so far."""
+        """Replay the dead letters that match the spec, the oldest first, at most *limit*. The server replays some
+        thousand in each transaction; after each, *progress* is called with the totals so far."""
         refuse_name(by)
         body = said(filter=self._filter(spec, tenant).body(), rate=rate_text(rate), limit=limit)
         done = Replayed()
@@ -148,8 +148,8 @@ class Events(Group):
         reason: str | None = None,
         progress: Callable[[Discarded], object] | None = None,
     ) -> Discarded:
-        """Put away the dead letters that satisfy the spec, the oldest first, at most *limit*; some thousand at a time,
-        as ``replay_all``."""
+        """Discard the dead letters that match the spec, the oldest first, at most *limit*; some thousand at a time,
+        like ``replay_all``."""
         refuse_name(by)
         body = said(filter=self._filter(spec, tenant).body(), reason=reason, limit=limit)
         done = Discarded()
@@ -159,10 +159,10 @@ class Events(Group):
                 progress(done)
         return done
 
-    # -- within
+    # -- internal
 
     async def _in_pieces(self, act: str, body: dict[str, Any], reads: msgspec.json.Decoder[Any]) -> AsyncIterator[Any]:
-        """The answers of the server, until it knows of no more."""
+        """Sends the request for each batch in turn and yields the answers, until there is no next cursor."""
         cursor: str | None = None
         while True:
             asked = body | said(cursor=cursor)

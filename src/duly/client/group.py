@@ -1,4 +1,4 @@
-"""What the groups of verbs share: the connection, and whose things they are."""
+"""The base of the groups of verbs: the connection, and the check of the tenant."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from duly.errors import Misuse
 
 
 class Nothing(msgspec.Struct):
-    """An answer that nobody reads."""
+    """An answer whose fields are not needed."""
 
 
 NOTHING = msgspec.json.Decoder(Nothing)
@@ -24,7 +24,8 @@ class Group:
 
 
 def check_tenant(connection: ServerConnection, tenant: str | None) -> None:
-    """None is the client's own: that of its key, or the one that it was made for."""
+    """Refuses another tenant than the client's own: that of its key, or the one that the client was created for. None
+    means the client's own."""
     if tenant is not None and tenant != connection.tenant:
         mine = "its key's tenant" if connection.tenant is None else f"tenant {connection.tenant!r}"
         raise Misuse(
@@ -34,5 +35,5 @@ def check_tenant(connection: ServerConnection, tenant: str | None) -> None:
 
 
 def said(**fields: Any) -> dict[str, Any]:
-    """A body without what is not given."""
+    """A body with the fields that are not None."""
     return {name: value for name, value in fields.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Many users at once: some thousand in each request. Memory does not grow with them."""
+"""Imports many users, some thousand in each request. Memory does not grow with their number."""
 
 from collections.abc import AsyncIterator, Sequence
 
@@ -17,7 +17,7 @@ AT_ONCE = 2000
 
 IMPORTED = msgspec.json.Decoder(UserResults)
 Chunk = Sequence[tuple[int, "str | Problem"]]
-"""The numbers of rows, with what each says as JSON, or why it cannot be written."""
+"""The numbers of rows, each with its user as JSON, or the problem that prevents that."""
 
 
 async def import_users(connection: ServerConnection, rows: Lines, telling: ImportObserver) -> Imported:

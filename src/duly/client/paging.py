@@ -1,4 +1,4 @@
-"""Lists, a page at a time or all of them."""
+"""Lists over HTTP, a page at a time or completely."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import TypeVar
@@ -22,7 +22,7 @@ async def one_page(
     after: str | None = None,
     filters: Mapping[str, str] | None = None,
 ) -> RecordPage[R]:
-    """The one that follows what has the id or name *after*, in this list."""
+    """The page of a list that begins after the item with the id or name *after*."""
     check_page(limit)
     query = {**(filters or {}), "limit": str(limit)}
     if after is not None:
@@ -38,7 +38,8 @@ async def up_to(
     *,
     after: str | None = None,
 ) -> list[R]:
-    """So many of a list, from as many pages as it takes: one of large items has fewer of them than were asked for."""
+    """At most *limit* items of a list, from as many pages as necessary: a page of large items has fewer of them than
+    requested."""
     page = await one_page(connection, path, reads, limit=limit, after=after)
     found = page.items
     while page.next_cursor is not None and len(found) < limit:

@@ -1,4 +1,4 @@
-"""What cannot be had over HTTP, and what to do instead."""
+"""Refusals of arguments and verbs that do not work over HTTP, with the alternative."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ def refuse_transaction(given: Any) -> None:
 
 
 def refuse_name(by: str, usual: str = "api") -> None:
-    """The history names the API key, which nobody can choose to be."""
+    """Refuses *by*: over HTTP the history names the API key, which a caller cannot change."""
     if by != usual:
         raise Misuse("by= is not for HTTP: the history names the API key. Make a key for each who acts")
 

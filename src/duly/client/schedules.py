@@ -1,4 +1,4 @@
-"""``client.schedules``: look, put, pause, trigger, move, skip, backfill."""
+"""``client.schedules``: list, put, pause, trigger, move, skip and backfill schedules."""
 
 import builtins
 from collections.abc import AsyncIterator, Callable
@@ -27,7 +27,7 @@ from duly.rules.recurrence import Rule
 from duly.verbs.schedules import UNCHANGED
 
 MOST_WAIT = 60.0
-"""Seconds for which a server waits for an event at the most."""
+"""Seconds for which a server waits for an event at most."""
 
 
 RESUMED_SCHEDULE = msgspec.json.Decoder(RESUMED)
@@ -39,7 +39,7 @@ OCCURRENCES = msgspec.json.Decoder(Occurrences)
 class Schedules(Group):
     """The verbs of ``duly.schedules``."""
 
-    # -- putting and looking
+    # -- create and read
 
     async def put(
         self,
@@ -60,8 +60,8 @@ class Schedules(Group):
     ) -> Schedule:
         """Create a schedule, or replace the one with this name.
 
-        An unchanged rule and zone keep the next event where it is. Without *enabled*, a paused schedule stays paused.
-        With the tag that is *expected*, Stale unless the schedule still has it.
+        An unchanged rule and zone leave the next event where it is. Without *enabled*, a paused schedule stays paused.
+        With *expected*, raises Stale unless the schedule still has that tag.
         """
         self._check(tenant)
         refuse_transaction(transaction)
@@ -80,36 +80,36 @@ class Schedules(Group):
     async def list(
         self, *, tenant: str | None = None, limit: int = 100, after: Schedule | None = None
     ) -> builtins.list[Schedule]:
-        """In the order of names. For the next page, *after* is the last one of this page."""
+        """The schedules, in the order of names. For the next page, *after* is the last schedule of this page."""
         self._check(tenant)
         last = None if after is None else after.name
         path = place("schedules")
         return await up_to(limit, self._connection, path, SCHEDULE_PAGE, after=last)
 
     async def all(self, *, tenant: str | None = None) -> AsyncIterator[Schedule]:
-        """Every one of them, in the order of names."""
+        """Every schedule, in the order of names."""
         self._check(tenant)
         async for page in all_pages(self._connection, place("schedules"), SCHEDULE_PAGE):
             for schedule in page.items:
                 yield schedule
 
     async def history(self, name: str, *, tenant: str | None = None) -> builtins.list[Entry]:
-        """Every human act, oldest first. What became of its events is in theirs."""
+        """Every human act, the oldest first. Deliveries are in the histories of the events."""
         self._check(tenant)
         return await whole_history(self._connection, _place(name, "history"))
 
-    # -- holding
+    # -- pause and resume
 
     async def pause(
         self, name: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None
     ) -> Schedule:
-        """Nothing of it starts any more; what has begun goes on to its end, with its retries. Its next event stays
-        where it is, held."""
+        """Pause a schedule: none of its events starts any more. Events that have started continue to their end, with
+        their retries. The next event stays where it is, held."""
         return await self._act(name, "pause", said(reason=reason), tenant, by)
 
     async def resume(self, name: str, *, tenant: str | None = None, passed: str = SKIP, by: str = "api") -> Resumed:
-        """Go on. A pause is not a misfire: what it has passed over is left out. With ``passed="fire"`` it is treated by
-        the misfire policy, as if it had been missed."""
+        """Resume a schedule. A pause is not a misfire: the occurrences that it has passed over are left out. With
+        ``passed="fire"``, the misfire policy treats them as missed."""
         self._check(tenant)
         refuse_name(by)
         seen: Any = await self._connection.ask(
@@ -117,19 +117,19 @@ class Schedules(Group):
         )
         return Resumed(SCHEDULE_JSON.read(seen), seen.passed, seen.fires)
 
-    # -- the next one
+    # -- the next event
 
     async def reschedule(self, name: str, due: datetime, *, tenant: str | None = None, by: str = "api") -> Schedule:
-        """Move the next event, that one alone: the rule goes on after it."""
+        """Move only the next event; the rule continues after it."""
         return await self._act(name, "reschedule", {"due_at": instant("due", due)}, tenant, by)
 
     async def skip(
         self, name: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None
     ) -> Schedule:
-        """Leave the next event out, that one alone."""
+        """Skip only the next event."""
         return await self._act(name, "skip", said(reason=reason), tenant, by)
 
-    # -- beside the rule
+    # -- events outside the rule
 
     async def trigger(
         self,
@@ -141,10 +141,10 @@ class Schedules(Group):
         correlation_id: str | None = None,
         wait: timedelta | float | None = None,
     ) -> Event:
-        """Fire now, also while it is paused. The next event stays where it is.
+        """Fire a schedule now, even while it is paused. Its next event stays where it is.
 
-        With *wait*, in seconds or as a timedelta, the event is as it was when it had ended or its first attempt had
-        failed, or when so long had passed; a minute at the most.
+        With *wait*, in seconds or as a timedelta, at most a minute, the call returns when the event has ended, its
+        first attempt has failed, or the time is over.
         """
         self._check(tenant)
         refuse_name(by)
@@ -176,9 +176,9 @@ class Schedules(Group):
         tenant: str | None = None,
         by: str = "api",
     ) -> Backfilled:
-        """Fire the occurrences from *start* until *end*, that one excluded, now, oldest first; `event.scheduled` tells
-        which each one is. One that the same label has filled before is not filled again. More than *limit* are
-        refused."""
+        """Fire the occurrences from *start* until *end* (excluded) now, the oldest first; `event.scheduled` is the
+        instant of each occurrence. Occurrences that were filled before under the same label are not filled again. More
+        than *limit* occurrences are refused."""
         self._check(tenant)
         refuse_name(by)
         body = said(**{"from": instant("start", start), "to": instant("end", end), "limit": limit, "label": label})
@@ -191,7 +191,7 @@ class Schedules(Group):
             renamed={"from": "start", "to": "end"},
         )
 
-    # -- looking ahead, and ending
+    # -- preview and delete
 
     async def preview(
         self,
@@ -204,9 +204,9 @@ class Schedules(Group):
         enough: Callable[[], bool] = never,
         **policies: Unpack[PolicyOptions],
     ) -> builtins.list[Preview]:
-        """The next occurrences of a schedule by its name, or of a rule, with what is odd about them in a note. Without
-        *after*, a schedule's next event comes first, where somebody may have moved it. A server gives up where many are
-        long to find, and is asked for the rest, unless there are *enough*."""
+        """The next occurrences of a schedule by its name, or of a rule, with a note on each unusual one. Without
+        *after*, a schedule's next event comes first, where it may have been moved to. Where occurrences take long to
+        find, a server returns only some, and is asked for the rest until *enough* returns true."""
         self._check(tenant)
         found: builtins.list[Preview] = []
         while True:
@@ -225,15 +225,15 @@ class Schedules(Group):
     async def delete(
         self, name: str, *, tenant: str | None = None, expected: str | None = None, by: str = "api"
     ) -> int:
-        """What is under way ends; all else of it is cancelled. How many that were. Stale unless the schedule has the
-        tag that is *expected*."""
+        """Delete a schedule; return how many of its events were cancelled. Events under way continue to their end.
+        Raises Stale unless the schedule has the *expected* tag."""
         self._check(tenant)
         refuse_name(by)
         seen = await self._connection.ask("DELETE", _place(name), reads=DELETED, once=True, headers=if_match(expected))
         return seen.cancelled
 
     def replan(self, *, dry_run: bool = False, by: str = "api") -> NoReturn:
-        """Not over HTTP: it is about everybody's schedules."""
+        """Refused over HTTP: it would affect the schedules of all tenants."""
         raise here_only("schedules.replan", "workers replan by themselves when the zone data is newer")
 
     async def _act(self, name: str, act: str, body: dict[str, Any], tenant: str | None, by: str) -> Schedule:
@@ -249,7 +249,7 @@ def if_match(tag: str | None) -> dict[str, str] | None:
 
 
 def _place(name: str, *act: str) -> str:
-    """What can be nobody's name is not asked for."""
+    """The path of a schedule; raises NotFound without a request if no schedule can have this name."""
     if name_problems("name", name):
         raise NotFound(f"there is no schedule {name!r:.60}")
     return place("schedules", name, *act)

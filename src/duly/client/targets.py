@@ -1,4 +1,4 @@
-"""``client.targets``: where events go, stored under a name."""
+"""``client.targets``: stored targets, to which events go by name."""
 
 import builtins
 import secrets as luck
@@ -30,7 +30,7 @@ RELEASED = msgspec.json.Decoder(ReleasedEvents)
 
 
 class Targets(Group):
-    """The verbs of ``duly.targets`` that are about stored targets, by their names."""
+    """The verbs of ``duly.targets`` for stored targets, by name."""
 
     async def put(
         self,
@@ -46,10 +46,10 @@ class Targets(Group):
         tenant: str | None = None,
         by: str = "api",
     ) -> Target:
-        """Store a target, or replace it. A webhook's has a secret, which is made unless one is given; it is in the
-        answer to the call that made it, and never shown again. (Should that answer be lost, the one to the second
-        attempt is without it: ``rotate`` makes another.) Where the target exists, its secret and the values of its
-        headers stay unless others are given."""
+        """Store a target, or replace it. A webhook's target has a secret, which is generated unless one is given; it is
+        in the answer to the call that generated it, and never shown again. (If that answer is lost, the answer to the
+        retry does not have it: ``rotate`` generates another.) An existing target keeps its secret and the values of its
+        headers unless others are given."""
         self._check(tenant)
         refuse_name(by)
         span = format_duration(timeout) if isinstance(timeout, timedelta) else timeout
@@ -67,11 +67,12 @@ class Targets(Group):
         tenant: str | None = None,
         by: str = "api",
     ) -> Target:
-        """Give a webhook's target a new secret. Until *keep* has passed, the old one signs as well, so that its
-        receiver can take over the new one without a gap."""
+        """Give a webhook's target a new secret. Until *keep* has passed, the old secret signs as well, so that the
+        receiver can switch to the new one without a gap."""
         self._check(tenant)
         refuse_name(by)
-        # Made here: should the answer be lost, the same is sent again, and no server has to remember it to repeat it.
+        # Generated here: if the answer is lost, the retry sends the same secret, and the server need not store it to
+        # repeat it.
         made = secret or written(luck.token_bytes(32))
         body = {"secret": made, "keep": format_duration(keep) if isinstance(keep, timedelta) else keep}
         return await self._connection.ask("POST", _place(name, "rotate"), body, reads=TARGET_JSON)
@@ -83,20 +84,21 @@ class Targets(Group):
     async def list(
         self, *, tenant: str | None = None, after: tuple[str, str] = ("", ""), limit: int = MOST_LISTED
     ) -> builtins.list[Target]:
-        """In the order of names. For the next page, *after* is the tenant and name of the last one."""
+        """The targets, in the order of names. For the next page, *after* is the tenant and name of the last target."""
         self._check(tenant)
         path, last = place("targets"), after[1] or None
         return await up_to(limit, self._connection, path, TARGET_PAGE, after=last)
 
     async def all(self, *, tenant: str | None = None) -> AsyncIterator[Target]:
-        """Every one of them, in the order of names."""
+        """Every target, in the order of names."""
         self._check(tenant)
         async for page in all_pages(self._connection, place("targets"), TARGET_PAGE):
             for target in page.items:
                 yield target
 
     async def delete(self, name: str, *, force: bool = False, tenant: str | None = None, by: str = "api") -> Target:
-        """Refused while events wait for it, unless by *force*: then they become dead letters when they are due."""
+        """Delete a target. Refused while events wait for it, unless with *force*: then they become dead letters when
+        they are due."""
         self._check(tenant)
         refuse_name(by)
         place = f"{_place(name)}?force=true" if force else _place(name)
@@ -105,7 +107,7 @@ class Targets(Group):
     async def disable(
         self, destination: str, *, tenant: str | None = None, reason: str | None = None, by: str = "api"
     ) -> None:
-        """Send nothing there until it is enabled: its events are held."""
+        """Send nothing to a destination until it is enabled: its events are held."""
         self._check(tenant)
         refuse_name(by)
         await self._connection.ask(
@@ -113,13 +115,13 @@ class Targets(Group):
         )
 
     async def enable(self, destination: str, *, tenant: str | None = None, by: str = "api") -> int:
-        """Send there again, whatever it was parked for; how many events were waiting for that."""
+        """Send to a destination again, whatever it was parked for; return how many events were waiting for it."""
         self._check(tenant)
         refuse_name(by)
         return (await self._connection.ask("POST", _named(destination, "enable"), {}, reads=RELEASED, once=True)).events
 
     async def probe(self, destination: str, *, tenant: str | None = None, by: str = "api") -> None:
-        """Let a worker try a parked destination at its next look, not only when its time has come."""
+        """Let a worker try a parked destination at its next poll, instead of when its back-off ends."""
         self._check(tenant)
         refuse_name(by)
         await self._connection.ask("POST", _named(destination, "probe"), {}, reads=NOTHING, once=True)
@@ -133,8 +135,8 @@ class Targets(Group):
         tenant: str | None = None,
         by: str = "api",
     ) -> Known:
-        """Limit how many events go there at once, from each worker, and how many a second, from all of them. None is no
-        limit. Without a destination, it would be about all of the tenant's, which is not for HTTP."""
+        """Limit how many events go to a destination at once, from each worker, and how many a second, from all workers.
+        None means no limit. Leaving the destination out would limit all of the tenant's, which is refused over HTTP."""
         self._check(tenant)
         refuse_name(by)
         if destination is None:
@@ -145,11 +147,11 @@ class Targets(Group):
         )
 
     async def known(self, destination: str, *, tenant: str | None = None) -> Known:
-        """Its limits, and whether it is parked."""
+        """The limits of a destination, and whether it is parked."""
         self._check(tenant)
         return _known(await self._connection.ask("GET", _named(destination), reads=TARGET_JSON))
 
-    # -- not over HTTP
+    # -- refused over HTTP
 
     def reseal(self, *, tenant: str | None = None, by: str = "api") -> NoReturn:
         raise here_only("targets.reseal", "run `duly targets reseal` where DULY_SECRET_KEY is")
@@ -174,7 +176,7 @@ def _known(target: Target) -> Known:
 
 
 def _place(name: str, *act: str) -> str:
-    """What can be nobody's name is not asked for."""
+    """The path of a target; raises NotFound without a request if no target can have this name."""
     if list(target_name_problems("name", name)):
         raise NotFound(f"there is no target {name!r:.100}")
     return place("targets", name, *act)

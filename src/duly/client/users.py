@@ -1,4 +1,4 @@
-"""``client.users``: whom calendar events are for."""
+"""``client.users``: the people whom calendar events are for."""
 
 import builtins
 from collections.abc import AsyncIterator, Mapping
@@ -30,7 +30,7 @@ class Users(Group):
     async def add(
         self, *, tenant: str | None = None, transaction: Any = None, by: str = "api", **fields: Unpack[UserFields]
     ) -> User:
-        """A new user, whose events are planned when this returns."""
+        """Add a user; their events are planned when this returns."""
         self._check(tenant)
         refuse_transaction(transaction)
         refuse_name(by)
@@ -41,7 +41,7 @@ class Users(Group):
         return await self._connection.ask("GET", _place(id), reads=USER_JSON)
 
     async def by_key(self, key: str, *, tenant: str | None = None) -> User:
-        """The user whom the caller's own system calls so."""
+        """The user with this key, which is their id in the caller's own system."""
         self._check(tenant)
         if not name_problems("key", key):
             page = await self._connection.ask("GET", place("users"), reads=USER_PAGE, query={"key": key})
@@ -52,13 +52,13 @@ class Users(Group):
     async def list(
         self, *, tenant: str | None = None, limit: int = 100, after: str | None = None
     ) -> builtins.list[User]:
-        """The newest first. For the next page, *after* is the last id of this one."""
+        """The users, the newest first. For the next page, *after* is the last id of this one."""
         self._check(tenant)
         before = None if after is None else check_id(after, A_USERS, "after")
         return await up_to(limit, self._connection, place("users"), USER_PAGE, after=before)
 
     async def all(self, *, tenant: str | None = None) -> AsyncIterator[User]:
-        """Every one of them, the newest first."""
+        """Every user, the newest first."""
         self._check(tenant)
         async for page in all_pages(self._connection, place("users"), USER_PAGE):
             for user in page.items:
@@ -74,8 +74,8 @@ class Users(Group):
         by: str = "api",
         **changes: Unpack[UserChanges],
     ) -> User:
-        """Change what is given, and leave the rest. What has not started follows: its time, its words, its zone. What
-        is under way or being retried is delivered as it was. Stale unless the user has the tag that is *expected*."""
+        """Change the given fields of a user. Events that have not started follow: their time, payload and zone. Events
+        under way or being retried are delivered unchanged. Raises Stale unless the user has the *expected* tag."""
         self._check(tenant)
         refuse_transaction(transaction)
         refuse_name(by)
@@ -93,8 +93,8 @@ class Users(Group):
         by: str = "api",
         reason: str | None = None,
     ) -> User:
-        """Remove a user, and cancel what has not begun. What is under way goes on to its end, and nothing follows.
-        Stale unless the user has the tag that is *expected*. A *reason* cannot be sent."""
+        """Delete a user, and cancel the events that have not started. Events under way continue to their end, and none
+        follows them. Raises Stale unless the user has the *expected* tag. A *reason* cannot be sent over HTTP."""
         self._check(tenant)
         refuse_transaction(transaction)
         refuse_name(by)
@@ -103,12 +103,12 @@ class Users(Group):
         return await self._connection.ask("DELETE", _place(id), reads=USER_JSON, once=True, headers=if_match(expected))
 
     async def events(self, id: str, *, tenant: str | None = None, limit: int = 100) -> builtins.list[Event]:
-        """The events of a user, the newest first. ``events.find(OfUser(id) & …)`` asks for more."""
+        """The events of a user, the newest first. For other filters, use ``events.find(OfUser(id) & …)``."""
         self._check(tenant)
         return await up_to(limit, self._connection, _place(id, "events"), EVENT_PAGE)
 
     async def ahead(self, id: str, *, tenant: str | None = None) -> builtins.list[Event]:
-        """What is planned for a user: the next event of each type, the soonest first."""
+        """The planned events of a user: the next one of each type, the soonest first."""
         self._check(tenant)
         await self.get(id)
         filters = {"user_id": check_id(id, A_USERS), "status": "PENDING"}
@@ -121,26 +121,26 @@ class Users(Group):
         return sorted(heads, key=lambda head: head.due)
 
     async def history(self, id: str, *, tenant: str | None = None) -> builtins.list[Entry]:
-        """Every act, oldest first. What became of the user's events is in theirs."""
+        """Every act on a user, the oldest first. Deliveries are in the histories of the events."""
         self._check(tenant)
         return await whole_history(self._connection, _place(id, "history"))
 
     async def import_(
         self, rows: Lines, *, tenant: str | None = None, by: str = FROM_HTTP, telling: ImportObserver = QUIET
     ) -> Imported:
-        """Add many, some thousand in each request. A row whose ``key`` is known changes that user. A bad row is told
-        of, and the good ones are kept."""
+        """Add many users, some thousand in each request. A row whose ``key`` is known changes that user. A bad row is
+        reported, and the good rows are kept."""
         self._check(tenant)
         refuse_name(by, FROM_HTTP)
         return await import_users(self._connection, rows, telling)
 
     def refresh(self, *, tenant: str | None = None, by: str = "refresh") -> NoReturn:
-        """Not over HTTP: which event types there are is decided where Duly runs."""
+        """Refused over HTTP: event types are defined where Duly runs."""
         raise here_only("users.refresh", "call it where the event types are registered")
 
 
 def _body(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """As it is given, None included: in a change, that takes something away."""
+    """The body of a user. None is sent as null: in a change, it removes a value."""
     written = {name: write_json(value, name) for name, value in fields.items()}
     if problems := [one for one in written.values() if isinstance(one, Problem)]:
         raise Invalid(problems)

@@ -1,4 +1,4 @@
-"""Writes what a server is asked: the arguments of the verbs as JSON."""
+"""Writes request bodies: the arguments of the verbs as JSON."""
 
 from collections.abc import Collection, Iterator, Mapping
 from datetime import date, datetime, timedelta
@@ -20,7 +20,7 @@ from duly.rules.recurrence import DEFAULT_ZONE, OPEN, Dst, Rule
 
 
 class AnyChannel(Collection[str]):
-    """By which ways events can go is the server's to say."""
+    """A collection of channels that contains every name: the server checks which channels exist."""
 
     def __contains__(self, _: object) -> bool:
         return True
@@ -36,7 +36,7 @@ ANY_CHANNEL = AnyChannel()
 
 
 def instant(path: str, written: Any) -> str:
-    """Invalid for what is none, as the verbs of Duly have it."""
+    """An instant as JSON; raises Invalid for another value, like the verbs of Duly."""
     if not isinstance(written, datetime):
         raise Invalid([Problem(path, f"expected a datetime, not {type(written).__name__}")])
     if problems := due_problems(written):
@@ -45,7 +45,7 @@ def instant(path: str, written: Any) -> str:
 
 
 def timer_body(event: NewEvent) -> dict[str, Any]:
-    """A timer that was checked and planned here; the server gives it its id."""
+    """The body of a timer that was checked and planned here; the server assigns its id."""
     if event.due is not None:
         when = {"due_at": write_instant(event.due)}
     else:
@@ -71,7 +71,7 @@ def schedule_body(
     enabled: bool | None,
     policies: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """What is given, and no more; whether it makes sense is for the server to say."""
+    """The body of a schedule, with the given fields only; the server checks them."""
     problems = list(retry_problems(retry))
     fields: dict[str, Any] = {"type": type, **rule_body(rule, timezone, policies, problems)}
     fields |= {"payload": payload, "target": target, "enabled": enabled}
@@ -83,14 +83,15 @@ def schedule_body(
 def preview_body(
     rule: Rule | dict[str, Any], timezone: str | None, policies: Mapping[str, Any], **more: Any
 ) -> dict[str, Any]:
-    """Of the policies, only these decide about times."""
+    """The body of a preview, with only the policies that affect when a rule fires."""
     problems: list[Problem] = []
     deciding = {name: value for name, value in policies.items() if name in ("dst", "start", "end", "exclude")}
     return _written({**rule_body(rule, timezone, deciding, problems), **more}, problems)
 
 
 def rule_body(rule: Any, timezone: str | None, policies: Mapping[str, Any], problems: list[Problem]) -> dict[str, Any]:
-    """A rule in its zone, and the policies; what the rule itself says about changes of clocks joins them."""
+    """The fields for a rule, its zone and the policies; the rule's own settings for clock changes are merged into the
+    policies."""
     plain = {name: _plain(value) for name, value in policies.items()}
     if isinstance(rule, dict):
         return {"rule": _plain(rule), "timezone": timezone, **plain}
@@ -112,7 +113,8 @@ def rule_body(rule: Any, timezone: str | None, policies: Mapping[str, Any], prob
 
 
 def rate_text(rate: float | str | None) -> str | None:
-    """Numbers are by the second, and written so that the server reads the very same."""
+    """A rate as text, in which a number means per second. The text has enough digits for the server to read exactly the
+    same rate."""
     if rate is None or isinstance(rate, str):
         return rate
     read_rate(rate)
@@ -121,7 +123,7 @@ def rate_text(rate: float | str | None) -> str | None:
 
 
 def _plain(value: Any) -> Any:
-    """Policies as Python has them, as JSON has them."""
+    """The JSON value of a policy."""
     if isinstance(value, Misfire | DependsOn):
         return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, Dst):

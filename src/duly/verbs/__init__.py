@@ -1,1 +1,1 @@
-"""What people do: one file for each noun. Every act is atomic, and has a row in the history."""
+"""The verbs: what people do with each noun, one file per noun. Every act is atomic, and has a row in the history."""

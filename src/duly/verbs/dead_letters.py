@@ -1,5 +1,5 @@
-"""Many dead letters at once, some hundred in each transaction. Who stops in between has done whole transactions; who
-begins again goes on with the rest."""
+"""Replays and discards dead letters in batches, some hundred in each transaction. An interrupted call has committed
+whole transactions; the next call continues with the rest."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from datetime import datetime, timedelta
@@ -19,16 +19,17 @@ MOST_KINDS = 100
 
 
 class Place(NamedTuple):
-    """Where one call has stopped, so that another can go on as if it were the same."""
+    """The place where a call has stopped, so that another call can continue as if it were the same."""
 
-    since: datetime  # those that were dead letters then
-    after: str | None = None  # the last that was dealt with
+    since: datetime  # only events that were dead letters at this time
+    after: str | None = None  # the id of the last one processed
     left: int | None = None  # how many more are wanted; None: all
-    free: datetime | None = None  # when the next one may be ready, where they are spread
+    free: datetime | None = None  # with a rate: when the next one may be ready
 
 
 class Extent(NamedTuple):
-    """How many: those that are wanted, of them at most so many in this call, and from where."""
+    """How much a call does: the *limit* that the caller wants in all, the *most* that this call processes, and the
+    place where the call begins."""
 
     limit: int | None = None
     most: int | None = None
@@ -44,8 +45,9 @@ async def replay_all(
     tell: Callable[[Replayed], object],
     channels: Collection[str] = (),
 ) -> tuple[Replayed, Place | None]:
-    """With a *gap*, each is ready that long after the one before it. It is stored so, and nobody has to stay. Where
-    to go on is told if the extent ended it. What came over HTTP to where these *channels* do not lead is left alone."""
+    """Replays dead letters. With a *gap*, each becomes ready that long after the one before it; the times are stored,
+    so no process has to wait for them. Returns the place to continue from if *extent* ended the call. Dead letters that
+    came over HTTP are left alone if their channel is not among *channels*."""
     if gap is not None and extent.begun is None:
         await _refuse_endless(store, spec, gap, extent.limit)
     done, walk, pace = Replayed(), _Walk(store, spec, extent), _Pace(store, gap, extent.begun)
@@ -80,12 +82,12 @@ def _target(letter: DeadLetter) -> Any:
 
 
 class _Walk:
-    """Those that are dead letters as it begins, the oldest first. What fails again meanwhile does not come again, and
-    what fails meanwhile for the first time does not come at all."""
+    """Walks through the events that are dead letters when the walk begins, the oldest first. A replayed event that
+    fails again is not visited twice, and events that fail for the first time meanwhile are not visited."""
 
     def __init__(self, store: DeadLetterStore, spec: Spec, extent: Extent) -> None:
         self._store, self._spec, self._extent = store, spec, extent
-        self.rest: Place | None = None  # where to go on, once it has ended
+        self.rest: Place | None = None  # where to continue, if the walk stopped early
 
     async def chunks(self) -> AsyncIterator[list[DeadLetter]]:
         place = self._extent.begun or Place(await self._store.now(), left=self._extent.limit)
@@ -105,7 +107,8 @@ class _Walk:
 
 
 class _Pace:
-    """When each of them is ready: at once, or a gap after the one before it, and never in the past."""
+    """The time at which each replayed event becomes ready: at once, or a gap after the one before it, and never in the
+    past."""
 
     def __init__(self, store: DeadLetterStore, gap: timedelta | None, begun: Place | None) -> None:
         self._store, self._gap = store, gap

@@ -1,4 +1,4 @@
-"""What people do to events: look, cancel, move, replay, discard. Every act is checked, audited and atomic."""
+"""The verbs of events: find, cancel, move, replay, discard. Every act is checked, audited and atomic."""
 
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
@@ -32,7 +32,7 @@ from duly.verbs.marks import for_doors, reads
 MOST = MOST_LISTED
 AN_EVENTS = "an event's"
 LATELY = timedelta(hours=1)
-"""Events that were started since then show that their lane is served."""
+"""An event started within this time shows that some worker serves its lane."""
 USUAL_TENANT = "default"
 
 
@@ -48,7 +48,7 @@ class Events:
 
     @reads
     async def by_key(self, key: str, *, tenant: str = "default") -> Event:
-        """The timer with this key. A cancelled one has lost its key, and is found by its id alone."""
+        """The timer with this key. A cancelled timer has lost its key, and is found only by its id."""
         possible = not any((*name_problems("key", key), *name_problems("tenant", tenant)))
         found = await self._store.by_key(tenant, key) if possible else None
         return await self._named(require_found("event", found, f"with key {key!r:.60}", tenant))
@@ -62,7 +62,7 @@ class Events:
         limit: int = 100,
         after: str | None = None,
     ) -> list[Event]:
-        """The newest first. For the next page, *after* is the last id of this one."""
+        """Find events, the newest first. For the next page, *after* is the last id of this one."""
         check_page(limit)
         before = None if after is None else check_id(after, AN_EVENTS, "after")
         found = await self._store.find(await self._spec(spec, tenant), limit=limit, after=before)
@@ -77,8 +77,8 @@ class Events:
         limit: int = 100,
         after: str | None = None,
     ) -> Page:
-        """The newest first, in a time that does not grow with the number of events. A page may be short, or empty, and
-        not the last: the next one begins after its ``next``, which is None at the end."""
+        """A page of events, the newest first, in a time that does not grow with the number of events. A page may be
+        short or empty without being the last: the next one begins after its ``next``, which is None at the end."""
         check_page(limit)
         before = None if after is None else check_id(after, AN_EVENTS, "after")
         page = await self._store.page(await self._spec(spec, tenant), limit=limit, after=before)
@@ -86,7 +86,7 @@ class Events:
 
     @reads
     async def history(self, id: str, *, tenant: str | None = None) -> list[Entry]:
-        """Every attempt, interruption and human act, oldest first."""
+        """Every attempt, interruption and human act, the oldest first."""
         event = await self.get(id, tenant=tenant)
         return await self._store.history(event.id)
 
@@ -101,7 +101,7 @@ class Events:
 
     @reads
     async def why(self, id: str, *, tenant: str | None = None) -> Why:
-        """Why it has not fired yet, or did not."""
+        """Why an event has not fired yet, or did not fire."""
         event = await self.get(id, tenant=tenant)
         same = Compare("lane", "=", event.lane) & Compare("claimed", ">=", Now(-LATELY))
         waits = event.status is Status.PENDING and event.held is None
@@ -109,7 +109,7 @@ class Events:
         return why(event, await self._store.history(event.id), next(iter(started), None), await self._store.now())
 
     async def cancel(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
-        """It will not fire. Its series, if it has one, goes on with the occurrence after it."""
+        """Cancel an event. Its series, if it has one, continues with the occurrence after it."""
         async with self._locked(id, tenant) as (tx, event):
             status = step(event.status, "cancel", f"event {id}")
             cancelled = msgspec.structs.replace(event, status=status, head=False)
@@ -120,7 +120,7 @@ class Events:
         return await self._named(changed)
 
     async def reschedule(self, id: str, due: datetime, *, tenant: str | None = None, by: str = "api") -> Event:
-        """Move one that has not started."""
+        """Move an event that has not started."""
         if problems := list(due_problems(due)):
             raise Invalid(problems)
         if not isinstance(due, datetime):
@@ -141,7 +141,7 @@ class Events:
         return await self._named(moved)
 
     async def replay(self, id: str, *, tenant: str | None = None, by: str = "api") -> Event:
-        """A dead letter's way back, under the same id, with all its attempts anew."""
+        """Retry a dead letter, under the same id, with a fresh count of attempts."""
         async with self._locked(id, tenant) as (tx, event):
             status = step(event.status, "replay", f"event {id}")
             if problems := closed(event.via, event.target, self._channels):
@@ -157,17 +157,17 @@ class Events:
         return await self._named(replayed)
 
     async def discard(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
-        """A dead letter that nobody needs any more."""
+        """Discard a dead letter that is not needed any more."""
         async with self._locked(id, tenant) as (tx, event):
             discarded = msgspec.structs.replace(event, status=step(event.status, "discard", f"event {id}"))
             changed = await _change(tx, discarded, "discarded", by, reason)
         return await self._named(changed)
 
-    # -- many dead letters at once
+    # -- batches of dead letters
 
     @reads
     async def dead_letters(self, spec: Spec | EventFilter | None = None, *, tenant: str | None = None) -> DeadLetters:
-        """How many satisfy the spec, and the most frequent kinds of them: what ``replay_all`` would replay."""
+        """How many dead letters match the spec, and their most frequent kinds: what ``replay_all`` would replay."""
         return await self._store.count_dead(await self._spec(spec, tenant), most=MOST_KINDS)
 
     async def replay_all(
@@ -180,13 +180,13 @@ class Events:
         by: str = "api",
         progress: Callable[[Replayed], object] | None = None,
     ) -> Replayed:
-        """Replay the dead letters that satisfy the spec, the oldest first, at most *limit*. Nothing else is touched,
-        whatever the spec says.
+        """Replay the dead letters that match the spec, the oldest first, at most *limit*. Events in other states are
+        never touched, whatever the spec says.
 
-        With a *rate*, such as ``50`` (by the second), ``"50/s"`` or ``"600/m"``, they become ready one after the other
-        at that rate. That is stored at once: nobody has to stay for it. *progress* is told after each transaction what
-        is done so far. What is done stays done when the call is cancelled or *progress* raises, and another call goes
-        on with the rest.
+        With a *rate*, such as ``50`` (per second), ``"50/s"`` or ``"600/m"``, they become ready one after the other at
+        that rate. The times are stored at once: the caller need not wait for them. After each transaction, *progress*
+        is called with the totals so far. Committed transactions stay when the call is cancelled or *progress* raises,
+        and another call continues with the rest.
         """
         done, _ = await self.replay_batch(spec, Extent(limit), tenant=tenant, rate=rate, by=by, progress=progress)
         return done
@@ -202,7 +202,8 @@ class Events:
         by: str = "api",
         progress: Callable[[Replayed], object] | None = None,
     ) -> tuple[Replayed, Place | None]:
-        """As ``replay_all``, as far as the extent goes, and where another call goes on; None at the end."""
+        """Do the same as ``replay_all`` within *extent*; also return the place where another call continues, None at
+        the end."""
         gap = None if rate is None else read_rate(rate)
         check_limit(extent.limit)
         which = await self._spec(spec, tenant)
@@ -218,7 +219,7 @@ class Events:
         reason: str | None = None,
         progress: Callable[[Discarded], object] | None = None,
     ) -> Discarded:
-        """Put away the dead letters that satisfy the spec, the oldest first, at most *limit*."""
+        """Discard the dead letters that match the spec, the oldest first, at most *limit*."""
         done, _ = await self.discard_batch(spec, Extent(limit), tenant=tenant, by=by, reason=reason, progress=progress)
         return done
 
@@ -233,23 +234,24 @@ class Events:
         reason: str | None = None,
         progress: Callable[[Discarded], object] | None = None,
     ) -> tuple[Discarded, Place | None]:
-        """As ``discard_all``, as far as the extent goes, and where another call goes on; None at the end."""
+        """Do the same as ``discard_all`` within *extent*; also return the place where another call continues, None at
+        the end."""
         check_limit(extent.limit)
         which, why = await self._spec(spec, tenant), None if reason is None else storable(reason)
         return await discard_all(self._store, which, extent, storable(by), why, progress or _nobody)
 
-    # -- within
+    # -- internal
 
     async def _spec(self, spec: Spec | EventFilter | None, tenant: str | None) -> Spec:
-        """What to ask the store for."""
+        """The spec for the store: of the filter, and of the tenant."""
         if isinstance(spec, EventFilter):
             spec = (await self._with_schedule_id(spec, tenant or USUAL_TENANT)).spec()
         spec = Everything() if spec is None else spec
         return spec if tenant is None else spec & OfTenant(tenant)
 
     async def _with_schedule_id(self, which: EventFilter, tenant: str) -> EventFilter:
-        """By the schedule's id instead of its name. What has the form of an id and is no name is an id, also that of
-        a schedule which was deleted: its events are still there."""
+        """The filter with the schedule's id instead of its name. Text that has the form of an id and is no schedule's
+        name counts as an id, also of a deleted schedule: its events still exist."""
         name = which.schedule
         if name is None:
             return which
@@ -265,7 +267,7 @@ class Events:
         return (await self._all_named([event]))[0]
 
     async def _all_named(self, events: list[Event]) -> list[Event]:
-        """The same, each with the name of its schedule, as far as it has one."""
+        """The events, each with the name of its schedule if it has one."""
         of = {id for event in events if (id := event.schedule_id) is not None and is_id(id)}
         names = await self._store.schedule_names(of) if of else {}
         if not names:
@@ -284,7 +286,7 @@ class Events:
 
 
 async def _change(tx: EventTransaction, event: Event, act: str, by: str, detail: str | None) -> Event:
-    """Write it with its history; as it is stored."""
+    """Stores a changed event with its history entry; returns the stored event."""
     await tx.change(event, act, storable(by), None if detail is None else storable(detail))
     return require_found("event", await tx.get(event.id), event.id, None)
 
@@ -295,4 +297,4 @@ def check_limit(limit: Any) -> None:
 
 
 def _nobody(_: object) -> None:
-    """Nobody wants to know."""
+    """Ignores progress reports."""

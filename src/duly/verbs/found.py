@@ -1,4 +1,4 @@
-"""What a caller named: found, or `NotFound`. What belongs to another tenant is not there for this one."""
+"""Turns a missing record into `NotFound`. A record of another tenant counts as missing."""
 
 from typing import Protocol, TypeVar
 
@@ -6,7 +6,7 @@ from duly.errors import NotFound
 
 
 class Owned(Protocol):
-    """A record of a tenant."""
+    """A record that belongs to a tenant."""
 
     @property
     def tenant(self) -> str: ...
@@ -16,7 +16,8 @@ T = TypeVar("T", bound=Owned)
 
 
 def require_found(noun: str, record: T | None, wanted: str, tenant: str | None) -> T:
-    """The record itself, if there is one and *tenant*, where it is given, has it. *wanted* says how it was named."""
+    """The record, if it exists and belongs to *tenant*, where one is given; otherwise raises NotFound. *wanted* is the
+    name or id that the caller used."""
     if record is None or (tenant is not None and record.tenant != tenant):
         raise NotFound(f"there is no {noun} {wanted}" + (f" in tenant {tenant!r}" if tenant else ""))
     return record

@@ -1,4 +1,4 @@
-"""Histories, a page at a time."""
+"""Pages of histories."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -17,7 +17,8 @@ class HistoryReader(Protocol):
 async def history_page(
     store: HistoryReader, subject: str, *, skip: int, limit: int, before: Sequence[Entry] = ()
 ) -> ListPage[Entry]:
-    """The oldest first, without the first *skip*. *before* are entries that are not in the history itself."""
+    """A page of a history, the oldest entry first, without the first *skip* entries. *before* are earlier entries that
+    are not stored in the history itself."""
     check_page(limit)
     entries = [*before[skip : skip + limit + 1]]
     room = limit + 1 - len(entries)

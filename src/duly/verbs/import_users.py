@@ -1,4 +1,5 @@
-"""Many users at once: checked one by one, stored some thousand in each transaction. Memory does not grow with them."""
+"""Imports many users: rows are checked one by one, and stored some thousand in each transaction. Memory does not grow
+with their number."""
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -21,16 +22,16 @@ from duly.records.user import User
 
 CHUNK = 2000
 BREATH = 50
-"""So many are checked before others in the same loop have their turn."""
+"""Rows that are checked before other tasks of the event loop get their turn."""
 
 MOST_TRIES = 5
 MOST_REMEMBERED = 1000
 MOST_RECENT = 20_000
-"""Users whom a dry run remembers at most; of earlier ones it knows only that they would be there."""
+"""Users that a dry run keeps at most; of earlier users it only knows that they would exist."""
 
 
 class ImportLine(NamedTuple):
-    """One row of what is imported: where it stands, and what it says or why that cannot be read."""
+    """A row of an import: its number, and its fields or the problem that made them unreadable."""
 
     number: int
     fields: Mapping[str, Any] | Problem
@@ -41,12 +42,12 @@ Lines = Iterable[Row] | AsyncIterable[Row]
 
 
 def _nobody(_: Any) -> None:
-    """Nobody wants to know."""
+    """Ignores reports."""
 
 
 class ImportObserver(NamedTuple):
-    """Who hears of an import while it goes on: of each bad row, after each transaction how far it is, and of each good
-    row, once it is stored."""
+    """Callbacks of an import: for each bad row, for the progress after each transaction, and for each good row once it
+    is stored."""
 
     refused: Callable[[RefusedRow], None] = _nobody
     progress: Callable[[Imported], None] = _nobody
@@ -56,7 +57,7 @@ class ImportObserver(NamedTuple):
 async def import_users(
     store: UserStore, rows: Lines, tenant: str, how: Calendars, by: str, telling: ImportObserver
 ) -> Imported:
-    """While one chunk is on its way to the store, the next one is read and checked."""
+    """Imports rows. While one chunk is being stored, the next one is read and checked."""
     work = _Import(store, tenant, how, by, telling)
     under_way: asyncio.Task[None] | None = None
     before: set[str] = set()
@@ -64,7 +65,7 @@ async def import_users(
         async for chunk in _chunks(rows):
             keys = {keyed.key for keyed in chunk if keyed.key is not None}
             if under_way is not None and not before.isdisjoint(keys):
-                await under_way  # what these rows change is not there yet
+                await under_way  # these rows change users who are not stored yet
             checked = await work.check(chunk)
             if under_way is not None:
                 await under_way
@@ -74,7 +75,8 @@ async def import_users(
     finally:
         if under_way is not None:
             under_way.cancel()
-            # Nobody shall find it at work in a store that is closed; and if it failed too, what is told is the first.
+            # The task must not go on in a store that is closed; and if it failed too, the first error is the one to
+            # raise.
             await asyncio.gather(under_way, return_exceptions=True)
     return work.done
 
@@ -82,7 +84,8 @@ async def import_users(
 async def rehearse(
     store: UserStore | None, rows: Lines, tenant: str, how: Calendars, telling: ImportObserver
 ) -> Imported:
-    """What an import would do, without doing it; without a store, to one that is empty."""
+    """The result that an import would have, without storing anything; without a store, that of an import into an empty
+    one."""
     work = _Rehearsal(store, tenant, how, telling)
     async for chunk in _chunks(rows):
         await work.store(await work.check(chunk))
@@ -90,20 +93,21 @@ async def rehearse(
 
 
 class _Keyed(NamedTuple):
-    """A row with its key, if that is one; else the row is bad, and that is told."""
+    """A row with its key. The key is None if it is missing or invalid; an invalid key is reported as a problem of the
+    row."""
 
     line: ImportLine
     key: str | None
 
 
 class _Checked(NamedTuple):
-    """A chunk that is ready to be stored."""
+    """A chunk of rows that is ready to be stored."""
 
     rows: Sequence[_Keyed]
     users: list[User]
     heads: list[NewEvent]
-    added: dict[str, int]  # the numbers of their rows, by their ids
-    changes: dict[str, _Keyed]  # for users who are there already, by their ids
+    added: dict[str, int]  # row numbers of the new users, by id
+    changes: dict[str, _Keyed]  # rows that change existing users, by the users' ids
     unchanged: dict[str, int]
     refused: list[RefusedRow]
 
@@ -148,7 +152,7 @@ class _Import:
                 refused.append(RefusedRow(added.pop(id), problems))
             users = [user for user in users if user.id in added]
             heads = [head for head in heads if user_of(head.series) in added]
-        users.sort(key=lambda user: user.key or "")  # so that two who import the same do not wait for each other
+        users.sort(key=lambda user: user.key or "")  # the same lock order in every import
         return _Checked(rows, users, heads, added, changes, unchanged, refused)
 
     async def _now(self) -> datetime:
@@ -165,7 +169,7 @@ class _Import:
         for _ in range(MOST_TRIES):
             try:
                 told = await self._write(left)
-            except Conflict:  # since we looked, a user with one of these keys was added
+            except Conflict:  # a user with one of these keys was added since the check
                 left = await self.check(left.rows)
                 continue
             refused += _all_refused(left, told)
@@ -173,7 +177,7 @@ class _Import:
             gone = [keyed for id, keyed in left.changes.items() if id not in told]
             if not gone:
                 break
-            left = await self.check(gone)  # deleted since then: to be added anew
+            left = await self.check(gone)  # users deleted since the check, to be added again
         else:
             raise Conflict("others add and delete users with these keys just now: import them again")
         self._tell(checked.rows[-1].line.number, sorted(refused))
@@ -214,14 +218,14 @@ class _Import:
 
 
 class _Rehearsal(_Import):
-    """An import that stores nothing."""
+    """A dry run: an import that stores nothing."""
 
     def __init__(self, store: UserStore | None, tenant: str, how: Calendars, telling: ImportObserver) -> None:
         super().__init__(store, tenant, how, "", telling)  # type: ignore[arg-type]
         self._there = store
         self._at = datetime.now(UTC)
-        self._recent: dict[str, User] = {}  # whom earlier rows would have added or changed
-        self._before: set[int] = set()  # the hashes of the keys of those who are not remembered any more
+        self._recent: dict[str, User] = {}  # users whom earlier rows would have added or changed
+        self._before: set[int] = set()  # hashes of the keys of users who were dropped from _recent
 
     async def _now(self) -> datetime:
         return self._at if self._there is None else await self._there.now()
@@ -261,7 +265,7 @@ class _Rehearsal(_Import):
 
 
 def _somebody(key: str, tenant: str) -> User:
-    """Somebody of whom no more is known than the key, and that an import would have stored them."""
+    """A placeholder for a user of whom only the key is known, and that the import would have stored them."""
     born = date(2000, 1, 1)
     return User(id=key, tenant=tenant, first_name="x", last_name="x", date_of_birth=born, timezone="UTC", key=key)
 
@@ -278,7 +282,8 @@ def _fields(line: ImportLine) -> Mapping[str, Any]:
 
 
 async def _chunks(rows: Lines) -> AsyncIterator[list[_Keyed]]:
-    """So many at a time. A key that comes a second time begins the next chunk: it changes what the first has added."""
+    """The rows in chunks. A key that appears a second time starts the next chunk, because its row changes the user that
+    the first row adds."""
     chunk: list[_Keyed] = []
     keys: set[str] = set()
     async for line in numbered(rows):

@@ -1,4 +1,4 @@
-"""``duly.keys``: who may call the HTTP API, for which tenant, and how far that goes."""
+"""``duly.keys``: API keys: who may call the HTTP API, for which tenant, and with which scope."""
 
 import builtins
 import secrets as luck
@@ -36,9 +36,9 @@ class Keys:
         all_tenants: bool = False,
         by: str = "api",
     ) -> MadeKey:
-        """Make a key. Its secret is in this answer and nowhere else: whoever loses it makes another one. *expires* is
-        an instant, or how long it is good for; *rate* is how many requests a second it allows, or ``"600/m"``. With
-        *all_tenants*, a request may name another tenant than the key's own, and do there what the scope allows."""
+        """Create a key. Its secret is in this answer and nowhere else: if it is lost, create another key. *expires* is
+        an instant, or how long the key is valid; *rate* is how many requests a second it allows, or ``"600/m"``. With
+        *all_tenants*, a request may name another tenant than the key's own, and the scope applies there as well."""
         problems = [*name_problems("name", name), *name_problems("tenant", tenant), *_scope_problems(scope)]
         often: float | None = None
         try:
@@ -89,14 +89,14 @@ class Keys:
     async def list(
         self, *, tenant: str | None = None, limit: int = 100, after: str | None = None
     ) -> builtins.list[ApiKey]:
-        """The newest first, revoked ones too. For the next page, *after* is the last id of this one."""
+        """The keys, the newest first, with revoked ones. For the next page, *after* is the last id of this one."""
         check_page(limit)
         before = None if after is None else check_id(after, A_KEYS, "after")
         return await self._store.list_keys(tenant, before=before, limit=limit)
 
     @reads
     async def named(self, name: str, *, tenant: str | None = None) -> ApiKey:
-        """The key with this name that is still good, if there is one alone: names need not be unique."""
+        """The valid key with this name, if there is exactly one: names need not be unique."""
         possible = not name_problems("name", name)
         found = await self._store.keys_named(tenant, name, limit=MOST_OF_A_NAME) if possible else []
         if len(found) > 1:
@@ -105,7 +105,7 @@ class Keys:
         return require_found("active key", found[0] if found else None, f"{name!r:.100}", tenant)
 
     async def revoke(self, id: str, *, tenant: str | None = None, by: str = "api") -> ApiKey:
-        """It is not recognised any more. Servers that have just seen it notice within a second."""
+        """Revoke a key. Servers that have just used it notice within a second."""
         id = check_id(id, A_KEYS)
         async with self._store.begin() as tx:
             key = require_found("key", await tx.key(id), id, tenant)
@@ -116,7 +116,7 @@ class Keys:
 
     @reads
     async def recognise(self, secret: str) -> ApiKey:
-        """Whose key this is."""
+        """The key with this secret; raises Unauthenticated."""
         found = await self._store.key_by_hash(hash_of(secret)) if looks_like_a_key(secret) else None
         if found is None:
             raise Unauthenticated("this key is unknown: make one with `duly keys create`")
@@ -129,18 +129,18 @@ class Keys:
 
     @reads
     async def known(self, secrets: Collection[str]) -> set[str]:
-        """Those of them that are keys, good or not."""
+        """The secrets that belong to keys, also to revoked or expired ones."""
         by_hash = {hash_of(secret): secret for secret in secrets if looks_like_a_key(secret)}
         return {by_hash[hash] for hash in await self._store.known_hashes(list(by_hash))} if by_hash else set()
 
     async def used(self, ids: Sequence[str]) -> None:
-        """Note that these were used just now."""
+        """Record that these keys were used just now."""
         if ids:
             await self._store.use_keys(ids)
 
     @reads
     async def made_any(self) -> bool:
-        """Whether there ever was a key: a revoked one shows as well that somebody wants requests to have one."""
+        """Whether a key was ever created. Revoked keys count: they show that requests are meant to need a key."""
         return await self._store.any_key()
 
 

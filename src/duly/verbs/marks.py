@@ -1,4 +1,4 @@
-"""Marks on verbs: which only read, and which only the HTTP API and the command line need."""
+"""Decorators for verbs: which ones only read, and which ones only the HTTP API and the command line need."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -7,8 +7,8 @@ Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 def reads(verb: Verb) -> Verb:
-    """Mark a verb that begins no transaction. ``duly.sync`` lets it run beside one that the same thread has open: on
-    SQLite, a verb that begins another would wait for that one for ever."""
+    """Marks a verb that begins no transaction. ``duly.sync`` lets it run while the same thread has a transaction open:
+    on SQLite, a verb that begins another one would wait for the first forever."""
     verb.__dict__["reads"] = True
     return verb
 
@@ -18,7 +18,7 @@ def only_reads(verb: Callable[..., Any]) -> bool:
 
 
 def for_doors(verb: Verb) -> Verb:
-    """Mark a verb that only the HTTP API and the command line need. Neither ``duly.sync`` nor a Client offers it."""
+    """Marks a verb that only the HTTP API and the command line need. Neither ``duly.sync`` nor a Client offers it."""
     verb.__dict__["for_doors"] = True
     return verb
 

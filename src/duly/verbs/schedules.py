@@ -1,4 +1,4 @@
-"""What people do to schedules: look, put, pause, trigger, move, skip, backfill. Every act is atomic and audited."""
+"""The verbs of schedules: list, put, pause, trigger, move, skip, backfill. Every act is atomic and audited."""
 
 import builtins
 from collections.abc import AsyncIterator, Callable, Collection
@@ -52,7 +52,7 @@ class Schedules:
     ) -> None:
         self._store, self._channels, self._transaction_of = store, channels, transaction_of
 
-    # -- putting and looking
+    # -- create and read
 
     async def put(
         self,
@@ -73,8 +73,8 @@ class Schedules:
     ) -> Schedule:
         """Create a schedule, or replace the one with this name.
 
-        An unchanged rule and zone keep the next event where it is. Without *enabled*, a paused schedule stays paused.
-        With the tag that is *expected*, Stale unless the schedule still has it.
+        An unchanged rule and zone leave the next event where it is. Without *enabled*, a paused schedule stays paused.
+        With *expected*, raises Stale unless the schedule still has that tag.
         """
         draft = ScheduleDraft(
             name=name,
@@ -103,7 +103,8 @@ class Schedules:
     async def list(
         self, *, tenant: str | None = None, limit: int = 100, after: Schedule | None = None
     ) -> builtins.list[Schedule]:
-        """In the order of tenant and name. For the next page, *after* is the last one of this page."""
+        """The schedules, in the order of tenant and name. For the next page, *after* is the last schedule of this
+        page."""
         check_page(limit)
         last = ("", "") if after is None else (after.tenant, after.name)
         return await self._store.shown_schedules(tenant, after=last, limit=limit)
@@ -111,8 +112,8 @@ class Schedules:
     @for_doors
     @reads
     async def page(self, *, tenant: str = "default", limit: int = 100, after: str | None = None) -> ListPage[Schedule]:
-        """In the order of names, as far as there is room for their bytes. For the next page, *after* is the last name
-        of this one."""
+        """A page of schedules, in the order of names, limited in bytes as well. For the next page, *after* is the last
+        name of this one."""
         check_page(limit)
         last = (tenant, after or "")
         return page_of(await self._store.shown_schedules(tenant, after=last, limit=limit + 1, within=PAGE_BYTES), limit)
@@ -122,22 +123,22 @@ class Schedules:
     async def history_page(
         self, name: str, *, tenant: str = "default", skip: int = 0, limit: int = 100
     ) -> ListPage[Entry]:
-        """Of every human act, oldest first."""
+        """A page of human acts, the oldest first."""
         schedule = await self.get(name, tenant=tenant)
         return await history_page(self._store, schedule.id, skip=skip, limit=limit)
 
     @reads
     async def history(self, name: str, *, tenant: str = "default") -> builtins.list[Entry]:
-        """Every human act, oldest first. What became of its events is in theirs."""
+        """Every human act, the oldest first. Deliveries are in the histories of the events."""
         return await self._store.history((await self.get(name, tenant=tenant)).id)
 
-    # -- holding
+    # -- pause and resume
 
     async def pause(
         self, name: str, *, tenant: str = "default", by: str = "api", reason: str | None = None
     ) -> Schedule:
-        """Nothing of it starts any more; what has begun goes on to its end, with its retries. Its next event stays
-        where it is, held."""
+        """Pause a schedule: none of its events starts any more. Events that have started continue to their end, with
+        their retries. The next event stays where it is, held."""
         async with self._locked(name, tenant) as (tx, schedule, _head):
             if schedule.enabled:
                 paused = msgspec.structs.replace(schedule, enabled=False)
@@ -147,8 +148,8 @@ class Schedules:
         return await self.get(name, tenant=tenant)
 
     async def resume(self, name: str, *, tenant: str = "default", passed: str = SKIP, by: str = "api") -> Resumed:
-        """Go on. A pause is not a misfire: what it has passed over is left out. With ``passed="fire"`` it is treated by
-        the misfire policy, as if it had been missed."""
+        """Resume a schedule. A pause is not a misfire: the occurrences that it has passed over are left out. With
+        ``passed="fire"``, the misfire policy treats them as missed."""
         if passed not in PASSED:
             raise Invalid([Problem("passed", f"must be one of {', '.join(PASSED)}, not {passed!r:.50}")])
         async with self._locked(name, tenant) as (tx, schedule, head):
@@ -164,11 +165,11 @@ class Schedules:
             return Resumed(resumed, 0, False)
         return Resumed(_telling(resumed, over.over), over.occurrences, over.fires)
 
-    # -- the next one
+    # -- the next event
 
     async def reschedule(self, name: str, due: datetime, *, tenant: str = "default", by: str = "api") -> Schedule:
-        """Move the next event, that one alone: the rule goes on after it, and what it is moved past is passed over.
-        Moved back, that is open again."""
+        """Move only the next event; the rule continues after it. Occurrences that it is moved past are passed over; if
+        it is moved back, they can fire again."""
         if problems := list(due_problems(due)):
             raise Invalid(problems)
         if not isinstance(due, datetime):
@@ -184,7 +185,7 @@ class Schedules:
         return _telling(await self.get(name, tenant=tenant), over)
 
     async def skip(self, name: str, *, tenant: str = "default", by: str = "api", reason: str | None = None) -> Schedule:
-        """Leave the next event out, that one alone."""
+        """Skip only the next event."""
         async with self._locked(name, tenant) as (tx, schedule, head):
             head = _required(head, schedule)
             why = f"left out by {by}" + (f": {reason}" if reason else "")
@@ -194,7 +195,7 @@ class Schedules:
             over = passed_over(schedule, [occurrence_of(head)], 1)
         return _telling(await self.get(name, tenant=tenant), over)
 
-    # -- beside the rule
+    # -- events outside the rule
 
     async def trigger(
         self,
@@ -205,8 +206,8 @@ class Schedules:
         by: str = "api",
         correlation_id: str | None = None,
     ) -> Event:
-        """Fire now, also while it is paused. The next event stays where it is. Where the schedule limits how many are
-        under way, it waits its turn."""
+        """Fire a schedule now, even while it is paused. Its next event stays where it is. If the schedule limits how
+        many of its events are under way, this event waits its turn."""
         written = None if payload is UNCHANGED else write_json(payload, "payload")
         problems = [*name_problems("correlation_id", correlation_id)] if correlation_id is not None else []
         if isinstance(written, Problem):
@@ -236,9 +237,9 @@ class Schedules:
         tenant: str = "default",
         by: str = "api",
     ) -> Backfilled:
-        """Fire the occurrences from *start* until *end*, that one excluded, now, oldest first; `event.scheduled` tells
-        which each one is. One that the same label has filled before is not filled again. More than *limit* are
-        refused. They are found in a thread, for some rules take long."""
+        """Fire the occurrences from *start* until *end* (excluded) now, the oldest first; `event.scheduled` is the
+        instant of each occurrence. Occurrences that were filled before under the same label are not filled again. More
+        than *limit* occurrences are refused. They are computed in a thread, because some rules take long."""
         self._check_range(start, end, limit, label)
         start, end = start.astimezone(UTC), end.astimezone(UTC)
         label = label or f"{write_instant(start)}/{write_instant(end)}"
@@ -255,7 +256,7 @@ class Schedules:
                     schedule,
                     new_id(),
                     f"backfill:{label}:{each.name}",
-                    due=now - (len(occurrences) - number) * MICROSECOND,  # in this order
+                    due=now - (len(occurrences) - number) * MICROSECOND,  # claimed in this order
                     scheduled=each.at,
                     correlation_id=f"backfill:{label}",
                 )
@@ -266,7 +267,7 @@ class Schedules:
         return Backfilled(label, made, len(events) - len(made))
 
     def _refuse_closed(self, schedule: Schedule) -> None:
-        """Nothing is sent beside the rule to where requests may not send any more."""
+        """Refuses to fire outside the rule if requests may not send to the schedule's target any more."""
         if problems := closed(schedule.via, schedule.target, self._channels):
             raise Invalid(problems)
 
@@ -301,7 +302,7 @@ class Schedules:
         if problems:
             raise Invalid(problems)
 
-    # -- looking ahead, and ending
+    # -- preview and delete
 
     @reads
     async def preview(
@@ -315,9 +316,9 @@ class Schedules:
         enough: Callable[[], bool] = never,
         **policies: Unpack[PolicyOptions],
     ) -> builtins.list[Preview]:
-        """The next occurrences of a schedule by its name, or of a rule, with what is odd about them in a note. Without
-        *after*, a schedule's next event comes first, where somebody may have moved it. They are found in a thread, for
-        some rules take long; after each, *enough* is asked there whether to stop."""
+        """The next occurrences of a schedule by its name, or of a rule, with a note on each unusual one. Without
+        *after*, a schedule's next event comes first, where it may have been moved to. They are computed in a thread,
+        because some rules take long; after each, *enough* is called there, and ends the preview if it returns true."""
         problems = range_problems(count, after)
         now = await self._store.now()
         start = now if after is None or problems else after.astimezone(UTC)
@@ -328,7 +329,7 @@ class Schedules:
             if problems:
                 raise Invalid(problems)
             shown = await self.get(what, tenant=tenant)
-            schedule = await self._store.schedule_named(tenant, what) or shown  # with what it went by before
+            schedule = await self._store.schedule_named(tenant, what) or shown  # with its previous rule
             head_id = await self._store.head_id(schedule.series) if after is None else None
             head = await self._store.get(head_id) if head_id is not None else None
             return await evaluated(preview_of, schedule.as_series, head, start, count, enough)
@@ -336,8 +337,8 @@ class Schedules:
             raise Invalid([Problem("rule", str(error))]) from error
 
     async def delete(self, name: str, *, tenant: str = "default", expected: str | None = None, by: str = "api") -> int:
-        """What is under way ends; all else of it is cancelled. How many that were. Stale unless the schedule has the
-        tag that is *expected*."""
+        """Delete a schedule; return how many of its events were cancelled. Events under way continue to their end.
+        Raises Stale unless the schedule has the *expected* tag."""
         async with self._locked(name, tenant) as (tx, schedule, _head):
             check_tag(f"schedule {name!r}", schedule.tag, expected)
             if dependents := await tx.dependents(tenant, name):
@@ -349,15 +350,16 @@ class Schedules:
         return cancelled
 
     async def replan(self, *, dry_run: bool = False, by: str = "api") -> builtins.list[ReplannedHead]:
-        """Move what has not started to where newer zone data puts it; what was or would be moved."""
+        """Move events that have not started to where newer time zone data puts them; return the events that were, or
+        with *dry_run* would be, moved."""
         return await replan(self._store, dry_run=dry_run, by=storable(by))
 
     @asynccontextmanager
     async def _locked(
         self, name: str, tenant: str, *, head: bool = True
     ) -> AsyncIterator[tuple[ScheduleTransaction, Schedule, Event | None]]:
-        """A schedule and its head, which nobody else can change meanwhile. Events are locked first; when the head has
-        been claimed before the schedule was locked too, it is tried again."""
+        """Locks a schedule and its head. Events are locked first; if the head was claimed before the schedule was
+        locked as well, tries again."""
         for _ in range(MOST_TRIES):
             known = await self.get(name, tenant=tenant)
             with suppress(Overtaken):
@@ -367,7 +369,8 @@ class Schedules:
                     if not found or (head and await tx.head_id(known.series) != (own_head and own_head.id)):
                         raise Overtaken
                     yield tx, found[0], own_head
-                    # The head may not fire now; or it was locked here while whoever would have let it go passed by.
+                    # The head may not fire any more, which frees its place; or the transaction that would have released
+                    # the head skipped it, because it was locked here.
                     if own_head is not None and is_limited(found[0].as_series):
                         await let_go(tx, found)
                     return
@@ -387,13 +390,13 @@ def _between(table: Timetable, start: datetime, end: datetime, limit: int) -> li
 
 
 def _how_many(table: Timetable, start: datetime, end: datetime) -> str:
-    """Not where there are days of rest, for these are counted one by one: a thousand years of them take half a
-    minute."""
+    """The number of occurrences for an error message. It is left out with excluded days, because those are counted one
+    by one: a thousand years of them take half a minute."""
     return "there are" if table.policies.exclude else f"{table.count(start, end - BEFORE):,} occurrences are"
 
 
 def _beside(schedule: Schedule, id: str, occurrence: str, **fields: Any) -> NewEvent:
-    """An event of a schedule that is none of its occurrences in turn, and so never its head."""
+    """An event of a schedule outside its sequence of occurrences, which therefore never is its head."""
     gated = schedule.policies.room is not None
     return event_of(schedule.as_series, id, occurrence, gated=gated, held=ITS_TURN if gated else None, **fields)
 

@@ -1,4 +1,4 @@
-"""``duly.targets``: where events go, stored under a name; what destinations may have; what is parked."""
+"""``duly.targets``: stored targets, limits of destinations, and parked destinations."""
 
 import builtins
 import secrets as luck
@@ -42,7 +42,7 @@ from duly.verbs.marks import for_doors, reads
 MOST_SECRETS = 5
 MOST_PLACES = 10_000
 EXAMINED = 100_000
-"""Events, those that are due next, that are looked at before a target is deleted: 0.02 to 0.05 s."""
+"""Events, those due next, that are checked before a target is deleted: that takes 0.02 to 0.05 s."""
 
 KEEP = timedelta(days=1)
 """How long the old secret of a target still signs beside the new one."""
@@ -53,12 +53,12 @@ DISABLED = "is disabled"
 
 
 Forget = Callable[[str, str], None]
-"""Called with a tenant and a destination when what is known of it in this process is not so any more."""
+"""Called with a tenant and a destination when this process's cached state of that destination is outdated."""
 
 
 class Targets:
-    """``duly.targets``. Where a store is one transaction, what is to be forgotten is so when that is committed, and
-    *most* is how many events an act of it releases: the rest are left to the workers, who release some in each."""
+    """``duly.targets``. *forget* is called when an act has changed a destination; if the store is a single transaction,
+    it must wait for the commit. *most* is how many events an act may release itself: workers release the rest."""
 
     def __init__(
         self,
@@ -89,9 +89,9 @@ class Targets:
         tenant: str = "default",
         by: str = "api",
     ) -> Target:
-        """Store a target, or replace it. A webhook's has a secret, which is made unless one is given; it is in the
-        answer to the call that made it, and never shown again. Where the target exists, its secret and the values of
-        its headers stay unless others are given."""
+        """Store a target, or replace it. A webhook's target has a secret, which is generated unless one is given; it is
+        in the answer to the call that generated it, and never shown again. An existing target keeps its secret and the
+        values of its headers unless others are given."""
         span = format_duration(timeout) if isinstance(timeout, timedelta) else timeout
         said: dict[str, Any] = {"url": url, "method": method, "format": format, "timeout": span}
         spec = {key: value for key, value in said.items() if value is not None}
@@ -136,8 +136,8 @@ class Targets:
         tenant: str = "default",
         by: str = "api",
     ) -> Target:
-        """Give a webhook's target a new secret. Until *keep* has passed, the old one signs as well, so that its
-        receiver can take over the new one without a gap. Where *secret* is the newest already, nothing changes."""
+        """Give a webhook's target a new secret. Until *keep* has passed, the old secret signs as well, so that the
+        receiver can switch to the new one without a gap. If *secret* is the newest already, nothing changes."""
         wrong = None if secret is None else secret_problem("secret", secret)
         span = _span("keep", keep, [] if wrong is None else [wrong])
         made = secret or written(luck.token_bytes(32))
@@ -148,7 +148,7 @@ class Targets:
                     f"target {name!r} sends plain requests and has no secret to rotate: put its headers anew"
                 )
             sealed = self._open(old)
-            if sealed.secrets and sealed.secrets[0] == (made, None):  # asked again: the old ones keep their time
+            if sealed.secrets and sealed.secrets[0] == (made, None):  # repeated: old secrets keep their expiry
                 return msgspec.structs.replace(old, secret=made)
             now = time.time()
             ends = now + span.total_seconds()
@@ -162,8 +162,9 @@ class Targets:
         return stored
 
     async def reseal(self, *, tenant: str | None = None, by: str = "api") -> Resealed:
-        """Seal what targets keep secret with the first key of DULY_SECRET_KEY, where an older one has sealed it: then
-        that can be taken out. Each is done by itself; what was done stays done, and another call goes on."""
+        """Encrypt the secrets of targets with the first key of DULY_SECRET_KEY where an older key encrypted them, so
+        that the older key can be removed. Each target is a transaction of its own; an interrupted call is continued by
+        the next."""
         resealed, unchanged, closed = 0, 0, []
         last = ("", "")
         while page := await self._store.list_targets(tenant, after=last, limit=MOST_LISTED):
@@ -183,7 +184,7 @@ class Targets:
         return Resealed(resealed, unchanged, closed)
 
     async def _reseal(self, listed: Target, by: str) -> bool:
-        """Whether there was anything to do."""
+        """Encrypts the secrets of one target again; returns whether that was necessary."""
         async with self._store.begin() as tx:
             target = await tx.target(listed.tenant, listed.name)
             if target is None or target.sealed is None:  # deleted meanwhile
@@ -204,23 +205,24 @@ class Targets:
     async def list(
         self, *, tenant: str | None = None, after: tuple[str, str] = ("", ""), limit: int = MOST_LISTED
     ) -> builtins.list[Target]:
-        """In the order of tenant and name. For the next page, *after* is the tenant and name of the last one."""
+        """The targets, in the order of tenant and name. For the next page, *after* is the tenant and name of the last
+        target."""
         check_page(limit)
         return await self._store.list_targets(tenant, after=after, limit=limit)
 
     @for_doors
     @reads
     async def page(self, *, tenant: str = "default", limit: int = 100, after: str | None = None) -> ListPage[Target]:
-        """In the order of names, as far as there is room for their bytes. For the next page, *after* is the last name
-        of this one."""
+        """A page of targets, in the order of names, limited in bytes as well. For the next page, *after* is the last
+        name of this one."""
         check_page(limit)
         last = (tenant, after or "")
         return page_of(await self._store.list_targets(tenant, after=last, limit=limit + 1, within=PAGE_BYTES), limit)
 
     async def delete(self, name: str, *, force: bool = False, tenant: str = "default", by: str = "api") -> Target:
-        """Refused while events wait for it, unless by *force*: then they become dead letters when they are due. What
-        was held for it is released first, in transactions of their own: one that ends in the middle leaves a target
-        that can be deleted again."""
+        """Delete a target. Refused while events wait for it, unless with *force*: then they become dead letters when
+        they are due. Events held for it are released first, in separate transactions: a call that is interrupted leaves
+        a target that can be deleted again."""
         async with self._store.begin() as tx:
             found = await self._found(tx, name, tenant)
             if not force and (many := await tx.aimed_at(found, EXAMINED)):
@@ -243,7 +245,7 @@ class Targets:
     async def disable(
         self, destination: str, *, tenant: str = "default", reason: str | None = None, by: str = "api"
     ) -> None:
-        """Send nothing there until it is enabled: its events are held."""
+        """Send nothing to a destination until it is enabled: its events are held."""
         key = await self._key(destination, tenant)
         why = DISABLED if reason is None else f"{DISABLED}: {storable(reason)}"
         async with self._store.begin() as tx:
@@ -253,7 +255,7 @@ class Targets:
         self._forget(tenant, key)
 
     async def enable(self, destination: str, *, tenant: str = "default", by: str = "api") -> int:
-        """Send there again, whatever it was parked for; how many events were waiting for that."""
+        """Send to a destination again, whatever it was parked for; return how many events were waiting for it."""
         key = await self._key(destination, tenant)
         async with self._store.begin() as tx:
             if await tx.unpark(tenant, key) is None:
@@ -263,7 +265,7 @@ class Targets:
         return await open_again(self._store, tenant, key, storable(by), self._most)
 
     async def probe(self, destination: str, *, tenant: str = "default", by: str = "api") -> None:
-        """Let a worker try a parked destination at its next look, not only when its time has come."""
+        """Let a worker try a parked destination at its next poll, instead of when its back-off ends."""
         key = await self._key(destination, tenant)
         async with self._store.begin() as tx:
             found = await tx.probe_now(tenant, key)
@@ -281,8 +283,8 @@ class Targets:
         tenant: str = "default",
         by: str = "api",
     ) -> Known:
-        """Limit how many events go there at once, from each worker, and how many a second, from all of them. Without a
-        destination: all of the tenant's. None is no limit."""
+        """Limit how many events go to a destination at once, from each worker, and how many a second, from all workers.
+        Without a destination, the limit is for all of the tenant's together. None means no limit."""
         problems = [*name_problems("tenant", tenant)]
         if concurrency is not None and (type(concurrency) is not int or not 1 <= concurrency <= MOST_PLACES):
             problems.append(Problem("concurrency", f"must be 1 to {MOST_PLACES:,}, not {concurrency!r:.50}"))
@@ -305,7 +307,7 @@ class Targets:
         return known
 
     async def known(self, destination: str, *, tenant: str = "default") -> Known:
-        """Its limits, and whether it is parked."""
+        """The limits of a destination, and whether it is parked."""
         [known] = await self._store.destinations([(tenant, await self._key(destination, tenant))])
         return known
 
@@ -313,31 +315,31 @@ class Targets:
     async def destinations(
         self, *, tenant: str | None = None, after: tuple[str, str] = ("", ""), limit: int = MOST_LISTED
     ) -> builtins.list[Known]:
-        """Those with limits, and those that are parked."""
+        """The destinations that have limits or are parked."""
         check_page(limit)
         return await self._store.list_destinations(tenant, after=after, limit=limit)
 
     async def waiting(self, destination: str, *, tenant: str = "default") -> int:
-        """How many events are held until it is open again."""
+        """How many events are held until a destination is open again."""
         key = (tenant, await self._key(destination, tenant))
         return (await self._store.held_for([key]))[key]
 
     @for_doors
     @reads
     async def waiting_for(self, destinations: Sequence[Known]) -> dict[tuple[str, str], int]:
-        """How many events are held for each of these that is parked, by its tenant and destination."""
+        """How many events are held for each of these destinations that is parked, by tenant and destination."""
         parked = [(known.tenant, known.destination) for known in destinations if known.parked is not None]
         return await self._store.held_for(parked) if parked else {}
 
     def signing_secret(self, url: str, *, tenant: str = "default") -> str:
-        """What signs webhooks to a URL that is no stored target's; their receiver needs it."""
+        """The secret that signs webhooks to a URL that is no stored target's; their receiver needs it."""
         if problems := [*url_problems("url", url), *name_problems("tenant", tenant)]:
             raise Invalid(problems)
         if not self._keys:
-            self._seal.close(Sealed(tenant, url))  # which says what to do
+            self._seal.close(Sealed(tenant, url))  # raises, with what to do
         return self._keys.signing(tenant, origin_of(url))[0]
 
-    # -- within
+    # -- internal
 
     def _open(self, target: Target) -> Sealed:
         if target.sealed is None:
@@ -352,7 +354,7 @@ class Targets:
         return msgspec.structs.replace(await self._found(tx, name, tenant), secret=secret)
 
     async def _key(self, destination: str, tenant: str) -> str:
-        """A stored target's name, or a URL or origin as it is written in the tables."""
+        """The key of a destination in the tables: a stored target's name, or a normalized URL or origin."""
         if "://" not in str(destination):
             return (await self.get(destination, tenant=tenant)).name
         if problems := list(url_problems("destination", destination)):
@@ -361,7 +363,7 @@ class Targets:
 
 
 def _in_use(name: str, many: int) -> str:
-    """The next ones of schedules and of users are events too."""
+    """The refusal to delete a target that events use, among them the next events of schedules and users."""
     events = "1 event" if many == 1 else f"{many:,} events"
     return (
         f"target {name!r} is in use: {events} still to come, the next ones of schedules and users among them. Give "
@@ -397,7 +399,7 @@ def _problems(
 
 
 def _span(path: str, span: timedelta | str, problems: Sequence[Problem]) -> timedelta:
-    """Invalid with the *problems* that were found before, too."""
+    """A duration; raises Invalid, also with the *problems* that were found before."""
     try:
         found = span if isinstance(span, timedelta) else parse_duration(span)
     except (ValueError, TypeError, AttributeError):

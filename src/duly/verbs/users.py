@@ -1,4 +1,4 @@
-"""What people do to users: add, look, change, delete, import. What follows from it for their events happens with it."""
+"""The verbs of users: add, list, change, delete, import. Each changes the users' events in the same transaction."""
 
 import builtins
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -38,7 +38,7 @@ class Users:
     async def add(
         self, *, tenant: str = "default", transaction: Any = None, by: str = "api", **fields: Unpack[UserFields]
     ) -> User:
-        """A new user, whose events are planned when this returns."""
+        """Add a user; their events are planned when this returns."""
         async with self._within(transaction) as tx:
             id = await add_user(tx, fields, tenant, self._how, storable(by))
             return require_found("user", await tx.user(id), id, None)
@@ -49,7 +49,7 @@ class Users:
 
     @reads
     async def by_key(self, key: str, *, tenant: str = "default") -> User:
-        """The user whom the caller's own system calls so."""
+        """The user with this key, which is their id in the caller's own system."""
         possible = not any((*name_problems("key", key), *name_problems("tenant", tenant)))
         found = await self._store.user_by_key(tenant, key) if possible else None
         return require_found("user", found, f"with the key {key!r:.60}", tenant)
@@ -58,7 +58,7 @@ class Users:
     async def list(
         self, *, tenant: str | None = None, limit: int = 100, after: str | None = None
     ) -> builtins.list[User]:
-        """The newest first. For the next page, *after* is the last id of this one."""
+        """The users, the newest first. For the next page, *after* is the last id of this one."""
         check_page(limit)
         before = None if after is None else check_id(after, A_USERS, "after")
         return await self._store.list_users(tenant, before=before, limit=limit)
@@ -66,8 +66,8 @@ class Users:
     @for_doors
     @reads
     async def page(self, *, tenant: str | None = None, limit: int = 100, after: str | None = None) -> ListPage[User]:
-        """The newest first, as far as there is room for their bytes. For the next page, *after* is the last id of this
-        one."""
+        """A page of users, the newest first, limited in bytes as well. For the next page, *after* is the last id of
+        this one."""
         check_page(limit)
         before = None if after is None else check_id(after, A_USERS, "after")
         return page_of(await self._store.list_users(tenant, before=before, limit=limit + 1, within=PAGE_BYTES), limit)
@@ -82,8 +82,8 @@ class Users:
         by: str = "api",
         **changes: Unpack[UserChanges],
     ) -> User:
-        """Change what is given, and leave the rest. What has not started follows: its time, its words, its zone. What
-        is under way or being retried is delivered as it was. Stale unless the user has the tag that is *expected*."""
+        """Change the given fields of a user. Events that have not started follow: their time, payload and zone. Events
+        under way or being retried are delivered unchanged. Raises Stale unless the user has the *expected* tag."""
         id = check_id(id, A_USERS)
         async with self._within(transaction) as tx:
             require_found("user", await tx.user(id), id, tenant)
@@ -104,15 +104,15 @@ class Users:
         by: str = "api",
         reason: str | None = None,
     ) -> User:
-        """Remove a user, and cancel what has not begun. What is under way goes on to its end, and nothing follows.
-        Stale unless the user has the tag that is *expected*."""
+        """Delete a user, and cancel the events that have not started. Events under way continue to their end, and none
+        follows them. Raises Stale unless the user has the *expected* tag."""
         id = check_id(id, A_USERS)
         async with self._within(transaction) as tx:
             require_found("user", await tx.user(id), id, tenant)
             user = await _locked(tx, id, tenant, expected)
             for _ in range(MOST_TRIES):
                 await tx.cancel_users([id], storable(by), storable(reason or "its user was deleted"))
-                if not await tx.user_head_ids([id]):  # else a claim has planted another one meanwhile
+                if not await tx.user_head_ids([id]):  # otherwise, a claim has stored another head meanwhile
                     break
             else:
                 raise Conflict("events of this user are being claimed just now: try again")
@@ -122,21 +122,21 @@ class Users:
 
     @reads
     async def events(self, id: str, *, tenant: str | None = None, limit: int = 100) -> builtins.list[Event]:
-        """The events of a user, the newest first. ``events.find(OfUser(id) & …)`` asks for more."""
+        """The events of a user, the newest first. For other filters, use ``events.find(OfUser(id) & …)``."""
         check_page(limit)
         user = await self.get(id, tenant=tenant)
         return await self._store.find(OfUser(user.id), limit=limit)
 
     @reads
     async def ahead(self, id: str, *, tenant: str | None = None) -> builtins.list[Event]:
-        """What is planned for a user: the next event of each type, the soonest first."""
+        """The planned events of a user: the next one of each type, the soonest first."""
         user = await self.get(id, tenant=tenant)
         return sorted(await self._store.heads_of_users([user.id]), key=lambda head: head.due)
 
     @for_doors
     @reads
     async def next_events(self, ids: Sequence[str]) -> dict[str, Event]:
-        """The soonest event of each of these users, by the users' ids."""
+        """The soonest event of each of these users, by user id."""
         heads = await self._store.heads_of_users(ids) if ids else []
         return {str(head.user_id): head for head in sorted(heads, key=lambda head: head.due, reverse=True)}
 
@@ -145,21 +145,21 @@ class Users:
     async def history_page(
         self, id: str, *, tenant: str | None = None, skip: int = 0, limit: int = 100
     ) -> ListPage[Entry]:
-        """Of every act, oldest first."""
+        """A page of the acts on a user, the oldest first."""
         user = await self.get(id, tenant=tenant)
         return await history_page(self._store, user.id, skip=skip, limit=limit, before=created_entry(user))
 
     @reads
     async def history(self, id: str, *, tenant: str | None = None) -> builtins.list[Entry]:
-        """Every act, oldest first. What became of the user's events is in theirs."""
+        """Every act on a user, the oldest first. Deliveries are in the histories of the events."""
         user = await self.get(id, tenant=tenant)
         return created_entry(user) + await self._store.history(user.id)
 
     async def import_(
         self, rows: Lines, *, tenant: str = "default", by: str = "import", telling: ImportObserver = QUIET
     ) -> Imported:
-        """Add many, some thousand in each transaction. A row whose ``key`` is known changes that user. A bad row is
-        told of, and the good ones are kept."""
+        """Add many users, some thousand in each transaction. A row whose ``key`` is known changes that user. A bad row
+        is reported, and the good rows are kept."""
         if problems := name_problems("tenant", tenant):
             raise Invalid(problems)
         return await import_users(self._store, rows, tenant, self._how, storable(by), telling)
@@ -168,12 +168,13 @@ class Users:
     async def rehearse_import(
         self, rows: Lines, *, tenant: str = "default", telling: ImportObserver = QUIET, how: Calendars | None = None
     ) -> Imported:
-        """What an import would do, without doing it; by the event types of another Duly, where they are given."""
+        """The result that an import would have, without storing anything; with *how*, by the event types of another
+        Duly."""
         return await rehearse(self._store, rows, tenant, how or self._how, telling)
 
     async def refresh(self, *, tenant: str | None = None, by: str = "refresh") -> Refreshed:
-        """Let everybody's events follow the event types and the delivery time as they are now: after a type was added,
-        removed or changed."""
+        """Update the events of all users to the current event types and delivery time: after a type was added, removed
+        or changed."""
         users, events, refused = 0, 0, dict[str, Invalid]()
         after: str | None = None
         while ids := await self._store.walk_users(tenant, after=after, limit=AT_ONCE):
@@ -195,11 +196,11 @@ class Users:
 
 async def _locked(tx: UserTransaction, id: str, tenant: str | None, expected: str | None) -> User:
     locked = await tx.lock_users([id])
-    user = require_found("user", locked[0] if locked else None, id, tenant)  # or somebody else has just deleted it
+    user = require_found("user", locked[0] if locked else None, id, tenant)  # None: it has just been deleted
     check_tag(f"user {id}", user.tag, expected)
     return user
 
 
 def created_entry(user: User) -> list[Entry]:
-    """What the row itself tells of a user's beginning; the history has all else."""
+    """The history entry of a user's creation, which the user's row holds; the history has all others."""
     return [] if user.created is None else [Entry(user.created, "created", user.created_by)]
