@@ -1,6 +1,6 @@
-"""The command line. A folder for each noun; ``main`` finds the command and turns errors into exit codes.
+"""The command line, with a folder for each noun. ``main`` finds the command and turns errors into exit codes.
 
-0: done. 1: it failed. 2: wrong use.
+0: success. 1: failure. 2: wrong usage.
 """
 
 import os
@@ -41,7 +41,7 @@ commands = App(
 )
 commands.meta.group_parameters = Group("Everywhere", sort_key=100)
 
-# Not under the names of their folders: duly.cli.demo would be its commands then, and no longer the folder.
+# Not under the names of their folders: duly.cli.demo would then be the command instead of the package.
 SUBJECTS = (
     serve,
     worker,
@@ -61,8 +61,8 @@ for subject in SUBJECTS:
 
 
 class Dash(str):
-    """A lone hyphen, which is a file and no option. To allow leading hyphens for that file would let it take ``--json``
-    and all other options that stand before it."""
+    """A lone hyphen, which means a file and is no option. Allowing leading hyphens for that file argument would let it
+    take ``--json`` and every other option before it."""
 
     __slots__ = ()
 
@@ -91,7 +91,7 @@ def everywhere(
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code."""
+    """Runs a command; returns its exit code."""
     words = sys.argv[1:] if words is None else list(words)
     json = "--json" in words
     forgive_encoding()
@@ -103,10 +103,10 @@ def main(words: Sequence[str] | None = None) -> int:
     except DulyError as error:
         tell_error(error, json=json)
         return WRONG_USE if isinstance(error, Invalid | BadSetting | Misuse) else FAILED
-    except BrokenPipeError:  # whoever read our output has seen enough; nor shall Python try to flush the rest
+    except BrokenPipeError:  # the reader of our output has stopped; Python must not try to flush the rest
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except OSError as error:  # such as a full disk under what our output goes to
+    except OSError as error:  # such as a full disk below the redirected output
         tell_error(StoreError(f"cannot write the output: {error.strerror or error}"), json=json)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
@@ -115,7 +115,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
-    # Not by the library's own means for options everywhere: they read the arguments of the command twice.
+    # The library's own support for global options is not used: it parses the command's arguments twice.
     given, words = _apart(words)
     command, bound, hidden = commands.parse_args(_files_apart(words), print_error=False, exit_on_error=False)
     arguments: dict[str, Any] = {"invocation": everywhere(**given)} if hidden else {}
@@ -123,7 +123,7 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _apart(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """The options that work everywhere, wherever they stand, and the other words."""
+    """Separates the global options, wherever they stand, from the other words."""
     given: dict[str, Any] = {}
     others: list[str] = []
     left = iter(words)

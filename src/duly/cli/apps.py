@@ -1,4 +1,4 @@
-"""Finds the Duly that ``--app module:duly`` names."""
+"""Finds the Duly of ``--app module:duly``."""
 
 import importlib
 import sys
@@ -14,7 +14,7 @@ ATTRIBUTE = "duly"
 
 
 def load_app(written: str, db: str | None) -> Duly:
-    """Import it, with the current folder on the path. Refused when its database is not *db*."""
+    """Imports the app's Duly, with the current folder on the path. Refuses it if its database is not *db*."""
     module_name, _, attribute = written.partition(":")
     attribute = attribute or ATTRIBUTE
     _check_name(written, module_name)
@@ -50,15 +50,15 @@ def _import(written: str, module_name: str) -> ModuleType:
                 "run duly in the folder that has it"
             ) from error
         raise _broken(module_name, error) from error
-    except BaseException as error:  # whatever the user's module does when imported, SystemExit as well
+    except BaseException as error:  # anything that the user's module raises when imported, SystemExit as well
         raise _broken(module_name, error) from error
 
 
 def _broken(module_name: str, error: BaseException) -> Misuse:
-    """Where the app failed: the last line of it that is not the machinery of imports."""
+    """The error of an app that failed to import, with the last line of its own code in the traceback."""
     frames = [
         frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename
-    ]  # the first one is ours
+    ]  # the first frame is ours
     if isinstance(error, SyntaxError):
         place = f" ({error.filename}, line {error.lineno})"
     else:

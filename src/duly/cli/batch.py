@@ -1,4 +1,4 @@
-"""One act on several things that have names: what one of them refuses does not keep the others from it."""
+"""Runs one act on several named things: a failure of one does not stop the others."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ Reason = Annotated[str | None, Parameter(help="Why, for the history")]
 
 
 class ActResult(NamedTuple):
-    """What was done to one of them, for programs and for people."""
+    """The result of an act on one thing, for programs and for people."""
 
     json: dict[str, Any]
     said: Text
@@ -27,8 +27,8 @@ Act = Callable[[Duly, str], Awaitable[ActResult]]
 
 
 def each(names: tuple[str, ...], act: Act, of_many: str | None, missing: str, invocation: Invocation) -> int:
-    """Do it to each; the exit code. In JSON they are a list under the name *of_many*, or the only one by itself.
-    *missing* is said where nothing is named."""
+    """Runs *act* for each name; returns the exit code. The JSON is a list under the name *of_many*, or the single
+    result by itself. *missing* is the error if no name is given."""
     if not names:
         raise Misuse(missing)
     return asyncio.run(_each(names, act, of_many, invocation))

@@ -1,5 +1,5 @@
-"""``--columns``: lists with the columns that somebody wants. They are the fields of the records, as ``--json`` names
-them, so a new field of a record is one here, too."""
+"""``--columns``: lists with the columns that the user chooses. Columns are the fields of the records, as ``--json``
+names them, so a new field of a record is a new column, too."""
 
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -22,7 +22,7 @@ Columns = Annotated[
 ]
 
 WHOLE = "id"
-"""The column that never gives way: half an id is no use to anybody."""
+"""The column that is never shortened: a part of an id is useless."""
 
 SPACE = 2
 """Characters between two columns."""
@@ -31,7 +31,7 @@ R = TypeVar("R", bound=msgspec.Struct)
 
 
 def check_columns(form: JsonForm[R], columns: str | None) -> list[str]:
-    """Their names; none, where the list is the usual one."""
+    """The names of the chosen columns, none without ``--columns``; raises Misuse for an unknown one."""
     names = [] if columns is None else [name.strip() for name in columns.split(",")]
     for name in names:
         if name not in form.types:
@@ -40,7 +40,7 @@ def check_columns(form: JsonForm[R], columns: str | None) -> list[str]:
 
 
 def in_chosen_columns(form: JsonForm[R], records: Sequence[R], names: Sequence[str], width: int) -> Table:
-    """One line each; where there is no room, the long ones give way."""
+    """A table with one line per record; long columns are shortened if the width is too small."""
     rows = [form.write(record) for record in records]
     cells = {name: [_cell(row.get(name)) for row in rows] for name in names}
     widths = {name: max(len(cell) for cell in (name, *cells[name])) for name in cells}

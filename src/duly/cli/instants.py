@@ -1,4 +1,4 @@
-"""Instants and delays as people write them on the command line."""
+"""Parses instants and delays as people write them on the command line."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -14,14 +14,14 @@ EXAMPLES = f"an instant such as {EXAMPLE}, a delay such as +30s or 'in 5m', or n
 
 
 def parse_when(text: str, field: str = "when") -> datetime | timedelta:
-    """An instant with its zone, or a delay from now; ``-1h`` lies in the past."""
+    """An instant with its zone, or a delay from now; ``-1h`` is in the past."""
     text = text.strip()
     delay = _delay(text.lower())
     return _instant(text, field) if delay is None else delay
 
 
 async def resolve(duly: Duly, text: str, field: str = "when") -> datetime:
-    """The instant, a delay being counted from the store's now."""
+    """The instant; a delay counts from the store's current time."""
     when = parse_when(text, field)
     if isinstance(when, datetime):
         return when
@@ -32,7 +32,7 @@ async def resolve(duly: Duly, text: str, field: str = "when") -> datetime:
 
 
 async def resolve_in(duly: Duly, text: str, timezone: str, field: str = "when") -> datetime:
-    """As ``resolve``; what has no zone of its own is a local time, or the beginning of a day, in *timezone*."""
+    """The same as ``resolve``, but text without a zone is a local time, or the start of a day, in *timezone*."""
     if problems := zone_problems(timezone):
         raise Invalid(problems)
     written = await without_delay(duly, text, field)
@@ -45,7 +45,7 @@ async def resolve_in(duly: Duly, text: str, timezone: str, field: str = "when") 
 
 
 async def without_delay(duly: Duly, text: str, field: str) -> str:
-    """The text itself, unless it is a delay: then its instant."""
+    """The text itself, or the instant if it is a delay."""
     is_delay = _delay(text.strip().lower()) is not None
     return write_instant(await resolve(duly, text, field)) if is_delay else text.strip()
 

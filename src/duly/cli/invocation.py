@@ -1,4 +1,4 @@
-"""What holds for every command: which database, which app, for people or for programs."""
+"""Settings of every command: the database, the app, and output for people or for programs."""
 
 import getpass
 import logging
@@ -20,20 +20,20 @@ from duly.signals import FileCreated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation:
-    """The options that work everywhere, and the Duly that they lead to."""
+    """The global options, and the Duly that they select."""
 
     db: str | None = None
     app: str | None = None
     json: bool = False
 
     def duly(self) -> Duly:
-        """The app's, on its database; without an app, one without handlers. DULY_APP is not asked when --db
-        tells all that is needed."""
+        """The app's Duly, on its database; without an app, a Duly without handlers. DULY_APP is ignored if --db already
+        says which database."""
         self._use_db()
         return self._loaded(self.app or (None if self.db else read_settings().app))
 
     def duly_that_serves(self) -> Duly:
-        """The app's, or one without handlers, which still sends webhooks and HTTP requests."""
+        """The app's Duly, or one without handlers, which still sends webhooks and HTTP requests."""
         self._use_db()
         app = self.named_app()
         duly = self._loaded(app)
@@ -46,7 +46,8 @@ class Invocation:
         return duly
 
     def duly_with_event_types(self) -> Duly:
-        """The app's, whose event types say what users have; without an app, only the types that come with Duly."""
+        """The app's Duly, whose event types decide which events users have; without an app, one with the built-in
+        types."""
         self._use_db()
         return self._loaded(self.named_app())
 
@@ -54,14 +55,14 @@ class Invocation:
         return self.app or read_settings().app
 
     def duly_for_looking(self) -> Duly:
-        """On a database that must exist, and whose tables are not changed by looking at them."""
+        """A Duly on a database that must exist, and whose tables are not migrated."""
         duly = Duly(settings=self.duly().settings, migrate=False)
         require_file(duly)
         return duly
 
     def app_for_looking(self) -> Duly | None:
-        """The app's own, with what its code declares; None when no app is named. Its tables are up to date: whoever
-        asks has opened ``duly_for_looking`` before."""
+        """The app's Duly, with the schedules that its code declares; None if no app is named. Its tables are up to
+        date, because the caller has opened ``duly_for_looking`` before."""
         named = self.app or (None if self.db else read_settings().app)
         return self.duly() if named else None
 
@@ -72,7 +73,7 @@ class Invocation:
         return duly
 
     def _use_db(self) -> None:
-        """--db decides as if it were the setting, so that an app that leaves it to the setting follows."""
+        """Makes --db the DULY_DATABASE_URL of this process, so that an app that relies on that setting uses it too."""
         if self.db is not None:
             self.check_db()
             os.environ["DULY_DATABASE_URL"] = self.db
@@ -87,17 +88,17 @@ class Invocation:
 
 
 def _tell_file(created: FileCreated) -> None:
-    """Where there is a log, that tells of it."""
+    """Reports a new database file, unless the log reports it."""
     if not logging.getLogger("duly").handlers:
         note(f"there was no database file {created.path}: a new one was made")
 
 
 Hidden = Annotated[Invocation, Parameter(parse=False)]
-"""A command's last parameter: given by ``call``, not typed by anybody."""
+"""The last parameter of a command: passed by ``call``, never typed by the user."""
 
 
 def person() -> str:
-    """Who did it, for the history."""
+    """The name of the current user, for the history."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # an account without a name, as in some containers
@@ -105,13 +106,13 @@ def person() -> str:
 
 
 def missing_file(duly: Duly) -> str | None:
-    """The database file, if it does not exist."""
+    """The path of the database file, if it does not exist."""
     path = duly.database_path
     return None if path is None or path == ":memory:" or Path(path).exists() else path
 
 
 def require_file(duly: Duly) -> None:
-    """Looking at a database that is not there would make an empty one."""
+    """Refuses a database file that does not exist: reading from it would create an empty one."""
     if (path := missing_file(duly)) is not None:
         raise NotFound(
             f"there is no database file {path}: check --db or DULY_DATABASE_URL, or make it with `duly migrate`"

@@ -1,4 +1,4 @@
-"""``duly migrate``: bring the tables up to date, tell whether they are, or print the SQL for somebody else to run."""
+"""``duly migrate``: bring the tables up to date, show whether they are, or print the SQL for someone else to run."""
 
 import asyncio
 import sys
@@ -96,7 +96,7 @@ async def _print_sql(duly: Duly, invocation: Invocation) -> int:
 
 
 def script(dialect: str, missing: Sequence[Migration]) -> str:
-    """One transaction that does what ``duly migrate`` would; empty when nothing is missing."""
+    """SQL for one transaction that does the same as ``duly migrate``; empty when no migration is missing."""
     if not missing:
         return ""
     if dialect == "sqlite":

@@ -1,4 +1,4 @@
-"""What people mean by a word: an id, or the name that they gave it themselves."""
+"""Finds things by the word that a person typed: an id, or a name that they chose."""
 
 import uuid
 from collections.abc import Awaitable, Callable
@@ -12,8 +12,8 @@ T = TypeVar("T")
 
 
 async def find(word: str, by_id: Callable[[str], Awaitable[T]], by_name: Callable[[str], Awaitable[T]]) -> T:
-    """The thing with this id or name. What is no UUID is a name. What is one may be a name all the same, as other
-    systems have ids as well; if it is neither, it is missed as an id."""
+    """The thing with this id or name. Text that is no UUID is a name. A UUID may be a name as well, because other
+    systems use such ids; if it is neither, the error is that of the id."""
     if not is_id(word):
         return await by_name(word)
     try:
@@ -26,7 +26,7 @@ async def find(word: str, by_id: Callable[[str], Awaitable[T]], by_name: Callabl
 
 
 def is_id(word: str) -> bool:
-    """Whether it is a UUID, in any writing."""
+    """Whether the word is a UUID, in any notation."""
     try:
         uuid.UUID(word)
     except ValueError:

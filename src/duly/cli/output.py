@@ -1,4 +1,4 @@
-"""What the commands print: words and tables for people, JSON for programs. Colour only on a terminal."""
+"""Output of the commands: text and tables for people, JSON for programs. Colour only on a terminal."""
 
 import os
 import sys
@@ -28,7 +28,7 @@ STYLES = {
 
 
 def screen() -> Console:
-    """Standard output. Into a pipe, lines are not broken at 80 columns: whoever reads them may want to grep."""
+    """Standard output. In a pipe, lines are not wrapped at 80 columns, so that they can be searched with grep."""
     console = Console(markup=False, highlight=False, emoji=False)
     if not console.is_terminal and not os.environ.get("COLUMNS"):
         console.width = WIDE_ENOUGH_FOR_PIPES
@@ -36,7 +36,7 @@ def screen() -> Console:
 
 
 def note(text: str) -> None:
-    """A remark beside the result."""
+    """Prints a remark on standard error, apart from the result."""
     print(readable(text), file=sys.stderr)
 
 
@@ -45,7 +45,7 @@ def print_json(value: Any) -> None:
 
 
 def tell_error(error: DulyError, *, json: bool) -> None:
-    """One line on standard error."""
+    """Prints an error as one line on standard error."""
     message = str(error)
     if isinstance(error, StoreUnavailable) and not isinstance(error, NotWritable):
         message += ": check that the database runs, and that --db or DULY_DATABASE_URL names it"
@@ -59,24 +59,24 @@ def tell_error(error: DulyError, *, json: bool) -> None:
 
 
 def forgive_encoding() -> None:
-    """An arrow on a terminal that knows only ASCII is no reason to fail."""
+    """Replaces characters that the terminal cannot encode: an arrow on an ASCII terminal is no reason to fail."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def readable(text: str) -> str:
-    """Other people's text, such as errors, on one line and without a way to steer the terminal."""
+    """Text from elsewhere, such as an error, on one line and without terminal control characters."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def warned(warnings: Sequence[str]) -> str:
-    """Below a line that tells what was done: what about it is seldom meant."""
+    """Warnings about a result that is probably not intended, to be printed below it."""
     return "".join(f"\n  warning: {readable(warning)}" for warning in warnings)
 
 
 def whole_error(error: str) -> Text:
-    """The fact itself, and below it what the other side had to say."""
+    """An error: its first line, and below it the rest, such as the response of the other side."""
     fact, _, rest = error.partition("\n")
     said = [(f"\n{readable(line)}", "dim") for line in rest.splitlines() if line.strip()]
     return Text.assemble(readable(fact), *said)
@@ -91,7 +91,7 @@ def utc_millis(instant: datetime) -> str:
 
 
 def brief(span: timedelta) -> str:
-    """A span as people say it, by its two largest units."""
+    """A duration in its two largest units."""
     seconds = abs(span.total_seconds())
     if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
@@ -102,12 +102,13 @@ def brief(span: timedelta) -> str:
     return f"{seconds:.1f} s"
 
 
-# From where on a unit is used: a little before it is full, where the next smaller one would be rounded up to "60m".
+# The seconds from which on a unit is used: a little less than a full one, where the smaller unit would be rounded to
+# "60m".
 _UNITS = ((86370, "d", 3600, "h"), (3599.5, "h", 60, "m"), (59.95, "m", 1, "s"))
 
 
 def away(span: timedelta) -> str:
-    """How far an instant is from now."""
+    """The distance of an instant from now."""
     if abs(span) < timedelta(seconds=0.5):
         return "now"
     return f"in {brief(span)}" if span > timedelta() else f"{brief(span)} ago"
@@ -118,7 +119,7 @@ def counted(number: int, thing: str) -> str:
 
 
 def without_password(url: str) -> str:
-    """A database URL that can be shown to anybody."""
+    """A database URL without its password."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Lists by pages: how many at once, and where the next page begins."""
+"""Pages of lists: the limit, and the place where the next page begins."""
 
 from urllib.parse import quote, unquote
 
@@ -21,14 +21,15 @@ def check_after(after: str | None, whose: str) -> None:
 
 
 def written_cursor(tenant: str, name: str, asked: str | None) -> str:
-    """Where a page of named things ends: a name, and before it its tenant, where the *asked* one does not tell."""
+    """The cursor of a page of named things: the last name, with its tenant before it unless one tenant was *asked*
+    for."""
     if asked is not None or (tenant == DEFAULT_TENANT and "/" not in name):
         return name
     return f"{quote(tenant, safe='')}/{name}"
 
 
 def read_cursor(after: str, asked: str | None) -> tuple[str, str]:
-    """The tenant and the name."""
+    """The tenant and the name in a cursor."""
     if asked is not None:
         return asked, after
     tenant, slash, name = after.partition("/")

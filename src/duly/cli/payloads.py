@@ -1,4 +1,4 @@
-"""What people give beside names: JSON, quoted for the shell, and files."""
+"""Reads JSON arguments, quoted for the shell, and files."""
 
 import sys
 from pathlib import Path
@@ -22,7 +22,7 @@ def read_payload(written: str, option: str = "payload") -> Any:
 
 
 def read_text(file: str) -> str:
-    """A file of the user's, or standard input."""
+    """The text of a file, or of standard input."""
     try:
         raw = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
         return raw.decode("utf-8-sig")

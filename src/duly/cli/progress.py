@@ -1,4 +1,4 @@
-"""How far long work is: a line that moves on a terminal, a line now and then elsewhere, none for programs."""
+"""Progress of long work: an updated line on a terminal, a line now and then elsewhere, none for programs."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ EVERY_SECONDS = 10
 
 
 class ProgressLine:
-    """The line, on standard error. What is printed on its *console* goes above it."""
+    """The progress line, on standard error. Text that is printed on its *console* appears above it."""
 
     def __init__(self, *, json: bool) -> None:
         self.console = Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True)
@@ -34,7 +34,7 @@ class ProgressLine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """It makes room for what is printed next."""
+        """Removes the line, to make room for further output."""
         self._stack.close()
 
     @property
@@ -42,7 +42,7 @@ class ProgressLine:
         return time.monotonic() - self._began
 
     def tell(self, done: int, said: str, drawn: RenderableType | None = None) -> None:
-        """So much is *done*; on a terminal it may be *drawn* instead of said."""
+        """Shows the progress: *done* items so far, as text or, on a terminal, as *drawn*."""
         if self._status is not None:
             self._status.update(Text(said) if drawn is None else drawn)
             return
@@ -55,7 +55,8 @@ class ProgressLine:
 
 @contextlib.contextmanager
 def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """The first one lets what is under way be stored; another one does not wait for that."""
+    """Calls *stop* at the first SIGINT or SIGTERM, so that work under way can be stored; a second signal ends the
+    process at once."""
     loop = asyncio.get_running_loop()
 
     def once(number: signal.Signals) -> None:

@@ -1,4 +1,4 @@
-"""Options of the command line that are spans of time, made from the fields that have them."""
+"""Options of the command line that are durations, derived from the fields of records."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def with_spans(spans: Mapping[str, SpanOption]) -> Callable[[type[T]], type[T]]:
-    """Give the class of options below one for each of these fields."""
+    """Decorator that adds an option to a class for each of these fields."""
 
     def add(options: type[T]) -> type[T]:
         added = {
@@ -29,5 +29,5 @@ def with_spans(spans: Mapping[str, SpanOption]) -> Callable[[type[T]], type[T]]:
 
 
 def given_spans(spans: Mapping[str, SpanOption], options: object) -> dict[str, str]:
-    """Those that were given, as they were written."""
+    """The given durations, as they were written."""
     return {name: given for name in spans if (given := getattr(options, name)) is not None}

@@ -1,4 +1,5 @@
-"""The demo's broker: a NATS server of its own, timers that somebody asks for over it, and what comes back."""
+"""The demo's broker: a NATS server of its own, a service that requests timers over it, and the messages that come
+back."""
 
 import asyncio
 import contextlib
@@ -28,18 +29,18 @@ COMMANDS_AT_ONCE = 100
 CALLS = (6, 9)
 """Seconds after the start of each round at which a service call is due."""
 
-# Ends the server and removes its folder when the pipe closes: at the end, and when somebody kills the demo.
+# Ends the server and removes its folder when the pipe closes: at the end, and when the demo is killed.
 WATCHED = '"$@" & server=$!; read -r _; kill -9 "$server"; wait "$server" 2>/dev/null; rm -rf "$FOLDER"'
 
 
 def server() -> str | None:
-    """The nats-server of this environment, or of this machine; None where there is none to use."""
+    """The path of nats-server in this environment or on this machine; None if there is none."""
     beside = Path(sys.executable).with_name("nats-server")
     return (str(beside) if beside.exists() else shutil.which("nats-server")) if find_spec("nats") else None
 
 
 class DemoBroker:
-    """Runs while it is open."""
+    """A NATS server that runs while this context is open."""
 
     def __init__(self, binary: str, tenant: str, hear: Callable[[Arrival], None]) -> None:
         self._binary, self._tenant, self._hear = binary, tenant, hear
@@ -58,7 +59,7 @@ class DemoBroker:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env={"FOLDER": folder, "PATH": "/usr/bin:/bin"},
-            start_new_session=True,  # Ctrl-C is for the demo
+            start_new_session=True,  # Ctrl-C must reach only the demo
         )
         await asyncio.to_thread(_wait_for, self._port)
         await self.broker.commands.prepare()
@@ -75,7 +76,7 @@ class DemoBroker:
         await self._server.wait()
 
     async def take_in(self, duly: Duly) -> None:
-        """Commands become timers, for ever."""
+        """Turns commands into timers, forever."""
         intake = take_timers(duly, self.broker.commands, COMMANDS_AT_ONCE)
         while True:
             end_if_cancelled()
@@ -85,7 +86,7 @@ class DemoBroker:
                 await asyncio.sleep(0.5)
 
     async def ask(self) -> None:
-        """Somebody's service asks to be told."""
+        """Sends the timer commands of the example service."""
         for seconds in CALLS:
             due = datetime.now(UTC) + timedelta(seconds=seconds)
             name = f"call {seconds}-{secrets.token_hex(2)}"
@@ -99,7 +100,7 @@ class DemoBroker:
             await self._client.jetstream().publish("timer.commands", json.dumps(command).encode())
 
     async def listen(self) -> None:
-        """The same service hears of it."""
+        """Receives the messages for the example service."""
         heard = await self._client.jetstream().subscribe("timer.events")
         async for message in heard.messages:
             said = json.loads(message.data)

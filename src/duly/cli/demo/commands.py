@@ -1,5 +1,5 @@
-"""``duly demo``: timers, a schedule, birthdays, webhooks and a handler that fails twice, live; to be killed and started
-again."""
+"""``duly demo``: timers, a schedule, birthdays, webhooks and a handler that fails twice, live; made to be killed and
+started again."""
 
 import asyncio
 import contextlib
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
 TENANT = "demo"
 RECEIVER = "receiver"
 DATABASE = "sqlite:///duly-demo.db"
-KEY = SecretKeys("what the demo keeps secret is for everybody to see")  # where there is no DULY_SECRET_KEY
-LEASE = timedelta(seconds=3)  # short, so that what a crash interrupted is back soon
+KEY = SecretKeys("what the demo keeps secret is for everybody to see")  # if there is no DULY_SECRET_KEY
+LEASE = timedelta(seconds=3)  # short, so that events interrupted by a crash are retried soon
 ROUND = timedelta(seconds=15)
 UNWATCHED = timedelta(seconds=15)
-"""How long it runs where no terminal shows it."""
+"""How long the demo runs without a terminal."""
 
 A_WHILE = timedelta(days=1)
-"""What is farther ahead than that is next year's."""
+"""Birthday events farther ahead than this are next year's."""
 
 
 class Guest(NamedTuple):
-    """Somebody whose birthday is today, so many seconds after the demo's start."""
+    """A user whose birthday is today, some seconds after the start of the demo."""
 
     first_name: str
     last_name: str
@@ -83,7 +83,7 @@ def demo(
     span = _span(for_) if for_ is not None else None if watched else UNWATCHED
     url = invocation.db or DATABASE
     view = Screen(url) if watched else Lines(url, json=invocation.json)
-    quiet = logging.getLogger("duly")  # the view tells it all, and better
+    quiet = logging.getLogger("duly")  # the view shows the same, more readably
     quiet.addHandler(logging.NullHandler())
     quiet.propagate = False
     asyncio.run(_run(url, view, span))
@@ -120,7 +120,7 @@ def _duly(url: str, view: View, broker: "DemoBroker | None") -> Duly:
 
     @duly.on("report.build")
     async def build(event: Event) -> None:
-        await asyncio.sleep(3)  # long enough to be killed in
+        await asyncio.sleep(3)  # long enough to be killed meanwhile
 
     @duly.on("birthday")
     async def greet(event: Event) -> None:
@@ -136,7 +136,7 @@ def _when(event: Event, following: Event | None) -> str:
 
 
 def _round(*, webhooks: bool) -> list[Timer]:
-    """What the demo plans at its start, and again every 15 seconds."""
+    """The timers that the demo plans at its start, and again every 15 seconds."""
 
     def timer(seconds: float, type: str, payload: str, retry: Retry, target: str | None = None) -> Timer:
         goes = None if target is None else webhook(target=target)
@@ -191,7 +191,7 @@ async def _run(url: str, view: View, span: timedelta | None) -> None:
 
 @contextlib.asynccontextmanager
 async def _receiving(view: View) -> AsyncIterator["Receiver | None"]:
-    """Nobody, where what sends and receives webhooks is not installed."""
+    """The receiver of webhooks; None if the libraries for webhooks are not installed."""
     if not (find_spec("aiohttp") and find_spec("cryptography")):
         yield None
         return
@@ -203,7 +203,7 @@ async def _receiving(view: View) -> AsyncIterator["Receiver | None"]:
 
 @contextlib.asynccontextmanager
 async def _brokering(view: View) -> AsyncIterator["DemoBroker | None"]:
-    """None, where NATS is not installed."""
+    """The broker; None if NATS is not installed."""
     if not (find_spec("aiohttp") and find_spec("nats")):
         yield None
         return
@@ -218,7 +218,7 @@ async def _brokering(view: View) -> AsyncIterator["DemoBroker | None"]:
 
 @contextlib.asynccontextmanager
 async def _serving(duly: Duly) -> AsyncIterator[str | None]:
-    """The address of the API; None, where what serves it is not installed."""
+    """The address of the API; None if the libraries of the server are not installed."""
     if not all(find_spec(package) for package in ("starlette", "uvicorn", "httptools")):
         yield None
         return
@@ -227,7 +227,7 @@ async def _serving(duly: Duly) -> AsyncIterator[str | None]:
 
     try:
         listening = listen("127.0.0.1", duly.settings.port)
-    except Misuse:  # another one has the port
+    except Misuse:  # another process uses the port
         listening = listen("127.0.0.1", 0)
     server = http_server(create_api(duly, keyless=TENANT), timedelta(seconds=1))
     serving = asyncio.create_task(server.serve(sockets=[listening]))
@@ -239,24 +239,26 @@ async def _serving(duly: Duly) -> AsyncIterator[str | None]:
 
 
 async def _introduce(duly: Duly, receiver: "Receiver") -> None:
-    """It has another port and another secret in each run. What waits for it goes wherever its name leads."""
+    """Stores the receiver as a target. It has another port and secret in each run; events that wait for the target go
+    to the new address."""
     with contextlib.suppress(Conflict, NotFound):
         await duly.targets.enable(RECEIVER, tenant=TENANT)
     try:
         await duly.targets.put(RECEIVER, receiver.url, secret=receiver.secret, tenant=TENANT)
-    except Misuse:  # sealed with another key
+    except Misuse:  # encrypted with another key
         await duly.targets.delete(RECEIVER, tenant=TENANT)
         await duly.targets.put(RECEIVER, receiver.url, secret=receiver.secret, tenant=TENANT)
 
 
 async def _invite(duly: Duly) -> None:
-    """Those whom an earlier run has greeted make room: nobody has two birthdays a year."""
+    """Adds the guests. Guests whom an earlier run has greeted are deleted first, because a user has only one birthday a
+    year."""
     for guest in GUESTS:
         with contextlib.suppress(NotFound):
             before = await duly.users.by_key(guest.first_name, tenant=TENANT)
             ahead, soon = await duly.users.ahead(before.id), await duly.now() + A_WHILE
             if ahead and ahead[0].due < soon:
-                continue  # still to be greeted
+                continue  # not greeted yet
             await duly.users.delete(before.id, reason="was greeted")
         when = to_wall(await duly.now() + timedelta(seconds=guest.seconds), guest.timezone)
         await duly.users.add(
@@ -264,14 +266,14 @@ async def _invite(duly: Duly) -> None:
             key=guest.first_name,
             first_name=guest.first_name,
             last_name=guest.last_name,
-            date_of_birth=when.date().replace(year=1992),  # a leap year, as today may be 29 February
+            date_of_birth=when.date().replace(year=1992),  # a leap year, because today may be 29 February
             timezone=guest.timezone,
             delivery_time=when.time().replace(microsecond=0),
         )
 
 
 async def _plan_rounds(duly: Duly, span: timedelta | None, broker: "DemoBroker | None", *, webhooks: bool) -> None:
-    """None is begun that could not end before the demo does."""
+    """Plans the rounds; starts none that could not end before the demo does."""
     left = span
     while left is None or left >= min(UNWATCHED, span or UNWATCHED):
         with contextlib.suppress(StoreUnavailable):
@@ -296,7 +298,7 @@ async def _unfinished(duly: Duly) -> list[Event]:
 
 
 async def _counts(duly: Duly) -> Counter[Status]:
-    """How many of each an earlier run left; by pages, as there may be many."""
+    """The number of events in each status that an earlier run left; read in pages, as there may be many."""
     counts: Counter[Status] = Counter()
     for status in (Status.PENDING, Status.PROCESSING, Status.COMPLETED, Status.FAILED):
         after: str | None = None

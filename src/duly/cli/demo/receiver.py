@@ -1,4 +1,4 @@
-"""The demo's receiver: it stands for somebody else's server, which takes webhooks and checks who signed them."""
+"""The demo's receiver: it stands for another company's server, which accepts webhooks and checks their signatures."""
 
 import secrets
 from collections.abc import Callable
@@ -11,11 +11,11 @@ from duly.inbox import Inbox, Refused
 
 HOST = "127.0.0.1"
 BUSY = "order 8"
-"""What it is too busy for when it is first asked."""
+"""The order that the receiver refuses as busy at the first attempt."""
 
 
 class Arrival(NamedTuple):
-    """A webhook that came in, and what became of it."""
+    """A received webhook, and how it was answered."""
 
     id: str
     type: str
@@ -23,7 +23,7 @@ class Arrival(NamedTuple):
 
 
 class Receiver:
-    """Listens on a free port of this host while it is open."""
+    """An HTTP server on a free port of this host, while this context is open."""
 
     def __init__(self, hear: Callable[[Arrival], None]) -> None:
         self._hear = hear

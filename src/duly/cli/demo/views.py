@@ -1,4 +1,4 @@
-"""How the demo is watched: live on a terminal, line by line elsewhere."""
+"""Output of the demo: a live view on a terminal, lines elsewhere."""
 
 import os
 import time
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from duly.cli.demo.receiver import Arrival
 
 COMING_UP = 6
-"""Rows for what comes next; what has fired gets the rest of the terminal."""
+"""Rows for upcoming events; fired events get the rest of the terminal."""
 
 
 class Told(NamedTuple):
-    """One thing that happened."""
+    """One line about a thing that happened."""
 
     at: datetime
     act: str
@@ -38,7 +38,7 @@ class Told(NamedTuple):
 
     @property
     def id(self) -> str | None:
-        """Of the event that it is about."""
+        """The id of the event that the line is about."""
         about = self.event or self.arrival
         return None if about is None else about.id
 
@@ -90,7 +90,7 @@ def _what(event: Event) -> str:
 
 
 class View:
-    """What the demo shows itself to."""
+    """The base of the demo's views."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -102,12 +102,12 @@ class View:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing to put away."""
+        """Does nothing: there is nothing to clean up."""
 
     def welcome(
         self, counts: Mapping[Status, int], overdue: int, receiver: str | None, broker: str | None, api: str | None
     ) -> None:
-        """What an earlier run left, and who listens."""
+        """Shows the events that an earlier run left, and the addresses of receiver, broker and API."""
         self._counts.update(counts)
         self.say(self._greeting(overdue))
         if receiver is not None:
@@ -133,7 +133,7 @@ class View:
         self.show(told)
 
     def receive(self, arrival: "Arrival") -> None:
-        """What came out at the other end."""
+        """Shows a webhook that arrived at the receiver."""
         self.show(Told(datetime.now(UTC), "got", "magenta", None, arrival.text, arrival))
 
     def farewell(self, waiting: int) -> None:
@@ -143,10 +143,10 @@ class View:
         self.say(f"Look closer: duly events list --db {without_password(self._url)}")
 
     def look(self, unfinished: Sequence[Event], now: datetime) -> None:
-        """What waits and what runs, at the store's now."""
+        """Takes the waiting and running events, and the store's current time."""
 
     def refresh(self) -> None:
-        """Draw again, if that is how it shows."""
+        """Draws again, in a view that redraws."""
 
     def say(self, line: str) -> None:
         raise NotImplementedError
@@ -155,7 +155,7 @@ class View:
         raise NotImplementedError
 
     def remark(self, event: Event, remark: str) -> None:
-        """What a handler has to say of its event."""
+        """Shows a handler's remark about its event."""
         raise NotImplementedError
 
     def _greeting(self, overdue: int) -> str:
@@ -179,7 +179,7 @@ class Lines(View):
     def __init__(self, url: str, *, json: bool) -> None:
         super().__init__(url)
         self._json = json
-        self._remarks: dict[str, str] = {}  # each waits for the line of its event
+        self._remarks: dict[str, str] = {}  # by event id; each is shown with its event's line
 
     def say(self, line: str) -> None:
         if self._json:
@@ -204,19 +204,19 @@ class Lines(View):
 
 
 class Screen(View):
-    """Countdowns and the last firings, drawn anew ten times a second."""
+    """Countdowns and the last firings, redrawn ten times a second."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
         self._told: deque[Told] = deque(maxlen=100)
         self._unfinished: Sequence[Event] = ()
-        self._ahead = timedelta()  # the store's clock before ours
+        self._ahead = timedelta()  # how far the store's clock is ahead of ours
         self._began = time.monotonic()
         self._live = Live(console=self._console, auto_refresh=False, vertical_overflow="crop")
 
     def __enter__(self) -> Self:
         self._live.start()
-        self._console.show_cursor(True)  # kill -9 would leave the terminal without one
+        self._console.show_cursor(True)  # kill -9 would leave the terminal without a cursor
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -277,7 +277,7 @@ def _grid(title: str) -> Table:
 
 
 def _filled(drawn: Table, rows: int) -> Table:
-    """As high as ever, so that nothing jumps about."""
+    """The table, padded to a constant height, so that the lines below do not jump."""
     for _ in range(rows + 1 - drawn.row_count):
         drawn.add_row("", "", "")
     return drawn

@@ -1,1 +1,1 @@
-"""``duly doctor``: checks, each with what was found and what to do."""
+"""``duly doctor``: checks, each with a finding and what to do."""

@@ -1,4 +1,4 @@
-"""What ``duly doctor`` has found: how bad it is, about what, and what to do."""
+"""A finding of ``duly doctor``: its severity, its subject, and what to do."""
 
 from typing import NamedTuple
 

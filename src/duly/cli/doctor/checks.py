@@ -1,4 +1,4 @@
-"""The checks that ``duly doctor`` makes, each with what was found and what to do."""
+"""The checks of ``duly doctor``, each with a finding and what to do."""
 
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -25,8 +25,8 @@ TOLERABLE_CLOCK = timedelta(seconds=1)
 
 
 async def examine(invocation: Invocation, *, every: bool = False) -> list[CheckResult]:
-    """All findings; the later checks are left out where an earlier one makes them impossible. Rows are compared in
-    *every* event, or only in the newest."""
+    """All findings; checks that an earlier failure makes impossible are left out. Rows are compared for *every* event,
+    or only for the newest."""
     try:
         duly = invocation.duly()
     except Misuse as error:
@@ -45,7 +45,7 @@ async def examine(invocation: Invocation, *, every: bool = False) -> list[CheckR
         return [*findings, CheckResult(FAIL, "database", str(error))]
     try:
         async for finding in _database(looked_at, {lane_of(type, None) for type in handlers_of(duly)}, every):
-            findings.append(finding)  # one by one: what is known stays known when a later check fails
+            findings.append(finding)  # one by one, to keep the findings when a later check fails
     except DulyError as error:
         findings.append(CheckResult(FAIL, "database", str(error)))
     finally:
@@ -133,7 +133,7 @@ async def _postgres(duly: Duly) -> list[CheckResult]:
 
 
 async def _clock(duly: Duly) -> CheckResult:
-    """The best of a few looks, as each is only as exact as its round trip."""
+    """The difference between the clocks: the best of a few measurements, as each is only as exact as its round trip."""
     looks = []
     for _ in range(5):
         began, monotonic = datetime.now(UTC), time.monotonic()
@@ -148,7 +148,7 @@ async def _clock(duly: Duly) -> CheckResult:
     return CheckResult(OK, "clock", found)
 
 
-# -- what waits
+# -- waiting events
 
 
 async def _events(duly: Duly, served: set[str]) -> AsyncIterator[CheckResult]:

@@ -1,4 +1,4 @@
-"""``duly doctor``: looks for what would keep events from firing on time, and says what to do about it."""
+"""``duly doctor``: finds what would keep events from firing on time, and says what to do."""
 
 import asyncio
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""The check of ``duly doctor`` whether rows contradict each other."""
+"""The check of ``duly doctor`` for rows that contradict each other."""
 
 from collections.abc import AsyncIterator
 
@@ -25,7 +25,7 @@ BY_HAND = (
 
 
 async def rows(duly: Duly, *, every: bool) -> AsyncIterator[CheckResult]:
-    """Of the newest events, or of *every* one."""
+    """Contradictions in the rows of the newest events, or of *every* event."""
     examined = await duly.store.invariants(None if every else NEWEST_EXAMINED)
     for one in examined.violations[:MOST_TOLD]:
         yield CheckResult(FAIL, "rows", str(one), ADVICE.get(one.invariant, BY_HAND))

@@ -1,4 +1,4 @@
-"""The checks of ``duly doctor`` about what is sent elsewhere."""
+"""The checks of ``duly doctor`` for events that are sent elsewhere."""
 
 import shlex
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
@@ -22,11 +22,11 @@ from duly.target_secrets import Seal
 MOST_TOLD = 10
 
 Waiting = tuple[str, str, int, datetime]
-"""A lane, a status, how many events, and when the oldest is due."""
+"""A lane, a status, the number of events, and when the oldest is due."""
 
 
 def webhooks(duly: Duly, waiting: Sequence[Waiting]) -> Iterator[CheckResult]:
-    """Whether this host could send them."""
+    """Whether this host could send webhooks."""
     many = _counted(waiting, REQUESTS)
     if WEBHOOK not in duly.routes():
         if any(many.values()):
@@ -41,7 +41,7 @@ def webhooks(duly: Duly, waiting: Sequence[Waiting]) -> Iterator[CheckResult]:
 
 
 async def engines(duly: Duly, waiting: Sequence[Waiting]) -> AsyncIterator[CheckResult]:
-    """Whether the brokers and task queues can be reached from here, and whether they have to be."""
+    """Whether brokers and task queues can be reached from here, and whether events need them."""
     many = _counted(waiting, BROKERS)
     absent = {channel.name: channel for channel in duly.absent()}
     for name, engine in BROKERS.items():
@@ -90,7 +90,7 @@ async def targets(duly: Duly) -> AsyncIterator[CheckResult]:
 
 
 async def _seals(duly: Duly) -> AsyncIterator[CheckResult]:
-    """Targets whose secrets this Duly cannot read: nothing could be sent to them from here."""
+    """Targets whose secrets this Duly cannot decrypt: nothing could be sent to them from here."""
     sealed = [target for target in await all_targets(duly, None) if target.sealed is not None]
     if sealed and not duly.settings.secret_key:
         found = f"{counted(len(sealed), 'target')} with sealed secrets, and DULY_SECRET_KEY is not set"

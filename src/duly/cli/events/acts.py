@@ -1,4 +1,4 @@
-"""``duly events cancel`` and ``reschedule``, and what is done to events one by one."""
+"""``duly events cancel`` and ``reschedule``, and the loop for acts on several events."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -55,7 +55,7 @@ def reschedule(
 
 
 def each(ids: tuple[str, ...], word: str, act_of: Callable[[Duly], Act], invocation: Invocation) -> int:
-    """Do it to each; what one refuses does not keep the others from it. The exit code."""
+    """Runs an act for each event; a failure of one does not stop the others. Returns the exit code."""
     if not ids:
         raise Misuse("name the events by their ids; `duly events list` shows them")
     return asyncio.run(_do_each(ids, word, act_of, invocation))

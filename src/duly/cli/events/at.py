@@ -24,7 +24,7 @@ def register(commands: App) -> None:
 
 @with_spans(TIMER_SPANS)
 class TimerOptions:
-    """What is to happen."""
+    """Options for the event to schedule."""
 
     type: Annotated[str, Parameter(help="The event type, which chooses the handler")]
     payload: Annotated[str, Parameter(help="What it carries, as JSON", metavar="JSON", allow_leading_hyphen=True)] = (

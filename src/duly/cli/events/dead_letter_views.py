@@ -1,4 +1,4 @@
-"""Dead letters as people see them: what kinds there are, and how far it is when many are replayed or discarded."""
+"""Output for dead letters: a table of their kinds, and the progress of a replay or discard of many."""
 
 from datetime import datetime, timedelta
 from typing import NamedTuple, Self
@@ -20,7 +20,7 @@ BAR = 30
 
 
 class BulkPlan(NamedTuple):
-    """What somebody is about to do."""
+    """The replay or discard that the user is about to confirm."""
 
     verb: str
     participle: str
@@ -34,7 +34,7 @@ class BulkPlan(NamedTuple):
 
     @property
     def lasts(self) -> timedelta:
-        """From the first one to the last."""
+        """The time from the first replayed event to the last."""
         return timedelta() if self.gap is None else (self.events - 1) * self.gap
 
     def __str__(self) -> str:
@@ -44,7 +44,7 @@ class BulkPlan(NamedTuple):
 
 
 def kinds(there: DeadLetters, width: int) -> RenderableType:
-    """By tenant, type and destination, the most frequent first."""
+    """A table of dead letters by tenant, type and destination, the most frequent first."""
     shown = there.kinds[:SHOWN_KINDS]
     columns = {
         "EVENTS": [f"{kind.events:,}" for kind in shown],
@@ -64,15 +64,15 @@ def _destination(kind: DeadLetterKind) -> str:
 
 
 class Stopped(Exception):
-    """Somebody has seen enough."""
+    """Raised to end a batch after Ctrl-C or SIGTERM."""
 
 
 class BulkReport:
-    """Tells how far it is, and in the end what was done. A ``stop`` ends it between two transactions."""
+    """Reports the progress of a batch, and in the end its result. ``stop`` ends the batch between two transactions."""
 
     def __init__(self, plan: BulkPlan, *, json: bool) -> None:
         self.done: Replayed | Discarded = Replayed() if plan.verb == "replay" else Discarded()
-        self.now: datetime | None = None  # by the store's clock, when all was done
+        self.now: datetime | None = None  # the store's time at the end
         self.interrupted = self._stop = False
         self._plan, self._json, self._line = plan, json, ProgressLine(json=json)
 

@@ -1,4 +1,4 @@
-"""``duly events replay`` and ``discard``: dead letters, by their ids, or all that the filters find."""
+"""``duly events replay`` and ``discard``: dead letters by their ids, or all that match the filters."""
 
 import asyncio
 import sys
@@ -39,7 +39,7 @@ def register(app: App) -> None:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class BulkOptions:
-    """Not by their ids."""
+    """Options for dead letters that are selected by filters, not by ids."""
 
     all: Annotated[bool, Parameter(help="Instead of ids: all dead letters, or those that the filters find")] = False
     limit: Annotated[
@@ -125,7 +125,7 @@ def _one_by_one(ids: tuple[str, ...], many: BulkOptions, which: DeadLetterFilter
     return not many.all
 
 
-# -- all of them
+# -- all that match
 
 
 class BulkPreview(NamedTuple):
@@ -176,7 +176,7 @@ def _rehearse(plan: BulkPlan, now: datetime, invocation: Invocation) -> None:
 
 
 def _agreed(plan: BulkPlan, invocation: Invocation) -> bool:
-    """Whether somebody at the terminal wants it, having seen what it is."""
+    """Whether the user at the terminal confirms the plan that is shown."""
     if invocation.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         many = counted(plan.events, "dead letter")
         raise Misuse(f"this would {plan.verb} {many}: add --yes to do it, or --dry-run to see which")
@@ -187,10 +187,10 @@ def _agreed(plan: BulkPlan, invocation: Invocation) -> bool:
 
 
 def _run(deed: Deed, which: EventFilter, report: BulkReport, invocation: Invocation) -> DulyError | None:
-    """Why it ended before the end, if it did."""
+    """Runs the batch; returns the error that ended it early, if there was one."""
     try:
         return asyncio.run(_do(deed, which, report, invocation))
-    except KeyboardInterrupt:  # a second time: the first is a signal to stop
+    except KeyboardInterrupt:  # the second Ctrl-C; the first one is a signal to stop
         report.interrupted = True
         return None
 

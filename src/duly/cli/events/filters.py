@@ -1,4 +1,4 @@
-"""Which events, as options of the command line: made from the fields of `EventFilter`."""
+"""Filters of events as options of the command line, derived from the fields of `EventFilter`."""
 
 import inspect
 import re
@@ -29,7 +29,7 @@ from duly.records.filters import (
 )
 
 NAMES = {"user_id": "user"}
-"""Options that are called otherwise than their fields: people may name a user by its key, too."""
+"""Options whose names differ from their fields: people may name a user by key, too."""
 
 METAVARS = {
     USER_ID: "ID",
@@ -44,7 +44,7 @@ HINTS = {
     "due_from": ": an instant, or such as -1h",
     "late_by": ", such as 5m",
 }
-"""How to write it, where the description of a field does not tell."""
+"""How to write a value, where the description of a field does not say."""
 
 NOT_OF_DEAD_LETTERS = ("status", "late_by", "stuck")
 
@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 
 def options(*fields: str) -> Callable[[type[T]], type[T]]:
-    """Give the class below an option for each of these fields of a filter."""
+    """Decorator that adds an option to a class for each of these fields of a filter."""
 
     def add(options: type[T]) -> type[T]:
         options.__annotations__ = {
@@ -78,12 +78,12 @@ def _annotation(name: str) -> Any:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class TenantFilter:
-    """Whose events."""
+    """The option for the tenant of events."""
 
     tenant: Annotated[str | None, Parameter(help="Only this tenant's")] = None
 
     async def filter(self, duly: Duly) -> EventFilter:
-        """What the options ask for; Invalid with all that is wrong with them."""
+        """The filter of the given options; raises Invalid with every problem."""
         given: dict[str, Any] = {}
         for field in FIELDS:
             value = getattr(self, NAMES.get(field, field), None)
@@ -95,7 +95,7 @@ class TenantFilter:
         return which
 
     async def _written(self, duly: Duly, field: str, value: Any) -> Any:
-        """As JSON writes it."""
+        """The value of an option as JSON writes it."""
         if FIELDS[field].kind is USER_ID:
             return await user_id(duly, value, self.tenant)
         if FIELDS[field].kind is INSTANT:
@@ -105,12 +105,12 @@ class TenantFilter:
 
 @options(*(field for field in FIELDS if field not in NOT_OF_DEAD_LETTERS))
 class DeadLetterFilters(TenantFilter):
-    """Which dead letters; all that is given must hold."""
+    """Options that filter dead letters; all given ones must match."""
 
 
 @options(*FIELDS)
 class ListFilters(TenantFilter):
-    """Which events; all that is given must hold."""
+    """Options that filter events; all given ones must match."""
 
     dead: Annotated[bool, Parameter(help="Dead letters: the same as --status FAILED")] = False
 

@@ -1,4 +1,4 @@
-"""Events as people see them: a table, and one event with its timeline."""
+"""Output for events: a table, and one event with its timeline."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -15,16 +15,16 @@ from duly.records.event import Event, Status
 from duly.records.history import Entry
 
 ONE_LINE_EACH = 150
-"""From this width on, an event's columns fit on one line."""
+"""The width, in columns, from which on an event fits on one line."""
 
 WIDE_ENOUGH_FOR_NOTES = 110
 
 WIDE_ENOUGH_FOR_TIMES = 69
-"""From this width on, an id, a status and a time fit on one line."""
+"""The width, in columns, from which on an id, a status and a time fit on one line."""
 
 
 def table(events: Sequence[Event], now: datetime, width: int) -> Table:
-    """Readable at 80 columns, where each event takes two lines, and better at 150 and more."""
+    """A table of events: readable at 80 columns, where each event takes two lines, and better at 150 and more."""
     return _wide(events, now, width) if width >= ONE_LINE_EACH else _narrow(events, now, width)
 
 
@@ -46,7 +46,8 @@ def _wide(events: Sequence[Event], now: datetime, width: int) -> Table:
 
 
 def in_columns(columns: Mapping[str, Sequence[str | Text]], shrinking: Sequence[str], width: int) -> Table:
-    """One line each. A column that says nothing is left out, and of the others some give way where there is no room."""
+    """A table with one line per row. Empty columns are left out, and the *shrinking* ones are shortened if the width is
+    too small."""
     columns = {title: cells for title, cells in columns.items() if any(cells)}
     widths = {title: max(len(cell) for cell in (title, *cells)) for title, cells in columns.items()}
     room = width - sum(widths[title] for title in widths if title not in shrinking) - 2 * len(widths)
@@ -60,7 +61,7 @@ def in_columns(columns: Mapping[str, Sequence[str | Text]], shrinking: Sequence[
 
 
 def fair(wanted: dict[str, int], room: int) -> dict[str, int]:
-    """What is short gets all that it wants; what is long shares the rest."""
+    """Widths of columns: a short column gets all that it needs, and the long ones share the rest."""
     given: dict[str, int] = {}
     for title in sorted(wanted, key=wanted.__getitem__):
         given[title] = max(1, min(wanted[title], room // (len(wanted) - len(given))))
@@ -95,7 +96,7 @@ def empty_table() -> Table:
 
 
 def timing(event: Event, now: datetime) -> str:
-    """Where an event is in time, in a word or three."""
+    """The timing of an event in a few words, such as how late it is."""
     if event.status is Status.COMPLETED:
         return "" if event.lateness is None else f"{brief(event.lateness)} late"
     if event.status is Status.PROCESSING:
@@ -111,11 +112,11 @@ def timing(event: Event, now: datetime) -> str:
     return ""
 
 
-# -- beside whatever they belong to
+# -- as parts of other pages
 
 
 def latest(events: Sequence[Event], now: datetime, width: int, *, types: bool = False) -> Table:
-    """Some events of one schedule, or of one user, who has several *types* of them."""
+    """The latest events of a schedule, or of a user, who has several *types* of events."""
     drawn = empty_table()
     drawn.show_header = False
     wide, tight = width >= WIDE_ENOUGH_FOR_NOTES, width < WIDE_ENOUGH_FOR_TIMES
@@ -141,12 +142,12 @@ def beneath(text: str, style: str) -> Padding:
 
 
 def _beside(event: Event) -> str:
-    """How an event came about that is none of its schedule's in turn."""
+    """How an event outside its schedule's rule was created."""
     return {"trigger": "triggered", "backfill": "backfilled"}.get((event.occurrence or "").partition(":")[0], "")
 
 
 def fields(facts: Iterable[tuple[str, str | Text]]) -> Table:
-    """What is known of one thing: names, and beside them what they say."""
+    """The facts about one thing: names, and their values beside them."""
     drawn = Table.grid(padding=(0, 2, 0, 0))
     drawn.add_column(style="dim", no_wrap=True)
     drawn.add_column(overflow="fold")
@@ -156,7 +157,7 @@ def fields(facts: Iterable[tuple[str, str | Text]]) -> Table:
 
 
 def acts(history: Sequence[Entry]) -> Table:
-    """What people did to a schedule, a user or a target."""
+    """The acts of people on a schedule, a user or a target."""
     drawn = Table.grid(padding=(0, 2, 0, 0))
     drawn.add_column(no_wrap=True)
     drawn.add_column(overflow="fold")
@@ -170,11 +171,11 @@ def acts(history: Sequence[Entry]) -> Table:
     return drawn
 
 
-# -- one
+# -- one event
 
 
 def acted(event: Event, word: str, now: datetime) -> Text:
-    """What became of an event that somebody changed."""
+    """A line about an event that was changed."""
     when = f", due {utc(event.due)} UTC, {away(event.due - now)}" if event.status is Status.PENDING else ""
     return Text.assemble(f"{word} ", (event.id, "bold"), f"  {readable(event.type)}  ",
                          (event.status.value, STYLES[event.status]), when)  # fmt: skip
@@ -229,12 +230,12 @@ def _facts(event: Event, now: datetime) -> Iterator[tuple[str, str | Text]]:
 
 
 class TimelineLine(NamedTuple):
-    """One line of the timeline."""
+    """A line of the timeline."""
 
     at: datetime
     what: str
     style: str = ""
-    who: str | None = None  # and how long it took
+    who: str | None = None  # the worker or person, and how long it took
     detail: str | None = None
 
 
@@ -272,14 +273,14 @@ def _timeline(event: Event, history: Sequence[Entry], now: datetime) -> Table:
 def _moment(entry: Entry) -> TimelineLine:
     style = ACTS.get(entry.act, "")
     took = "" if entry.claimed is None else f" after {brief(entry.at - entry.claimed)}"
-    if entry.act == "interrupted":  # written by whoever finds it; the worker named is the one that vanished
+    if entry.act == "interrupted":  # written by the worker that finds the event; the one named is the one that vanished
         return TimelineLine(entry.at, entry.act, style, f" in {entry.worker}, noticed{took}", entry.detail)
     what = entry.act if entry.attempt is None else f"attempt {entry.attempt} {entry.act}"
     return TimelineLine(entry.at, what, style, f"{took} by {entry.worker}" if entry.worker else took, entry.detail)
 
 
 def _still_to_come(event: Event, now: datetime) -> Iterator[TimelineLine]:
-    """What is known of the present and the future."""
+    """The lines of the timeline for the present and the future."""
     if event.status is Status.PROCESSING and event.claimed is not None and event.ready is not None:
         yield TimelineLine(event.claimed, f"attempt {event.attempt} started", "yellow", f" by {event.worker}")
         if event.ready > now:

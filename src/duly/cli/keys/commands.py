@@ -1,4 +1,4 @@
-"""``duly keys``: who may call the HTTP API."""
+"""``duly keys``: API keys, with which callers use the HTTP API."""
 
 import asyncio
 from functools import partial
@@ -132,5 +132,5 @@ def revoke(
 
 
 async def _find(duly: Duly, name: str, tenant: str | None) -> ApiKey:
-    """The key with this id, or the one that has this name."""
+    """The key with this id, or the valid one with this name."""
     return await find(name, partial(duly.keys.get, tenant=tenant), partial(duly.keys.named, tenant=tenant))

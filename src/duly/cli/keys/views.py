@@ -1,4 +1,4 @@
-"""Keys of the API as people see them."""
+"""Output for API keys."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -12,7 +12,7 @@ from duly.decide.targets.rates import show_rate
 from duly.records.api_key import ApiKey
 
 ONE_LINE_EACH = 160
-"""From this width on, a key's columns fit on one line."""
+"""The width, in columns, from which on a key fits on one line."""
 
 STATES = {"active": "green", "expired": "yellow", "revoked": "dim"}
 
@@ -68,7 +68,7 @@ def _state(key: ApiKey, now: datetime) -> Text:
 
 
 def done_to(key: ApiKey, word: str) -> Text:
-    """What was done to it, and what it is good for."""
+    """A line about a key that was created or revoked: its scope, tenants, expiry and rate."""
     ends = "" if key.expires is None else f", until {utc(key.expires)} UTC"
     often = "" if key.rate is None else f", {show_rate(key.rate)}"
     return Text.assemble(

@@ -1,1 +1,1 @@
-"""Processes that last: ``duly worker``, ``serve``, ``timer-service``, and how they are started and ended."""
+"""Long-running processes: ``duly worker``, ``serve``, ``timer-service``, and how they are started and stopped."""

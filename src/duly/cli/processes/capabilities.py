@@ -1,4 +1,4 @@
-"""What a process here can run: the app's handlers, and what it sends elsewhere."""
+"""The capabilities of this process: the app's handlers, and the channels on which it can send."""
 
 from duly.channels.brokers.registry import BROKERS
 from duly.cli.output import counted
@@ -8,21 +8,21 @@ from duly.duly import Duly
 from duly.records.event import HANDLER
 
 INSTALL = "pip install 'duly[webhooks]'"
-"""What it takes to send webhooks and HTTP requests."""
+"""The command that installs the libraries for webhooks and HTTP requests."""
 
 REQUESTS = {WEBHOOK: "webhooks", HTTP: "HTTP requests"}
 SENT = {**REQUESTS, **{name: engine.title for name, engine in BROKERS.items()}}
-"""What each channel is called."""
+"""The display name of each channel."""
 
 
 def handlers_of(duly: Duly) -> list[str]:
-    """The event types that have handlers here."""
+    """The event types that have handlers in this process."""
     prefix = f"{HANDLER}:"
     return [lane.removeprefix(prefix) for lane in duly.routes() if lane.startswith(prefix)]
 
 
 def open_brokers(duly: Duly) -> str | None:
-    """What tenants may name of brokers over HTTP; None where there is nothing to say of them."""
+    """The destinations on brokers that tenants may name over HTTP, in words; None if there is nothing to report."""
     allow = duly.settings.broker_allow
     if allow:
         return f"open to tenants by {SETTING}: {allow}"
@@ -31,7 +31,7 @@ def open_brokers(duly: Duly) -> str | None:
 
 
 def served(duly: Duly) -> str:
-    """In words, such as ``4 handlers, webhooks, HTTP requests and NATS``."""
+    """The capabilities in words, such as ``4 handlers, webhooks, HTTP requests and NATS``."""
     handlers = handlers_of(duly)
     channels = [lane for lane in duly.routes() if not lane.startswith(f"{HANDLER}:")]
     order = list(SENT)

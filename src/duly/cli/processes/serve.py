@@ -98,7 +98,7 @@ async def _serve(duly: Duly, *, worker: bool) -> None:
 
 
 async def _opened(duly: Duly, serving: "asyncio.Task[None]") -> bool:
-    """Wait for the database while requests are told that it cannot be used; False when the server ends before."""
+    """Waits for the database, while requests are answered with 503; returns False if the server stops first."""
     outage, told = StoreBackoff(duly.signals), False
     while True:
         try:
@@ -114,7 +114,8 @@ async def _opened(duly: Duly, serving: "asyncio.Task[None]") -> bool:
 
 
 async def _until_stopped(duly: Duly, server: "uvicorn.Server", serving: "asyncio.Task[None]", *, worker: bool) -> None:
-    """The Duly stays open until the last request is answered, however long before that the worker has ended."""
+    """Runs server and worker until they are stopped. The Duly stays open until the last request is answered, even if
+    the worker ends long before."""
     try:
         if worker and not server.should_exit:
             await duly.run(signals=False)
@@ -125,8 +126,8 @@ async def _until_stopped(duly: Duly, server: "uvicorn.Server", serving: "asyncio
 
 
 async def _require_keys(duly: Duly) -> None:
-    """Whoever can reach the port could do everything. Where the database cannot be asked, nobody is let in without a
-    key all the same."""
+    """Refuses to listen for other machines without any API key: everyone who reaches the port could do everything. If
+    the database is unavailable, the server starts, but requests without a key are refused."""
     with contextlib.suppress(StoreUnavailable):
         async with duly:
             if not await duly.keys.made_any():

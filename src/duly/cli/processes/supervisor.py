@@ -1,4 +1,5 @@
-"""Many worker processes under one parent: spawned, never forked; restarted when they die; ended with it."""
+"""Worker processes under one parent: spawned, never forked; restarted when they die; stopped together with the
+parent."""
 
 import asyncio
 import contextlib
@@ -16,15 +17,15 @@ from duly.observers.logs import Line
 
 log = logging.getLogger("duly")
 
-SHORTEST = 1.0  # seconds before a process that died is started again, the first time
-LONGEST = 30.0  # seconds before it is, at most: one that cannot start shall not fill the logs
+SHORTEST = 1.0  # seconds before a process that died is restarted, the first time
+LONGEST = 30.0  # seconds before a restart, at most: a process that cannot start must not fill the logs
 
 STEADY = 60.0
-"""A process that lived for so many seconds was not dying at its start."""
+"""Seconds; a process that lived this long did not die at its start, so the back-off begins again."""
 
 
 class Processes:
-    """Keeps so many processes of one command alive, until SIGTERM or SIGINT; then lets them drain."""
+    """Keeps a number of processes of one command alive, until SIGTERM or SIGINT; then lets them drain."""
 
     def __init__(self, command: Sequence[str], count: int, patience: float) -> None:
         self._command, self._count, self._patience = list(command), count, patience
@@ -32,11 +33,12 @@ class Processes:
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
-        """Return when all of them have ended."""
+        """Returns when all processes have ended."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
-        # Nobody ever writes here. When this process is gone, even by SIGKILL, its end closes and they know.
+        # A pipe to which nothing is written. When this process ends, even by SIGKILL, its end closes, and the children
+        # notice.
         self._lifeline, self._held = os.pipe()
         async with asyncio.TaskGroup() as group:
             for _ in range(self._count):
@@ -79,17 +81,17 @@ class Processes:
             str(self._lifeline),
             stdin=DEVNULL,
             pass_fds=[self._lifeline],
-            start_new_session=True,  # Ctrl-C reaches the parent alone, which passes it on
+            start_new_session=True,  # Ctrl-C reaches only the parent, which passes it on
         )
         self._children.add(child)
         _tell(logging.INFO, "process.started", process=child.pid)
-        if self._stopping.is_set():  # asked to stop while it was being started
+        if self._stopping.is_set():  # stopped while the process was starting
             _signal(child, signal.SIGTERM)
         return child
 
 
 def drain_without_parent(lifeline: int) -> None:
-    """Stop this process as SIGTERM would when its parent, which holds the other end of *lifeline*, is gone."""
+    """Stops this process, like SIGTERM does, when its parent is gone, which holds the other end of *lifeline*."""
     os.set_inheritable(lifeline, False)
 
     def watch() -> None:

@@ -1,4 +1,4 @@
-"""``duly worker`` and ``tick``: what runs events."""
+"""``duly worker`` and ``tick``: the commands that run events."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ def register(commands: App) -> None:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions:
-    """How to work."""
+    """Options of a worker."""
 
     concurrency: Annotated[
         int | None, Parameter(help="How many events run at once in a process; else DULY_CONCURRENCY, or 100")
@@ -129,7 +129,7 @@ def in_this_manner(duly: Duly, options: WorkerOptions) -> Duly:
 
 
 def tell_what_is_served(duly: Duly) -> None:
-    """Where that may surprise: no handler is among it."""
+    """Notes on standard error that this process has no handlers, which may surprise."""
     if not handlers_of(duly) and duly.settings.log_format == "text":
         note(f"This serves {served(duly)}. For handlers, name the module that has them, such as --app shop:duly.")
 
@@ -142,7 +142,7 @@ def _checked(concurrency: int) -> int:
 
 
 def _same_again(invocation: Invocation, options: WorkerOptions) -> list[str]:
-    """The command of one process of many."""
+    """The command line of a child process, with the same options."""
     command = [sys.executable, "-m", "duly", "worker"]
     for option, value in (("--app", invocation.app), ("--db", invocation.db), ("--concurrency", options.concurrency)):
         if value is not None:

@@ -1,4 +1,4 @@
-"""``duly schedules``: look at schedules, and at what is ahead of them."""
+"""``duly schedules``: shows schedules and their next occurrences."""
 
 import asyncio
 from typing import Annotated, Any
@@ -77,13 +77,13 @@ async def _list(tenant: str | None, limit: int, after: str | None, columns: list
 
 
 def _to_json(schedule: Schedule, undeclared: set[str] | None) -> dict[str, Any]:
-    """Whether the code declares it is told only where there is code to ask."""
+    """The JSON of a schedule; whether the code declares it is included only if there is an app."""
     told = {} if undeclared is None else {"undeclared": schedule.id in undeclared}
     return SCHEDULE_JSON.write(schedule) | told
 
 
 async def _undeclared(invocation: Invocation) -> set[str] | None:
-    """The ids of those that the app's code does not declare any more; None without an app."""
+    """The ids of schedules that the app's code does not declare any more; None without an app."""
     app = invocation.app_for_looking()
     if app is None:
         return None
@@ -124,10 +124,11 @@ async def _show(name: str, tenant: str, invocation: Invocation) -> None:
 
 
 async def _ahead(duly: Duly, schedule: Schedule) -> list[Preview] | str:
-    """What will fire: the next event, wherever somebody has moved it, and what the rule says from there on."""
+    """The next occurrences: the next event, which may have been moved, and those of the rule after it; or the reason
+    why they cannot be computed."""
     try:
         return await duly.schedules.preview(schedule.name, tenant=schedule.tenant, count=SHOWN_AHEAD)
-    except Exception as error:  # whatever somebody wrote to the table by hand: the rest can still be shown
+    except Exception as error:  # the row may have been edited by hand: the rest can still be shown
         return describe(error)
 
 
@@ -183,7 +184,7 @@ async def _preview(
 
 
 async def _asked(duly: Duly, when: RuleOptions, bounds: TimetableOptions) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """The zone, the rule and the policies that were given, if they are any."""
+    """The zone, the rule and the policies of the options, as far as they are given."""
     zone, rule, policies = when.timezone or DEFAULT_ZONE, await when.rule(duly), await bounds.policies(duly)
     read_schedule({"name": "preview", "type": "preview", "rule": rule, "timezone": zone, **policies})
     return zone, rule, policies

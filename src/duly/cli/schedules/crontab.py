@@ -1,6 +1,6 @@
-"""Reads a crontab as crontab(5) has it: environment, times, commands and what they are given to read.
+"""Parses a crontab by crontab(5): environment, times, commands and their standard input.
 
-Pure: text in, jobs and bad lines out.
+Pure: takes text, returns jobs and bad lines.
 """
 
 import hashlib
@@ -15,11 +15,11 @@ from duly.rules.notation import parse_rule, zone_problems
 SETTING = re.compile(r"""(?P<quote>["']?)(?P<name>[A-Za-z_]\w*)(?P=quote)\s*=\s*(?P<value>.*)""")
 PERCENT = re.compile(r"(?<!\\)%")
 ZONE = "CRON_TZ"
-"""The setting that says whose clocks the lines below go by. TZ is for the commands alone."""
+"""The setting for the time zone of the lines below it. TZ is only for the commands."""
 
 
 class Job(NamedTuple):
-    """One line that runs a command."""
+    """A line that runs a command."""
 
     line: int
     cron: str
@@ -46,11 +46,12 @@ class Crontab(NamedTuple):
 
 
 def read_crontab(text: str, *, system: bool = False) -> Crontab:
-    """All that can be read; the rest with its reasons. A *system* crontab names a user before each command."""
+    """The jobs of a crontab, and its bad lines with their reasons. A *system* crontab names a user before each
+    command."""
     jobs: list[Job] = []
     bad: list[BadLine] = []
     settings: dict[str, str] = {}
-    broken: dict[str, int] = {}  # a setting of a zone that does not exist, and where it is
+    broken: dict[str, int] = {}  # settings of zones that do not exist, with their line numbers
     for number, raw in enumerate(text.split("\n"), start=1):
         line = raw.strip()
         if not line or line.startswith("#"):
@@ -81,12 +82,12 @@ def _zone_problem(value: str) -> str | None:
 
 
 def _zone(value: str) -> str | None:
-    """``:Europe/Brussels`` is a way to write it; an empty one takes back what was set above."""
+    """The zone of a setting, which may be written ``:Europe/Brussels``; an empty one undoes an earlier setting."""
     return value.strip().removeprefix(":") or None
 
 
 def _job(number: int, line: str, settings: dict[str, str], broken: dict[str, int], system: bool) -> Job:
-    """ValueError with the reason for what is none."""
+    """The job of a line; raises ValueError with the reason if it is none."""
     many = 1 if line.startswith("@") else 5
     words = line.split(maxsplit=many + int(system))
     cron = " ".join(words[:many])
@@ -120,7 +121,8 @@ def _check(cron: str) -> None:
 
 
 def _command(written: str) -> tuple[str, str | None]:
-    """What follows the first percent sign is what the command reads; further ones are the ends of its lines."""
+    """The command and its standard input: the text after the first percent sign, in which further ones are line
+    ends."""
     command, *lines = (part.replace("\\%", "%") for part in PERCENT.split(written))
     if not lines:
         return command.rstrip(), None
@@ -128,7 +130,7 @@ def _command(written: str) -> tuple[str, str | None]:
     return command.rstrip(), stdin if not stdin or stdin.endswith("\n") else f"{stdin}\n"
 
 
-# -- names
+# -- names of jobs
 
 
 INTERPRETERS = {"sh", "bash", "dash", "zsh", "ksh", "python", "perl", "ruby", "php", "node", "java", "uv", "run"}
@@ -138,8 +140,8 @@ LONGEST_NAME = 60
 
 
 def name_jobs(jobs: list[Job]) -> list[str]:
-    """A name for each, after its program and with a suffix from its whole command. So a job keeps its name whatever
-    stands around it, at whatever time it runs, and no other job has it; the same command again is numbered."""
+    """A name for each job: its program, and a suffix from its whole command. So a job keeps its name whatever lines are
+    around it and whenever it runs, and no other job has that name; a repeated command gets a number."""
     names: list[str] = []
     for job in jobs:
         name = f"{slug_of(job.command)}-{_digest(job.user, job.command, job.stdin)}"
@@ -153,7 +155,7 @@ def _digest(*parts: str | None) -> str:
 
 
 def slug_of(command: str) -> str:
-    """The program that a command runs, and its first word, as far as they can be told: ``certbot-renew``."""
+    """The program that a command runs, and its first word, as far as they can be recognized: ``certbot-renew``."""
     words = [word.strip("\"'(){};`") for word in _program(command)]
     words = [word for word in words if word and not word.startswith(("-", "<", ">", "&", "|", "$("))]
     program = PurePosixPath(words[0]).name if words else ""
@@ -164,7 +166,7 @@ def slug_of(command: str) -> str:
 
 
 def _program(command: str) -> list[str]:
-    """The words of the first part that does something, without what only wraps it."""
+    """The words of the first part of a command that does the work, without wrappers such as sudo."""
     parts = [part.split() for part in re.split(r"&&|\|\||;|\n", command)]
     for part in parts:
         words = [word for word in part if word not in ("{", "(", "!", "then", "do")]

@@ -34,7 +34,7 @@ def register(app: App) -> None:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class ImportOptions:
-    """What becomes of the lines."""
+    """Options for the schedules that the lines become."""
 
     type: Annotated[str, Parameter(help="Their event type, which chooses the handler; else command")] = "command"
     prefix: Annotated[str, Parameter(help="What their names begin with")] = ""
@@ -64,7 +64,7 @@ AS_COMMANDS = ImportOptions()
 
 
 LEAST_OF_A_COMMAND = 20
-"""Columns; with less room than that, commands are not shown."""
+"""Columns; with less room, commands are not shown."""
 
 
 class ImportedCrontab(NamedTuple):
@@ -74,7 +74,7 @@ class ImportedCrontab(NamedTuple):
 
 
 class _DryRun(Exception):
-    """Ends a rehearsal."""
+    """Raised to roll back a dry run."""
 
 
 def import_(
@@ -119,7 +119,7 @@ async def _import(
 
 
 def _duly(invocation: Invocation, dry_run: bool) -> Duly:
-    """A rehearsal makes no database: where there is none, it takes place in memory."""
+    """The Duly for the import. A dry run creates no database: if there is none, it uses one in memory."""
     if not dry_run:
         return invocation.duly()
     try:
@@ -152,7 +152,7 @@ async def _put_all(
 
 
 def _refuse_others(schedule: Schedule | None, type: str) -> None:
-    """A schedule that came from elsewhere is not overwritten because a command happens to have its name."""
+    """Refuses to overwrite a schedule that was not imported, if a command happens to have the same name."""
     if schedule is not None and (schedule.type != type or schedule.origin is not None):
         raise Conflict(f"a schedule {schedule.name!r} that is not from a crontab exists already: give a --prefix")
 

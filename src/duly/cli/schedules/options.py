@@ -1,4 +1,4 @@
-"""What can be said about a schedule on the command line, and what that is as JSON."""
+"""Options of the command line for schedules, and their JSON."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ from duly.rules.policies import SPANS
 from duly.rules.recurrence import DEFAULT_ZONE
 
 KINDS = {"cron": "cron", "every": "every", "rrule": "rrule", "yearly": "yearly", "once": "at", "template": "template"}
-"""The options that are rules, and what their rules are called in JSON."""
+"""The options that are rules, and the names of their rules in JSON."""
 
 A_RULE = "--cron '0 9 * * MON', --every 15m, --rrule, --yearly 12-24, --once WHEN or --template NAME"
 
@@ -21,7 +21,7 @@ A_RULE = "--cron '0 9 * * MON', --every 15m, --rrule, --yearly 12-24, --once WHE
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class RuleOptions:
-    """When it fires: one rule, and the zone whose clocks it goes by."""
+    """Options for when a schedule fires: one rule, and its time zone."""
 
     cron: Annotated[
         str | None,
@@ -49,7 +49,7 @@ class RuleOptions:
 
     @property
     def kinds(self) -> list[str]:
-        """The rules that were given: one, if all is well."""
+        """The rules that were given; valid options have exactly one."""
         return [kind for kind in KINDS if getattr(self, kind) is not None]
 
     async def rule(self, duly: Duly) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class RuleOptions:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class TimetableOptions:
-    """What decides, beside the rule, when it fires."""
+    """Options that affect when a schedule fires, besides the rule."""
 
     start: Annotated[str | None, Parameter(help="Not before: an instant, or local", metavar="WHEN")] = None
     end: Annotated[str | None, Parameter(help="Not after", metavar="WHEN")] = None
@@ -106,7 +106,7 @@ class TimetableOptions:
 
 @with_spans(SPANS)
 class DeliveryOptions:
-    """How it fires."""
+    """Options for how the events of a schedule are delivered."""
 
     misfire: Annotated[
         str | None, Parameter(help="What was missed: fire the latest (unless told), all, or skip it", metavar="POLICY")

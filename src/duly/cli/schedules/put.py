@@ -26,7 +26,7 @@ def register(app: App) -> None:
 
 
 class PutResult(NamedTuple):
-    """A schedule that was put, and what that did: created, changed or unchanged."""
+    """A stored schedule, and whether it was created, changed or unchanged."""
 
     schedule: Schedule
     change: str
@@ -35,7 +35,7 @@ class PutResult(NamedTuple):
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class ContentOptions:
-    """What it fires, and for whom."""
+    """Options for the content of the events."""
 
     type: Annotated[str | None, Parameter(help="The event type, which chooses the handler")] = None
     payload: Annotated[
@@ -108,7 +108,7 @@ async def _put(name: str | None, options: Options, tenant: str | None, invocatio
 
 
 async def put_one(duly: Duly, arguments: dict[str, Any]) -> PutResult:
-    """Put it, and find out what that did."""
+    """Stores a schedule; returns it with the change that this made."""
     before = await existing(duly, arguments["name"], arguments.get("tenant", "default"))
     after = await duly.schedules.put(**arguments, by=person())
     return PutResult(after, change(before, after))
@@ -152,7 +152,7 @@ async def _put_file(name: str | None, file: str, tenant: str | None, invocation:
 
 
 def _schedules_in(text: str) -> tuple[list[Any], bool]:
-    """The schedules in a file, and whether it is about a single one."""
+    """The schedules in a file, and whether the file holds a single one."""
     try:
         written = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -163,7 +163,8 @@ def _schedules_in(text: str) -> tuple[list[Any], bool]:
 
 
 def _in_order(found: Sequence[Any]) -> list[Any]:
-    """What depends on another comes after it; whatever cannot be ordered is refused when it is put."""
+    """The schedules, ordered so that each comes after the one it depends on; those in a cycle are refused later, when
+    they are stored."""
     waiting, ordered = list(found), []
     while waiting:
         names = {one.get("name") for one in waiting if isinstance(one, dict) and isinstance(one.get("name"), str)}
@@ -180,7 +181,7 @@ def _needs(written: Any) -> str | None:
 
 
 def _of(written: Any, error: DulyError) -> DulyError:
-    """The error, with the name of the schedule that it is about."""
+    """The error, with the name of the schedule that caused it."""
     name = written.get("name") if isinstance(written, dict) else None
     if isinstance(error, Invalid):
         return Invalid([Problem(f"{name}: {path}" if name else path, message) for path, message in error.problems])

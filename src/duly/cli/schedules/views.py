@@ -1,4 +1,4 @@
-"""Schedules as people see them: a table, one schedule with what is ahead of it and behind, and what is to come."""
+"""Output for schedules: a table, one schedule with its next and past events, and a preview."""
 
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -20,7 +20,7 @@ from duly.records.schedule import SCHEDULE_JSON, Schedule
 from duly.rules.policies import DEFAULT, SHADOW
 
 ONE_LINE_EACH = 130
-"""From this width on, a schedule's columns fit on one line."""
+"""The width, in columns, from which on a schedule fits on one line."""
 
 STATES = {
     "on": "green",
@@ -53,12 +53,12 @@ def state(schedule: Schedule) -> str:
 def _mode(schedule: Schedule) -> str | None:
     try:
         return schedule.policies.mode
-    except Exception:  # whatever somebody wrote there by hand
+    except Exception:  # the row may have been edited by hand
         return None
 
 
 def reason(schedule: Schedule) -> str:
-    """Why it is in that state, where the word does not tell."""
+    """The reason for the state of a schedule, where the state does not say it."""
     halted = schedule.halted or ""
     if halted.startswith(ERROR):
         return halted.removeprefix(ERROR)
@@ -66,7 +66,7 @@ def reason(schedule: Schedule) -> str:
 
 
 KINDS = ("cron", "every", "rrule", "yearly", "at")
-"""The fields that make a rule what it is; a yearly one has a time as well, so it comes before the time alone."""
+"""The fields that identify the kind of a rule; a yearly rule has a time as well, so "yearly" comes before "at"."""
 
 
 def rule_in_words(rule: Any) -> str:
@@ -88,7 +88,7 @@ def _rule(schedule: Schedule) -> str:
 
 
 def when_next(schedule: Schedule, now: datetime) -> str:
-    """How far the next one is; nothing for one that is not on its way."""
+    """The distance of the next event from now; empty if there is no next event on its way."""
     if schedule.next_at is None or not schedule.enabled:
         return ""
     return away(schedule.next_at - now) if schedule.next_at > now else f"due {away(schedule.next_at - now)}"
@@ -102,12 +102,12 @@ def what_is_next(schedule: Schedule, now: datetime) -> str:
     return f"next {utc(schedule.next_at)} UTC, {when_next(schedule, now)}"
 
 
-# -- many
+# -- many schedules
 
 
 def table(schedules: Sequence[Schedule], undeclared: Collection[str], now: datetime, width: int) -> Table:
-    """Readable at 80 columns, where each schedule takes two lines, and better at 130 and more. *undeclared* has the
-    ids of those that no code declares any more."""
+    """A table of schedules: readable at 80 columns, where each takes two lines, and better at 130 and more.
+    *undeclared* has the ids of schedules that no code declares any more."""
     draw = _wide if width >= ONE_LINE_EACH else _narrow
     return draw(schedules, undeclared, now, width)
 
@@ -160,13 +160,13 @@ def _last(schedule: Schedule, now: datetime) -> Text:
     return Text("" if schedule.last_at is None else f"last {away(schedule.last_at - now)}", "dim")
 
 
-# -- one
+# -- one schedule
 
 
 class ScheduleContext(NamedTuple):
-    """What is around a schedule: ahead of it, behind it, and what people did to it."""
+    """The context of a schedule: its next occurrences, its latest events, and its history."""
 
-    ahead: Sequence[Preview] | str  # or why nobody can tell
+    ahead: Sequence[Preview] | str  # or the reason why they cannot be computed
     events: Sequence[Event]
     history: Sequence[Entry]
     undeclared: bool = False
@@ -218,7 +218,7 @@ def _whole_rule(schedule: Schedule) -> str:
 
 
 def _policies(schedule: Schedule) -> Iterator[tuple[str, str]]:
-    """What is not as usual, and what happens when clocks are changed."""
+    """The policies that are not the default, and the behaviour at clock changes."""
     written, usual = SCHEDULE_JSON.write(schedule), DEFAULT.to_json()
     for name, plain in usual.items():
         value = written[name]
@@ -250,7 +250,7 @@ def _ahead(schedule: Schedule, ahead: Sequence[Preview] | str, now: datetime, wi
 
 
 def preview_table(ahead: Sequence[Preview], timezone: str, now: datetime, width: int) -> Table:
-    """With notes, a narrow screen has no room to tell how far each one is."""
+    """A table of occurrences. With notes, a narrow screen has no room for the distance of each one from now."""
     local, noted = timezone != "UTC", any(one.note for one in ahead)
     how_far = not noted or width >= WIDE_ENOUGH_FOR_NOTES
     drawn = empty_table()
@@ -268,7 +268,7 @@ def preview_table(ahead: Sequence[Preview], timezone: str, now: datetime, width:
     return drawn
 
 
-# -- what was done
+# -- results of acts
 
 
 def put_line(schedule: Schedule, change: str, now: datetime) -> Text:
@@ -287,7 +287,7 @@ def acted(schedule: Schedule, what: str, now: datetime) -> Text:
 
 
 def _passed_over(schedule: Schedule, now: datetime) -> str:
-    """What the act has passed over, and how one of them is fired."""
+    """The occurrences that the act has passed over, and how to fire one of them."""
     if (over := schedule.passed_over) is None:
         return ""
     first = ", ".join(utc(at) for at in over.first)
@@ -298,7 +298,7 @@ def _passed_over(schedule: Schedule, now: datetime) -> str:
 
 
 def resumed(result: Resumed, now: datetime) -> Text:
-    """What becomes of what the pause has passed over."""
+    """The result of a resume: whether the occurrences that the pause has passed over are skipped or fired."""
     if not result.passed:
         passed = "goes on: its pause has passed over nothing"
     else:

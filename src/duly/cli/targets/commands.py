@@ -1,4 +1,4 @@
-"""``duly targets``: where events go, what destinations may have, and what is parked."""
+"""``duly targets``: shows stored targets, limits of destinations, and parked destinations."""
 
 import asyncio
 import shlex

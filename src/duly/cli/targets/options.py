@@ -1,4 +1,4 @@
-"""Where events go, as the command line says it: ``--webhook URL``, ``--to nats:orders.due`` or ``--target NAME``."""
+"""Options for the target of an event: ``--webhook URL``, ``--to nats:orders.due`` or ``--target NAME``."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ from duly.errors import Misuse, NotFound
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class TargetOptions:
-    """Where it goes, if not to a Python handler."""
+    """Options for the target of an event, if it is not a Python handler."""
 
     webhook: Annotated[str | None, Parameter(help="Send it there as a signed webhook", metavar="URL")] = None
     to: Annotated[
@@ -31,7 +31,7 @@ class TargetOptions:
     ] = None
 
     async def spec(self, duly: Duly, tenant: str) -> dict[str, Any] | None:
-        """What the event says of it; None for a handler."""
+        """The target of an event as JSON; None for a Python handler."""
         places = {"--webhook": self.webhook, "--to": self.to, "--target": self.target}
         given = [option for option, place in places.items() if place is not None]
         if len(given) > 1:
@@ -57,7 +57,7 @@ def _broker(written: str, format: str | None) -> dict[str, Any]:
 
 
 async def _stored(duly: Duly, name: str, tenant: str) -> dict[str, Any]:
-    """By the target's own channel. One that is not there is refused by whoever stores what names it."""
+    """The JSON of a stored target, with its own channel. A missing target is refused when the event is stored."""
     try:
         channel = (await duly.targets.get(name, tenant=tenant)).channel
     except NotFound:

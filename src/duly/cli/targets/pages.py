@@ -1,10 +1,10 @@
-"""All targets, and all that is parked, page by page."""
+"""All targets, and all parked destinations, read page by page."""
 
 from duly.duly import Duly
 from duly.records.target import Known, Target
 
 BEGINNING = ("", "")
-"""Before the first tenant and name."""
+"""The place before the first tenant and name."""
 
 
 async def all_targets(duly: Duly, tenant: str | None) -> list[Target]:

@@ -1,4 +1,4 @@
-"""``duly targets put``, ``rotate`` and ``secret``: those that know secrets."""
+"""``duly targets put``, ``rotate`` and ``secret``: the commands that handle secrets."""
 
 import asyncio
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ def register(app: App) -> None:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class SendingOptions:
-    """How it is sent."""
+    """Options for how events are sent to a target."""
 
     channel: Annotated[
         str, Parameter(help="webhook (unless told), which is signed; or http, for any request", metavar="WHICH")
@@ -65,7 +65,7 @@ class SendingOptions:
         }
 
     def _headers(self) -> dict[str, str] | None:
-        """None: it keeps those that it has."""
+        """The given headers; None to keep the stored ones."""
         if self.no_headers:
             if self.header or self.header_file is not None:
                 raise Misuse("--no-headers takes all headers away: leave the other headers out")
@@ -79,7 +79,8 @@ AS_USUAL = SendingOptions()
 
 
 def _read_headers(lines: Sequence[str]) -> dict[str, str]:
-    """What cannot be read is not repeated in the error: it may be a secret."""
+    """The headers in lines of ``Name: value``. A line that cannot be read is not repeated in the error, because it may
+    be a secret."""
     headers: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
         name, colon, value = line.partition(":")

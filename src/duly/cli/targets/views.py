@@ -1,4 +1,4 @@
-"""Targets and destinations as people see them: a table, and one of them with what waits for it."""
+"""Output for targets and destinations: a table, and one of them with the events that wait for it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -16,14 +16,14 @@ from duly.records.history import Entry
 from duly.records.target import DESTINATION_OF_ALL, TARGET_JSON, Known, Target
 
 ONE_LINE_EACH = 130
-"""From this width on, a target's columns fit on one line."""
+"""The width, in columns, from which on a target fits on one line."""
 
 STATES = {"on": "green", "parked": "yellow", "disabled": "bold red"}
 
 ALL = "all destinations"
 
 Waiting = Mapping[tuple[str, str], int]
-"""How many events wait, by tenant and destination."""
+"""The number of waiting events, by tenant and destination."""
 
 
 # -- in words
@@ -36,7 +36,7 @@ def state(known: Known) -> str:
 
 
 def why(known: Known) -> str:
-    """For what it is parked, beside the word that its state is."""
+    """The reason why a destination is parked, beside its state."""
     return (known.parked or "").partition(": ")[2]
 
 
@@ -59,11 +59,11 @@ def goes_to(target: Target) -> str:
     return f"{target.channel} to {shown(target.url)}"
 
 
-# -- many
+# -- many targets
 
 
 class Row(NamedTuple):
-    """A destination, and where it goes if that is stored under its name."""
+    """A destination, with its URL if it is a stored target."""
 
     known: Known
     goes: str = ""
@@ -74,7 +74,7 @@ def row_of(target: Target) -> Row:
 
 
 def table(rows: Sequence[Row], waiting: Waiting, now: datetime, width: int) -> Table:
-    """Readable at 80 columns, where each takes two lines and more, and better at 130."""
+    """A table of targets: readable at 80 columns, where each takes two lines or more, and better at 130."""
     return (_wide if width >= ONE_LINE_EACH else _narrow)(rows, waiting, now, width)
 
 
@@ -126,7 +126,7 @@ def _parked(known: Known, many: int, now: datetime) -> str:
     return " · ".join(filter(None, (why(known), since, following, f"{counted(many, 'event')} waiting" if many else "")))
 
 
-# -- one
+# -- one target
 
 
 def one_target(target: Target, many: int, history: Sequence[Entry], now: datetime) -> RenderableType:
@@ -174,7 +174,7 @@ def _times(target: Target) -> Iterator[tuple[str, str]]:
         yield "changed", f"{utc(target.updated)} UTC"
 
 
-# -- what was done
+# -- results of acts
 
 
 def done_to(target: Target, word: str) -> Text:

@@ -38,7 +38,7 @@ def register(app: App) -> None:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class UserFields:
-    """What can be said of a user."""
+    """Options for the fields of a user."""
 
     first_name: Annotated[str | None, Parameter(metavar="NAME")] = None
     last_name: Annotated[str | None, Parameter(metavar="NAME")] = None
@@ -64,8 +64,8 @@ class UserFields:
     ] = None
 
     def given(self) -> dict[str, Any]:
-        """What is no JSON stays the text that it is: whoever checks the user refuses it, with all else that is
-        wrong; see ``explained``."""
+        """The given fields. Text that is not valid JSON stays text: the check of the user refuses it together with all
+        other problems; see ``explained``."""
         fields: dict[str, Any] = {name: value for name, value in asdict(self).items() if value is not None}
         for name in JSON_OPTIONS:
             if name in fields:
@@ -75,7 +75,7 @@ class UserFields:
 
     @contextlib.contextmanager
     def explained(self) -> Iterator[None]:
-        """What is refused because it is no JSON is told so."""
+        """Replaces the error for a field that is not valid JSON by one that says so."""
         try:
             yield
         except Invalid as error:
@@ -93,7 +93,8 @@ class UserFields:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class NewUserFields(UserFields):
-    """What is to be said of a new user. Required by whoever checks it: so all that is missing is told at once."""
+    """Options for the fields of a new user. The check of the user requires them, not the parser, so that all missing
+    ones are reported at once."""
 
     first_name: Annotated[str | None, Parameter(help="Required", metavar="NAME")] = None
     last_name: Annotated[str | None, Parameter(help="Required", metavar="NAME")] = None
@@ -132,7 +133,7 @@ async def _add(fields: dict[str, Any], tenant: str, invocation: Invocation) -> N
 
 
 async def _tell(duly: Duly, user: User, change: str, what: str, invocation: Invocation) -> None:
-    """What was done, and what is planned now."""
+    """Prints what was done, and the planned events."""
     ahead = await duly.users.ahead(user.id)
     strangers = sorted({head.type for head in ahead} - set(duly.event_types.names()))
     if invocation.json:

@@ -1,4 +1,4 @@
-"""``duly users``: look at users and at what is ahead of them, and let their events follow the event types."""
+"""``duly users``: shows users and their planned events, and updates events to the current event types."""
 
 import asyncio
 from typing import Annotated, Any

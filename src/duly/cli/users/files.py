@@ -1,6 +1,7 @@
-"""Files of users: CSV with a header line, or lines of JSON. One line after the other, however many there are.
+"""Reads files of users: CSV with a header line, or lines of JSON. One line at a time, so that the size of a file does
+not matter.
 
-A line that cannot be read is told of in its place, and the lines after it are read as if it was not there.
+An unreadable line is reported in its place, and the lines after it are read as if it were missing.
 """
 
 import csv
@@ -17,7 +18,7 @@ from duly.errors import Invalid, Misuse, Problem
 from duly.verbs.import_users import ImportLine
 
 LONGEST_LINE = 1_000_000
-BOM = b"\xef\xbb\xbf"  # some editors begin a file with it
+BOM = b"\xef\xbb\xbf"  # a byte order mark, with which some editors begin a file
 EXTENSIONS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 FORMATS = ("csv", "jsonl")
 ATTRIBUTE = "attributes."
@@ -27,7 +28,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def format_of(file: str, told: str | None) -> str:
-    """What kind of file it is, by what was *told* or else by its name."""
+    """The format of a file: as *told*, or else by its extension."""
     if told is not None:
         if told not in FORMATS:
             raise Misuse(f"--format must be {' or '.join(FORMATS)}, not {told!r:.50}")
@@ -40,7 +41,7 @@ def format_of(file: str, told: str | None) -> str:
 
 @dataclass(slots=True)
 class LineCount:
-    """How many lines a file has, which is known when it was read to its end."""
+    """The number of lines of a file, known when it was read to its end."""
 
     lines: int | None = None
 
@@ -48,7 +49,8 @@ class LineCount:
 def read_users(
     stream: BinaryIO, format: str, *, from_line: int = 1, length: LineCount | None = None
 ) -> Iterator[ImportLine]:
-    """What begins on *from_line* or after it. Invalid at once when the header of a CSV file cannot be used."""
+    """The rows that begin on *from_line* or later. Raises Invalid at once if the header of a CSV file cannot be
+    used."""
     length = length or LineCount()
     return _read_csv(stream, from_line, length) if format == "csv" else _read_json(stream, from_line, length)
 
@@ -57,7 +59,7 @@ TOO_LONG = Problem("", f"is longer than {LONGEST_LINE:,} bytes")
 
 
 def _beginning(stream: BinaryIO, raw: bytes) -> bytes:
-    """Of a line that is too long, so much as shows that it is; the rest is skipped."""
+    """The beginning of a line that is too long, just enough to show that it is; the rest is skipped."""
     rest = raw
     while rest and not rest.endswith(b"\n"):
         rest = stream.readline(LONGEST_LINE)
@@ -100,21 +102,21 @@ def _read_csv(stream: BinaryIO, from_line: int, length: LineCount) -> Iterator[I
 
 
 class _TooLong(Exception):
-    """Ends the record that has such a line."""
+    """Ends a record that has a line which is too long."""
 
 
 class _Rows:
     """The cells of each row, with the number of the line on which it begins.
 
-    A quote that somebody forgot to close would take the lines after it for its own. So when a row turns out to be no
-    row, only its first line is bad, and the others are read anew.
+    A missing closing quote would swallow the lines after it. So when a row turns out to be invalid, only its first line
+    is reported, and its other lines are parsed again.
     """
 
     def __init__(self, stream: BinaryIO, length: LineCount) -> None:
         self._stream, self._length = stream, length
-        self._record: list[bytes] = []  # the lines of the row under way
+        self._record: list[bytes] = []  # the lines of the current row
         first = stream.readline(LONGEST_LINE + 1).removeprefix(BOM)
-        self._again = deque([first] if first else [])  # lines that are to be read before others
+        self._again = deque([first] if first else [])  # lines to read before those of the stream
         self._spoilt = False
 
     def read(self) -> Iterator[tuple[int, list[str] | Problem]]:
@@ -132,14 +134,15 @@ class _Rows:
             else:
                 if self._spoilt:
                     yield number, Problem("", "is not text in UTF-8")
-                elif cells:  # else an empty line
+                elif cells:  # otherwise, an empty line
                     yield number, cells
             number += len(record)
             record.clear()
             self._spoilt = False
 
     def _give_back(self) -> None:
-        """All but the first line; unless they are too many together, which would be read over and over."""
+        """Puts all lines of an invalid row back except the first; unless they are so long together that they would be
+        parsed over and over."""
         if sum(map(len, self._record[:-1])) <= csv.field_size_limit() * 4:
             self._again.extendleft(reversed(self._record[1:]))
             del self._record[1:]
@@ -222,8 +225,8 @@ def _users(rows: Iterator[tuple[int, list[str] | Problem]], columns: list[str], 
 
 
 def _enriched(fields: dict[str, Any]) -> dict[str, Any]:
-    """With objects for what is JSON. What is not stays the text that it is: whoever checks the user refuses it, with
-    all else that is wrong."""
+    """The fields, with JSON columns parsed. Text that is not valid JSON stays text: the check of the user refuses it
+    together with all other problems."""
     for column in JSON_COLUMNS:
         if column in fields:
             fields[column] = _value(fields[column])

@@ -1,4 +1,4 @@
-"""``duly users import``: a file of any size becomes users."""
+"""``duly users import``: imports a file of users of any size."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ def register(app: App) -> None:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class ImportFileOptions:
-    """How it is read, and what is told."""
+    """Options for how a file is read, and what is reported."""
 
     format: Annotated[str | None, Parameter(help="csv or jsonl; else by the file's name", metavar="FORMAT")] = None
     tenant: Annotated[str, Parameter(help="Whose users they are; else default")] = DEFAULT_TENANT
@@ -99,10 +99,10 @@ def import_(
 
 
 def _run(reading: ReadAhead, how: ImportFileOptions, report: ImportReport, duly: Duly) -> DulyError | None:
-    """Why it ended before the end, if it did."""
+    """Runs the import; returns the error that ended it early, if there was one."""
     try:
         failure = asyncio.run(_import(reading, how, report, duly))
-    except KeyboardInterrupt:  # a second time: the first is a signal to stop reading
+    except KeyboardInterrupt:  # the second Ctrl-C; the first one is a signal to stop reading
         reading.stop()
         return None
     if failure is None and reading.error is not None:
@@ -111,7 +111,7 @@ def _run(reading: ReadAhead, how: ImportFileOptions, report: ImportReport, duly:
 
 
 async def _import(reading: ReadAhead, how: ImportFileOptions, report: ImportReport, duly: Duly) -> DulyError | None:
-    """What went wrong with the store, if anything did: what came before that is kept."""
+    """Imports the lines; returns the error of the store, if there was one. Users stored before it are kept."""
     telling = ImportObserver(report.refused, report.progress)
     with stopped_by_signals(reading.stop):
         if how.dry_run:
@@ -127,7 +127,7 @@ async def _import(reading: ReadAhead, how: ImportFileOptions, report: ImportRepo
 async def _rehearse(
     reading: ReadAhead, how: ImportFileOptions, telling: ImportObserver, duly: Duly
 ) -> DulyError | None:
-    """By the users who are there. A database that is not there yet has none, and is not made for this."""
+    """Makes a dry run against the existing users. A database that does not exist has none, and is not created."""
     looking = Duly(settings=duly.settings, migrate=False)
     try:
         if missing_file(looking) is not None:
@@ -142,7 +142,8 @@ async def _rehearse(
 
 @contextlib.contextmanager
 def _opened(file: str) -> Iterator[BinaryIO]:
-    """Standard input through a buffer of its own: the one of ``sys`` cannot be closed while a thread waits for it."""
+    """The opened file. Standard input gets a buffer of its own: that of ``sys`` cannot be closed while a thread waits
+    for it."""
     try:
         stream = open(sys.stdin.fileno(), "rb", closefd=False) if file == STDIN else Path(file).open("rb")  # noqa: SIM115 - closed by the caller; a descriptor has no path
     except OSError as error:
@@ -155,7 +156,7 @@ def _opened(file: str) -> Iterator[BinaryIO]:
 
 
 def _refuse_same(stream: BinaryIO, errors: Path | None) -> None:
-    """To write there what was refused would empty the file before it is read."""
+    """Refuses an error file that is the input file: opening it for writing would empty the input."""
     if errors is None or not errors.is_file():
         return
     if os.path.samestat(os.fstat(stream.fileno()), errors.stat()):
@@ -163,7 +164,7 @@ def _refuse_same(stream: BinaryIO, errors: Path | None) -> None:
 
 
 def _where(done: Imported, how: ImportFileOptions, *, interrupted: bool) -> str:
-    """How far it came, and how to go on."""
+    """How far the import came, and the command to continue it."""
     began = "interrupted: " if interrupted else ""
     if how.dry_run:
         return f"{began}checked up to line {done.last}"

@@ -1,4 +1,4 @@
-"""How an import is watched."""
+"""Output of an import while it runs."""
 
 import sys
 from contextlib import ExitStack
@@ -16,10 +16,11 @@ from duly.records.results import Imported, RefusedRow
 
 
 class ImportReport:
-    """Tells of refused lines as they come, how far it is, and in the end what was done."""
+    """Prints refused lines as they come, the progress, and in the end the result."""
 
     def __init__(self, errors: Path | None, *, going_on: bool, json: bool) -> None:
-        """*errors* begins anew, unless the import is *going_on*: then what an earlier one refused is kept."""
+        """Opens the file for *errors*: empties it, unless the import is *going_on*, which keeps the lines that an
+        earlier run refused."""
         self.done = Imported()
         self._errors, self._mode, self._json = errors, "ab" if going_on else "wb", json
         self._stack, self._line = ExitStack(), ProgressLine(json=json)
@@ -37,7 +38,7 @@ class ImportReport:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    # -- while it goes on
+    # -- during the import
 
     def refused(self, bad: RefusedRow) -> None:
         if self._file is not None:
@@ -55,10 +56,10 @@ class ImportReport:
         refused = f", {self.done.refused:,} refused" if self.done.refused else ""
         return f"{self.done.rows:,} rows{refused}, {self._rate():,.0f} users/s, line {self.done.last:,}"
 
-    # -- in the end
+    # -- after the import
 
     def summary(self, *, dry_run: bool, complete: bool) -> None:
-        """The line that moves makes room for it."""
+        """Prints the result, after removing the progress line."""
         seconds = self._line.seconds
         self._stack.close()
         done = self.done

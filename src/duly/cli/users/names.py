@@ -1,4 +1,4 @@
-"""Whom people mean: a user by its id, or by the key that their own system has for it."""
+"""Finds a user by id, or by the key that the caller's own system uses."""
 
 import uuid
 from functools import partial
@@ -16,7 +16,7 @@ async def find_user(duly: Duly, name: str, tenant: str | None) -> User:
 
 
 async def user_id(duly: Duly, name: str, tenant: str | None) -> str:
-    """The id, also of a user who was deleted: the events are still there."""
+    """The id of a user, also of a deleted one, whose events still exist."""
     try:
         return (await find_user(duly, name, tenant)).id
     except NotFound:

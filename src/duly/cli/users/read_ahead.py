@@ -1,4 +1,4 @@
-"""Read users while others are stored."""
+"""Reads users in a thread while others are stored."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ READ_AHEAD = 8
 
 
 class ReadAhead:
-    """Lines that a thread of its own reads: while a pipe keeps that one waiting, what came before is stored."""
+    """Lines that a separate thread reads: while it waits for a pipe, the lines read before are stored."""
 
     def __init__(self, lines: Iterator[ImportLine]) -> None:
         self._lines = lines
@@ -21,12 +21,12 @@ class ReadAhead:
         self._room = threading.Semaphore(READ_AHEAD)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._bug: Exception | None = None
-        self.error: OSError | None = None  # why it ended before the end
+        self.error: OSError | None = None  # why the reading ended early
         self.stopped = False
 
     async def rows(self) -> AsyncIterator[ImportLine]:
         self._loop = asyncio.get_running_loop()
-        # A daemon, for nobody can end a read that waits for somebody's keyboard.
+        # A daemon thread, because a read that waits for a keyboard cannot be interrupted.
         threading.Thread(target=self._go, name="duly-reading", daemon=True).start()
         while (batch := await self._read.get()) and not self.stopped:
             self._room.release()
@@ -36,7 +36,7 @@ class ReadAhead:
             raise self._bug
 
     def stop(self) -> None:
-        """Read no more. Called in the loop; whoever reads the rows finds that they end."""
+        """Stops reading and ends ``rows``. Must be called in the event loop."""
         self.stopped = True
         self._read.put_nowait([])
         self._room.release()
@@ -55,12 +55,12 @@ class ReadAhead:
         batch: list[ImportLine] = []
         try:
             batch.extend(islice(self._lines, AT_ONCE))
-        finally:  # also what came before an error
+        finally:  # also after an error: the lines before it count
             if batch:
                 self._tell(batch)
         return bool(batch)
 
     def _tell(self, batch: list[ImportLine]) -> None:
         assert self._loop is not None
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody wants it any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the lines are not needed any more
             self._loop.call_soon_threadsafe(self._read.put_nowait, batch)

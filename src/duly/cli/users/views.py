@@ -1,4 +1,4 @@
-"""Users as people see them: a table, one user with what is ahead and behind, and what is planned."""
+"""Output for users: a table, one user with their planned and past events, and the planned events alone."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -15,17 +15,17 @@ from duly.records.history import Entry
 from duly.records.user import User
 
 ONE_LINE_EACH = 150
-"""From this width on, a user's columns fit on one line."""
+"""The width, in columns, from which on a user fits on one line."""
 
 NEXT = 30
 """Columns for the next event, where a user takes two lines."""
 
 
 LOCAL, UTC = len("Thu 2026-12-10 09:00:00"), len("2026-12-10 12:00:00")
-"""Columns for what is planned."""
+"""Columns for the times of planned events."""
 
 FOLDED = 12
-"""What is longer beside those is folded."""
+"""Columns; a longer text beside the times is wrapped."""
 
 
 def full_name(user: User) -> str:
@@ -36,11 +36,12 @@ def _local(event: Event) -> str:
     return "–" if event.local is None else f"{event.local:%Y-%m-%d %H:%M:%S}"
 
 
-# -- many
+# -- many users
 
 
 def table(users: Sequence[User], heads: Mapping[str, Event], now: datetime, width: int) -> Table:
-    """Readable at 80 columns, where each user takes two lines. *heads* has the next event of each, by the user's id."""
+    """A table of users: readable at 80 columns, where each takes two lines. *heads* has the next event of each user, by
+    id."""
     return _wide(users, heads, width) if width >= ONE_LINE_EACH else _narrow(users, heads, now, width)
 
 
@@ -73,11 +74,11 @@ def _narrow(users: Sequence[User], heads: Mapping[str, Event], now: datetime, wi
     return drawn
 
 
-# -- one
+# -- one user
 
 
 class UserContext(NamedTuple):
-    """What is around a user: ahead, behind, and what people did."""
+    """The context of a user: planned events, latest events, and history."""
 
     ahead: Sequence[Event]
     events: Sequence[Event]
@@ -116,7 +117,8 @@ def _facts(user: User) -> Iterator[tuple[str, str]]:
 
 
 def planned(user: User, heads: Sequence[Event], now: datetime, width: int) -> RenderableType:
-    """The next event of each type, by the user's own clocks; where there is room, also how far ahead and in UTC."""
+    """The next event of each type, by the user's local time; if there is room, also the distance from now and the time
+    in UTC."""
     if not heads:
         return Text("nothing is planned", "dim")
     types, told = [readable(head.type) for head in heads], [timing(head, now) for head in heads]
@@ -136,11 +138,11 @@ def planned(user: User, heads: Sequence[Event], now: datetime, width: int) -> Re
 
 
 def _own(head: Event, user: User) -> str:
-    """When it is on the user's own clocks, or on others that it goes by."""
+    """The time of an event in the user's zone, or in the zone that the event uses."""
     elsewhere = "" if head.timezone in (None, user.timezone) else f" in {readable(head.timezone)}"
     return "–" if head.local is None else f"{head.local:%a} {_local(head)}{elsewhere}"
 
 
 def done_to(user: User, word: str, what: str = "") -> Text:
-    """What was done to a user, in a line."""
+    """A line about a user that was changed."""
     return Text.assemble(f"{word} ", (user.id, "bold"), f"  {full_name(user)}{readable(what)}", warned(user.warnings))
