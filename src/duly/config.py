@@ -21,7 +21,7 @@ from duly.errors import BadSetting, Invalid, Problem
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Each is read from ``DULY_`` and its name in capitals."""
+    """The settings. Each is read from the environment variable ``DULY_`` and its name in capitals."""
 
     database_url: str = "sqlite:///duly.db"
     app: str | None = None
@@ -50,7 +50,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_format: str = "text"
 
 
-_SPANS = {  # the least and the most of each
+_SPANS = {  # the minimum and the maximum of each
     "poll_interval": (timedelta(milliseconds=10), timedelta(hours=1)),
     "lookahead": (timedelta(), timedelta(milliseconds=500)),
     "lease": (timedelta(seconds=1), timedelta(hours=24)),
@@ -61,7 +61,7 @@ _SPANS = {  # the least and the most of each
 _NUMBERS = {"batch_size": (1, 1000), "concurrency": (1, 10_000), "port": (0, 65_535), "max_connections": (1, 1_000_000)}
 _CHOICES = {"log_format": ("text", "json")}
 _SCHEMES = ("sqlite://", "postgresql://", "postgres://")
-_BROKERS = {  # the schemes of each, and how it is written
+_BROKERS = {  # the URL schemes of each, and how its URL is written
     "nats_url": ("nats tls", "nats://host:4222, or several of them with commas between; tls://… to be encrypted"),
     "redis_url": ("redis rediss unix", "redis://host:6379/0, or rediss://… to be encrypted"),
     "rabbitmq_url": ("amqp amqps", "amqp://user:password@host:5672/vhost, or amqps://… to be encrypted"),
@@ -71,7 +71,8 @@ _BROKERS = {  # the schemes of each, and how it is written
 
 
 def read_settings(environment: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
-    """The environment's settings; an override that is not None wins, and is checked in the same way."""
+    """The settings of the environment; an override that is not None takes precedence, and is checked in the same
+    way."""
     environment = os.environ if environment is None else environment
     values: dict[str, Any] = {}
     for name in Settings.__struct_fields__:
@@ -95,7 +96,7 @@ def read_settings(environment: Mapping[str, str] | None = None, **overrides: Any
 
 
 def default_store_timeout(lease: timedelta) -> timedelta:
-    """A third of the lease, so that a renewal can fail and be tried again before the lease ends; at most 10 s."""
+    """A third of the lease, so that a renewal can fail and be retried before the lease ends; at most 10 s."""
     return min(timedelta(seconds=10), lease / 3)
 
 
@@ -125,7 +126,7 @@ def redacted(url: object) -> str:
 
 
 def without_login(text: object) -> str:
-    """Without what stands before the @ of URLs, even of those that are none, and without passwords behind a ?.
+    """The text without the logins of URLs, even malformed ones, and without passwords in query strings.
 
     >>> without_login("cannot reach nats://token@one:4222,nats://ada:se@cret@two")
     'cannot reach nats://***@one:4222,nats://***@two'
@@ -151,7 +152,7 @@ def _leads_to(name: str, url: str) -> bool:
         return False
     if not url.isprintable() or "://" not in url:
         return False
-    if not schemes:  # what Celery takes is Celery's to say; but in its memory, no worker would ever find a task
+    if not schemes:  # Celery checks its own URLs; but no worker would ever find a task in its in-memory broker
         return parts.scheme not in ("", "memory")
     return parts.scheme in schemes and (bool(parts.hostname) or parts.scheme == "unix")
 

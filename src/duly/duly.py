@@ -1,4 +1,4 @@
-"""``Duly``: what users hold in their hands. It offers the verbs, opens the store, and runs the worker."""
+"""``Duly``: the object that applications use. It offers the verbs, opens the store, and runs the worker."""
 
 import asyncio
 import contextlib
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from duly.sync import Sync
 
 CLOSING_LIMIT_S = 1.0
-"""Seconds in which channels say goodbye to their servers."""
+"""Seconds for all channels to close their connections: a broker that does not answer must not delay the exit."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -53,8 +53,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Duly:
     """A durable scheduler on one database.
 
-    Every call that schedules returns when the event is safe on disk. Times are aware datetimes; payloads are
-    whatever JSON can carry.
+    Every call that schedules returns when the event is safe on disk. Times are aware datetimes; payloads are any JSON
+    values.
     """
 
     def __init__(
@@ -91,15 +91,15 @@ class Duly:
         self.keys = Keys(self.store)
         self.requests = Requests(self.store)
 
-    # -- what runs
+    # -- handlers, schedules in code, observers
 
     def on(
         self, type: str, *, transactional: bool = False, deadline: timedelta = DEADLINE
     ) -> Callable[[Function], Function]:
-        """Register the function below as the handler of an event type; async or plain def.
+        """Register the decorated function as the handler of an event type; async or plain def.
 
-        A transactional handler gets the transaction as its second argument: its effect and the event's
-        completion commit together.
+        A transactional handler gets the transaction as its second argument: its effect and the event's completion
+        commit together.
         """
 
         def register(function: Function) -> Function:
@@ -122,8 +122,8 @@ class Duly:
         deadline: timedelta = DEADLINE,
         **policies: Unpack[PolicyOptions],
     ) -> Callable[[Function], Function]:
-        """Run the function below by a rule, under its own name unless another is given. Its row is written when the
-        worker starts; whether it is paused stays as it was. The policies are those of ``schedules.put``."""
+        """Run the decorated function by a rule, under its own name unless another is given. The schedule is stored when
+        the worker starts; a paused schedule stays paused. The policies are those of ``schedules.put``."""
 
         def register(function: Function) -> Function:
             if not callable(function):
@@ -140,7 +140,7 @@ class Duly:
                 policies=policies,
                 origin=origin_of(function),
             )
-            checked(draft, self._channels)  # here, where its author sees it
+            checked(draft, self._channels)  # here, where the traceback shows the author's line
             self._handlers.register(type or own, function, deadline=deadline)
             self._code_schedules.add_function(function)
             self._code_schedules.drafts.append(draft)
@@ -149,12 +149,12 @@ class Duly:
         return register
 
     def observe(self, observer: Observer, *kinds: type) -> Callable[[], None]:
-        """Call *observer* with each signal of these kinds (or all), after it was committed; call what this returns to
-        end that."""
+        """Call *observer* with each signal of these kinds (or all), after it was committed. Call the returned function
+        to stop."""
         return self._signals.observe(observer, *kinds)
 
     def _begin_to_log(self) -> None:
-        """Not when this is made: what is logged depends on the application's set-up of logging."""
+        """Starts logging. Not done in the constructor, because the application may configure logging after it."""
         if not self._logged:
             self._logged = True
             observe_with_logs(self._signals)
@@ -167,7 +167,7 @@ class Duly:
             for (tenant, type), these in ids.items():
                 self._signals.emit(Created(these, type, tenant))
 
-    # -- life
+    # -- open, run, stop
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
@@ -190,7 +190,8 @@ class Duly:
             await self.store.close()
 
     async def _close_channels(self) -> None:
-        """All at once, and for a moment: a broker that does not answer must not keep the process."""
+        """Closes all channels at the same time, within CLOSING_LIMIT_S: a broker that does not answer must not delay
+        the exit."""
         closes = [close() for channel in self._channels.values() if (close := getattr(channel, "close", None))]
         closing = [asyncio.ensure_future(close) for close in closes]
         _, left = await asyncio.wait(closing, timeout=CLOSING_LIMIT_S) if closing else ((), ())
@@ -201,9 +202,9 @@ class Duly:
                 raise done
 
     async def run(self, *, signals: bool = True, name: str | None = None, lanes: Collection[str] | None = None) -> None:
-        """Work until stopped: by ``stop()``, or by SIGTERM or SIGINT unless *signals* is False. A database that
-        cannot be reached is waited for. With *lanes*, only timers of those: nothing is asked about schedules, users
-        and targets."""
+        """Work until stopped: by ``stop()``, or by SIGTERM or SIGINT unless *signals* is False. Waits for a database
+        that cannot be reached. With *lanes*, only timers of those lanes are run: no queries are made for schedules,
+        users and targets."""
         self._worker = worker = self._new_worker(name, lanes)
         self._worker_loop = asyncio.get_running_loop()
         with _stopping_by_signals(self.stop, self._worker_loop if signals else None):
@@ -220,7 +221,7 @@ class Duly:
                 self._worker = None
 
     async def _open_patiently(self, worker: Worker, *, declared: bool) -> bool:
-        """False when the worker was stopped before the store could be reached."""
+        """Opens the store, and retries while it cannot be reached; returns False if the worker was stopped before."""
         outage = StoreBackoff(self._signals)
         while True:
             opening = asyncio.create_task(self._open_with(declared))
@@ -244,9 +245,9 @@ class Duly:
             await self.__aenter__()
 
     async def tick(self, *, within: timedelta | str | None = None, signals: bool = False) -> PassEnded:
-        """One pass over everything that is due now; its figures. What becomes due meanwhile is left for the next one.
-        When *within* is over, or with *signals* at SIGTERM or SIGINT, nothing more is started: it ends as ``run`` does
-        when it is stopped."""
+        """Run everything that is due now, once; return the figures of the pass. Events that become due meanwhile are
+        left for the next pass. After *within*, or with *signals* at SIGTERM or SIGINT, no more events are started, and
+        the pass ends like a stopped ``run``."""
         span = None if within is None else _positive(within)
         worker = self._new_worker(None)
         async with self:
@@ -255,11 +256,11 @@ class Duly:
                 return await worker.tick(span)
 
     def stop(self) -> None:
-        """Let ``run`` stop claiming, finish what is under way and return. Any thread may call it."""
+        """Let ``run`` stop claiming, finish the events under way and return. Any thread may call it."""
         if self._worker is not None and self._worker_loop is not None:
             self._worker_loop.call_soon_threadsafe(self._worker.stop)
 
-    # -- what to do, and when
+    # -- schedule timers
 
     async def at(
         self,
@@ -270,7 +271,7 @@ class Duly:
         transaction: Any = None,
         **options: Unpack[TimerOptions],
     ) -> Event:
-        """Fire once at an instant. With a *key*, a second call moves the first, unless it has started."""
+        """Fire once at an instant. With a *key*, a second call moves the first event, unless it has started."""
         return (await self.put(due, type, payload, transaction=transaction, **options)).event
 
     async def after(
@@ -282,7 +283,7 @@ class Duly:
         transaction: Any = None,
         **options: Unpack[TimerOptions],
     ) -> Event:
-        """Fire once, so long after the store's now. The options are those of ``at``."""
+        """Fire once, after a delay from the store's current time. The options are those of ``at``."""
         return (await self.put(delay, type, payload, transaction=transaction, **options)).event
 
     async def put(
@@ -294,18 +295,18 @@ class Duly:
         transaction: Any = None,
         **options: Unpack[TimerOptions],
     ) -> Added:
-        """As ``at`` and ``after``, also telling whether the event was created, moved or left unchanged."""
+        """Do the same as ``at`` and ``after``; also return whether the event was created, moved or left unchanged."""
         timer = Timer(due, type, payload, **options)
         return await put_timer(self.transaction_of(transaction) or self.store, timer, self._channels)
 
     async def add_many(self, timers: Iterable[Timer], *, transaction: Any = None) -> list[str]:
-        """Schedule many: all of them or, when one is invalid, none. The ids, in order."""
+        """Schedule many timers: all of them or, if one is invalid, none. Returns the ids, in order."""
         return await add_timers(self.store, timers, self._channels, self.transaction_of(transaction))
 
     async def every(
         self, name: str, rule: Rule, type: str, payload: Any = None, **options: Unpack[ScheduleOptions]
     ) -> Schedule:
-        """Fire again and again by a rule. A second call with this name replaces the schedule. The options are those of
+        """Fire repeatedly by a rule. A second call with this name replaces the schedule. The options are those of
         ``schedules.put``."""
         return await self.schedules.put(name, rule, type, payload, **options)
 
@@ -324,10 +325,10 @@ class Duly:
             self._sync = Sync(self)
         return self._sync
 
-    # -- within
+    # -- internal
 
     async def now(self) -> datetime:
-        """By the clock of the store, which is the one that counts."""
+        """The current time by the store's clock, which is the authoritative one."""
         return await self.store.now()
 
     @property
@@ -336,7 +337,7 @@ class Duly:
 
     @property
     def channels(self) -> Collection[str]:
-        """By which names events may go elsewhere."""
+        """The names of the channels on which events can be sent."""
         return self._channels.keys()
 
     @property
@@ -358,15 +359,15 @@ class Duly:
         return self.store.lend()
 
     def foreign(self, connection: Any) -> "SyncCallersTransaction":
-        """A caller's synchronous connection, as something to run statements in."""
+        """A wrapper of a caller's synchronous connection, in which Duly can run its statements."""
         return sync_callers_transaction(self.store, connection)
 
     def transaction_of(self, given: Any) -> StoreQueries | None:
-        """The caller's transaction as something to run statements in."""
+        """A wrapper of the caller's transaction, in which Duly can run its statements."""
         return None if given is None else callers_transaction(self.store, self._opens, given)
 
     def routes(self) -> dict[str, Route]:
-        """Who runs what here: a lane for each handler and each channel."""
+        """The routes of this process: a lane for each handler and each channel."""
         return {**dict(self._handlers.routes()), **routes_of(self._channels)}
 
     def absent(self) -> list[MissingChannel]:
@@ -388,11 +389,11 @@ class Duly:
         return Worker(self.store, routes, options, self._signals, name, self.destination_cache)
 
     async def orphans(self) -> list[Schedule]:
-        """The schedules that this program once declared in code, and does not any more. They still fire."""
+        """The schedules that this program once declared in code, and does not declare any more. They still fire."""
         return await orphaned(self.store, self._code_schedules)
 
     async def _put_declared(self) -> None:
-        """Write the rows of what is declared in code, and tell of those that once were."""
+        """Stores the schedules that the code declares, and reports those that it does not declare any more."""
         await put_declared(self.store, self._code_schedules, self._channels, self._signals)
 
 
@@ -400,7 +401,7 @@ class Duly:
 def _stopping_by_signals(stop: Callable[[], None], loop: asyncio.AbstractEventLoop | None) -> Iterator[None]:
     caught = []
     for number in (signal.SIGTERM, signal.SIGINT) if loop else ():
-        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # not here, or not in this thread
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # on other platforms or threads
             loop.add_signal_handler(number, stop)  # type: ignore[union-attr]
             caught.append(number)
     try:

@@ -1,17 +1,17 @@
-"""What goes wrong, by name. Every message says what happened, to what, and what to do next."""
+"""The exceptions of Duly. Every message says what happened, to what, and what to do next."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 
 class DulyError(Exception):
-    """The root of every error that Duly raises on purpose."""
+    """The base of every exception that Duly raises on purpose."""
 
-    request_id: str | None = None  # of the HTTP request that failed, where the error comes from a server
+    request_id: str | None = None  # the id of the failed HTTP request, in an error from a server
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong with an input: where it is, and what to do about it."""
+    """A problem of an input: the path of the bad value, and what to do about it."""
 
     path: str
     message: str
@@ -21,7 +21,7 @@ class Problem(NamedTuple):
 
 
 class Invalid(DulyError):
-    """An input with problems, all of them at once. Nothing of it was stored."""
+    """An input with problems, all reported at once. Nothing of the input was stored."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -31,7 +31,7 @@ class Invalid(DulyError):
 
 
 class BadSetting(DulyError):
-    """A setting that cannot be used. Nothing starts with it."""
+    """A setting with a value that cannot be used. Duly does not start with it."""
 
     def __init__(self, name: str, value: object, allowed: str) -> None:
         self.name, self.value, self.allowed = name, value, allowed
@@ -39,19 +39,19 @@ class BadSetting(DulyError):
 
 
 class NotFound(DulyError):
-    """There is no such thing, or it belongs to another tenant."""
+    """The record does not exist, or it belongs to another tenant."""
 
 
 class Conflict(DulyError):
-    """The thing exists, but its state does not allow the act."""
+    """The record exists, but its state does not allow the act."""
 
 
 class Stale(Conflict):
-    """What is to be changed is not as the caller last saw it."""
+    """The record has changed since the caller read it."""
 
 
 class IllegalTransition(Conflict):
-    """A step that the lifecycle does not have."""
+    """A change of status that the lifecycle does not allow."""
 
     def __init__(self, subject: str, status: str, act: str, allowed: str) -> None:
         self.status, self.act = status, act
@@ -59,48 +59,48 @@ class IllegalTransition(Conflict):
 
 
 class Unauthenticated(DulyError):
-    """A request without a key, or with one that is unknown, revoked or expired."""
+    """A request without a key, or with a key that is unknown, revoked or expired."""
 
 
 class Forbidden(DulyError):
-    """The key is good, but not for this."""
+    """The key is valid, but its scope or tenant does not allow the request."""
 
 
 class StoreError(DulyError):
-    """The store refused, and trying again will not help."""
+    """The store refused, and a retry will not help."""
 
 
 class StoreUnavailable(StoreError):
-    """The store cannot be reached or cannot write just now; trying again later may help."""
+    """The store cannot be reached or cannot write at the moment; a later retry may help."""
 
 
 class Unconfirmed(StoreUnavailable):
-    """The connection was lost while the store wrote: nobody knows whether it has."""
+    """The connection was lost during a write: it is unknown whether the store has committed it."""
 
 
 class NotWritable(StoreUnavailable):
-    """The store can be read but not written just now: its disk is full, or somebody else has it locked. Nothing of what
-    was asked has been stored."""
+    """The store can be read but not written at the moment: its disk is full, or another process has locked it. Nothing
+    of the request has been stored."""
 
 
 class ServerUnavailable(StoreUnavailable):
-    """A server did not answer in time, or could not do it just now; trying again later may help."""
+    """A server did not answer in time, or could not serve the request at the moment; a later retry may help."""
 
 
 class ServerError(DulyError):
-    """A server answered what no caller can mend: it has an error of its own, or is no Duly at all."""
+    """A server's answer that no caller can fix: the server has an internal error, or is not a Duly."""
 
 
 class SchemaMismatch(StoreError):
-    """The database's tables are not the ones that this Duly needs."""
+    """The tables of the database are not those that this version of Duly needs."""
 
 
 class Misuse(DulyError):
-    """A call that cannot be right, whatever the data: the message says what to call instead."""
+    """A call that is wrong for any data: the message says what to call instead."""
 
 
 class Unsealed(Misuse):
-    """The secrets of a target cannot be sealed or opened here: the message says what to set."""
+    """The secrets of a target cannot be encrypted or decrypted here: the message says what to set."""
 
 
 def past(act: str) -> str:

@@ -1,6 +1,6 @@
-"""``duly.sync``: the same calls for synchronous code, of a Duly or of a Client. One proxy: each call runs the
-asynchronous one in the loop where that is open, or in one of its own; on a caller's own connection it runs right here,
-in the caller's thread. What type checkers see, ``sync.pyi``, is written by ``make stubs``."""
+"""``duly.sync``: the same calls for synchronous code, for a Duly or a Client. A proxy: each call runs the asynchronous
+verb in the event loop in which the Duly or Client is open, or in a loop of its own; with a caller's own connection it
+runs in the caller's thread. Type checkers read ``sync.pyi``, which ``make stubs`` generates."""
 
 import asyncio
 import functools
@@ -18,29 +18,29 @@ END: Any = object()
 
 
 class Asynchronous(Protocol):
-    """What ``sync`` needs of the Duly or Client whose verbs it offers."""
+    """The interface of a Duly or Client that ``sync`` needs."""
 
     async def __aenter__(self) -> Self: ...
     async def __aexit__(self, *_: object) -> None: ...
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The one in which it is open."""
+        """The event loop in which it is open."""
 
     @property
     def one_writer(self) -> bool:
-        """Whether a second transaction would wait for ever for the first one in the same thread."""
+        """Whether a second transaction in the same thread would wait forever for the first one."""
 
     def lend(self) -> AbstractAsyncContextManager[Any]:
         """A transaction of its own."""
 
     def foreign(self, connection: Any) -> Any:
-        """A caller's synchronous connection, as something to run statements in."""
+        """A wrapper of a caller's synchronous connection, in which Duly can run its statements."""
 
 
 class Sync:
-    """Open it with ``with duly.sync:`` once for the life of the program, or around a few calls. In a plain ``def``
-    handler it is open already: the worker's own Duly is."""
+    """Synchronous verbs. Open it with ``with duly.sync:`` once for the life of the program, or around a few calls. In a
+    plain ``def`` handler it is open already, because the worker's Duly is."""
 
     VERBS: ClassVar[tuple[str, ...]] = ("at", "after", "put", "add_many", "every", "tick")
     GROUPS: ClassVar[tuple[str, ...]] = ("events", "schedules", "users", "targets", "keys")
@@ -70,7 +70,7 @@ class Sync:
         self._close()
 
     def __getattr__(self, name: str) -> Any:
-        """A verb of the asynchronous object that waits for its result, or a group of them."""
+        """A verb of the asynchronous object that blocks until its result is there, or a group of verbs."""
         if name in self.GROUPS:
             return SyncGroup(self, getattr(self._duly, name))
         if name in self.VERBS:
@@ -98,7 +98,7 @@ class Sync:
             self._holding.transaction = False
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the loop in which the asynchronous object is open; its result."""
+        """Runs a coroutine in the loop in which the asynchronous object is open; returns its result."""
         loop = self._home()
         if loop is None or _running_here(loop):
             work.close()
@@ -109,11 +109,11 @@ class Sync:
         try:
             return under_way.result()
         except BaseException:
-            under_way.cancel()  # if it was the waiting that ended, such as by Ctrl-C
+            under_way.cancel()  # if the wait itself was interrupted, such as by Ctrl-C
             raise
 
     def _waiting(self, verb: Callable[..., Any]) -> Callable[..., Any]:
-        """The same verb for synchronous code. One that is synchronous already is left as it is."""
+        """A verb for synchronous code. A verb that is synchronous already is returned unchanged."""
         if inspect.isasyncgenfunction(verb):
             wait: Callable[..., Any] = self._iterate
         elif inspect.iscoroutinefunction(verb):
@@ -150,7 +150,7 @@ class Sync:
             raise Misuse("a transaction is open here already, and SQLite has only one writer: pass transaction=tx")
 
     def _home(self) -> asyncio.AbstractEventLoop | None:
-        """The loop that this Duly is open in."""
+        """The event loop in which this Duly is open."""
         return self._loop or self._duly.loop
 
     def _close(self) -> None:
@@ -162,7 +162,7 @@ class Sync:
 
 
 class SyncClient(Sync):
-    """``Client(…).sync``: also the event types of its server, and what a Client refuses."""
+    """``Client(…).sync``: adds the event types of the server, and the refusals of a Client."""
 
     VERBS = (*Sync.VERBS, "on", "schedule", "observe", "run", "stop")
     GROUPS = (*Sync.GROUPS, "event_types")
@@ -207,7 +207,8 @@ class SyncTransaction:
 
 
 async def _next(found: AsyncIterator[T]) -> T:
-    """END when there are no more. An iteration that is broken off is ended by the loop, as soon as nobody holds it."""
+    """The next item, END after the last one. An iteration that is abandoned is closed by the loop, as soon as nothing
+    refers to it."""
     return await anext(found, END)
 
 
@@ -219,7 +220,7 @@ def _running_here(loop: asyncio.AbstractEventLoop) -> bool:
 
 
 def _run_here(work: Coroutine[Any, Any, T]) -> T:
-    """Run to its end a coroutine that never waits: on a synchronous connection, a step is done when it returns."""
+    """Runs a coroutine that never suspends: on a synchronous connection, each step is complete when it returns."""
     try:
         work.send(None)
     except StopIteration as done:

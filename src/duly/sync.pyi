@@ -38,19 +38,19 @@ from duly.verbs.import_users import ImportObserver, Lines
 T = TypeVar("T")
 
 class Asynchronous(Protocol):
-    """What ``sync`` needs of the Duly or Client whose verbs it offers."""
+    """The interface of a Duly or Client that ``sync`` needs."""
     async def __aenter__(self) -> Self: ...
     async def __aexit__(self, *_: object) -> None: ...
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The one in which it is open."""
+        """The event loop in which it is open."""
     @property
     def one_writer(self) -> bool:
-        """Whether a second transaction would wait for ever for the first one in the same thread."""
+        """Whether a second transaction in the same thread would wait forever for the first one."""
     def lend(self) -> AbstractAsyncContextManager[Any]:
         """A transaction of its own."""
     def foreign(self, connection: Any) -> Any:
-        """A caller's synchronous connection, as something to run statements in."""
+        """A wrapper of a caller's synchronous connection, in which Duly can run its statements."""
 
 class _Events:
     def get(self, id: str, *, tenant: str | None = None) -> Event: ...
@@ -508,8 +508,8 @@ class _ClientEventTypes:
         """Refused over HTTP: an event type is code."""
 
 class Sync:
-    """Open it with ``with duly.sync:`` once for the life of the program, or around a few calls. In a plain ``def``
-    handler it is open already: the worker's own Duly is."""
+    """Synchronous verbs. Open it with ``with duly.sync:`` once for the life of the program, or around a few calls. In a
+    plain ``def`` handler it is open already, because the worker's Duly is."""
 
     VERBS: ClassVar[tuple[str, ...]]
     GROUPS: ClassVar[tuple[str, ...]]
@@ -520,7 +520,7 @@ class Sync:
     def transaction(self) -> Iterator[SyncTransaction]:
         """A database transaction: ``tx.execute(…)`` for your own writes, ``transaction=tx`` for Duly's."""
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the loop in which the asynchronous object is open; its result."""
+        """Runs a coroutine in the loop in which the asynchronous object is open; returns its result."""
     @property
     def events(self) -> _Events: ...
     @property
@@ -544,7 +544,7 @@ class Sync:
         transaction: Any = None,
         **options: Unpack[TimerOptions],
     ) -> Event:
-        """Fire once, so long after the store's now."""
+        """Fire once, after a delay from the store's current time."""
     def put(
         self,
         due: datetime | timedelta,
@@ -554,18 +554,18 @@ class Sync:
         transaction: Any = None,
         **options: Unpack[TimerOptions],
     ) -> Added:
-        """As ``at`` and ``after``, also telling whether the event was created, moved or left unchanged."""
+        """Do the same as ``at`` and ``after``; also return whether the event was created, moved or left unchanged."""
     def add_many(self, timers: Iterable[Timer], *, transaction: Any = None) -> list[str]:
-        """Schedule many: all of them or, when one is invalid, none."""
+        """Schedule many timers: all of them or, if one is invalid, none."""
     def every(
         self, name: str, rule: Rule, type: str, payload: Any = None, **options: Unpack[ScheduleOptions]
     ) -> Schedule:
-        """Fire again and again by a rule."""
+        """Fire repeatedly by a rule."""
     def tick(self, *, within: timedelta | str | None = None, signals: bool = False) -> PassEnded:
-        """One pass over everything that is due now; its figures."""
+        """Run everything that is due now, once; return the figures of the pass."""
 
 class SyncClient(Sync):
-    """``Client(…).sync``: also the event types of its server, and what a Client refuses."""
+    """``Client(…).sync``: adds the event types of the server, and the refusals of a Client."""
     @property
     def events(self) -> _ClientEvents: ...
     @property

@@ -1,4 +1,4 @@
-"""For testing code that uses Duly: a clock that the test moves, and a channel that records."""
+"""Tools to test code that uses Duly: a clock that the test moves, and a channel that records events."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,7 +6,7 @@ from duly.records.event import Delivered, Event, Outcome
 
 
 class ManualClock:
-    """Give it to ``Duly(…, clock=clock)``: nothing is due until the test says so.
+    """A clock for ``Duly(…, clock=clock)`` that only the test moves.
 
     >>> clock = ManualClock(datetime(2026, 12, 1, 9, 0, tzinfo=UTC))
     >>> clock.advance(minutes=30).isoformat()
@@ -20,7 +20,7 @@ class ManualClock:
         return self._now
 
     def advance(self, span: timedelta | None = None, **units: float) -> datetime:
-        """Move on by a span, or by ``hours=1``, ``seconds=30`` and so on."""
+        """Moves the clock forward by a duration, or by ``hours=1``, ``seconds=30`` and so on; returns the new time."""
         self._now += span if span is not None else timedelta(**units)
         return self._now
 
@@ -29,7 +29,7 @@ class ManualClock:
 
 
 class Recorder:
-    """A channel that keeps what it is given, and answers with the outcomes it was told, then with Delivered."""
+    """A channel that records the events it gets. It returns the given outcomes in order, then Delivered."""
 
     def __init__(self, *outcomes: Outcome) -> None:
         self.events: list[Event] = []

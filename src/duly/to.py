@@ -1,7 +1,8 @@
-"""Where events go, in one place: ``from duly import to``, then ``target=to.nats("orders.due")``.
+"""Constructors of targets: ``from duly import to``, then ``target=to.nats("orders.due")``.
 
-The names are those of the channels, and most are those of libraries too. So they are no names of ``duly`` itself:
-``from duly import redis`` would hide the library. ``nats``, ``webhook`` and ``http`` are, as the targets most in use.
+They are named after the channels, and most of these names are those of libraries too. So most are not names of ``duly``
+itself: ``from duly import redis`` would hide the library. ``nats``, ``webhook`` and ``http`` are, because they are used
+most.
 """
 
 from duly.decide.targets.brokers import celery, kafka, nats, rabbitmq, redis

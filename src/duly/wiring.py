@@ -1,4 +1,4 @@
-"""Settings → stores, channels, routes: with ``duly.py``, the only place that knows everything."""
+"""Turns settings into stores, channels and routes: together with ``duly.py``, the only place that knows all of them."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from duly.stores.postgres.store import PostgresStore
 
 WEB_DEADLINE = timedelta(minutes=6)
-"""Longer than any target's own, which comes first."""
+"""The deadline for webhooks and HTTP requests: longer than any target's own timeout, which ends an attempt first."""
 
 
 def open_store(settings: Settings, clock: Clock | None) -> "SqliteStore | PostgresStore":
-    """The store that a database URL names."""
+    """The store for the database URL."""
     url = settings.database_url
     if url.startswith("sqlite://"):
         path = url.removeprefix("sqlite://").removeprefix("/")
@@ -39,8 +39,8 @@ def open_store(settings: Settings, clock: Clock | None) -> "SqliteStore | Postgr
 
 
 def make_channels(settings: Settings, destinations: DestinationLookup) -> dict[str, Channel]:
-    """Every channel that Duly knows. Everybody may schedule for all of them; a process without the address of a broker
-    leaves the delivery to other workers."""
+    """All channels of Duly. Every process may schedule for all of them; one without the address of a broker leaves the
+    delivery to other workers."""
 
     def webhook() -> Channel:
         from duly.channels.http.sender import Sender
@@ -59,8 +59,8 @@ def make_channels(settings: Settings, destinations: DestinationLookup) -> dict[s
 
 
 def routes_of(channels: Mapping[str, Channel]) -> dict[str, Route]:
-    """A lane for each channel that can be served from here."""
-    web = () if find_spec("aiohttp") else (WEBHOOK, HTTP)  # then it takes other workers to serve them
+    """A lane for each channel that this process can serve."""
+    web = () if find_spec("aiohttp") else (WEBHOOK, HTTP)  # without aiohttp, other workers serve them
     return {
         name: Route(channel, WEB_DEADLINE if isinstance(channel, LazyChannel) else DEADLINE)
         for name, channel in channels.items()
@@ -69,8 +69,8 @@ def routes_of(channels: Mapping[str, Channel]) -> dict[str, Route]:
 
 
 def callers_transaction(store: Any, opened: object, given: Any) -> StoreQueries:
-    """A transaction that a caller brings, as something to run statements in. *opened* is the store that this Duly has
-    opened, where *store* may be what one request sees of it."""
+    """A wrapper of a caller's transaction, in which Duly can run its statements. *opened* is the store that this Duly
+    has opened; *store* may be a request's confined view of it."""
     if isinstance(given, StoreQueries):
         if getattr(given, "store", opened) is not opened:
             raise Misuse("this transaction belongs to another Duly: what it writes would be in another database")
