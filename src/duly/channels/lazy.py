@@ -1,5 +1,5 @@
-"""A channel whose library is loaded by those who deliver: others never need it, and it is not small (aiohttp: 13 MB and
-0.24 s of work)."""
+"""A channel whose library is loaded on the first delivery. Processes that deliver nothing never need the library, and
+it is not small (aiohttp: 13 MB and 0.24 s of work)."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -10,7 +10,7 @@ from duly.records.event import Event, Outcome
 
 
 class LazyChannel:
-    """Stands for a channel until it is loaded, and then lets its ``deliver`` be that of the channel."""
+    """A placeholder for a channel. Once the channel is loaded, ``deliver`` is replaced by the channel's own."""
 
     def __init__(self, make: Callable[[], Channel]) -> None:
         self._make = make
@@ -30,7 +30,7 @@ class LazyChannel:
 
     async def _made(self) -> Channel:
         async with self._making:
-            if self._channel is None:  # in a thread: others shall not be late for it
+            if self._channel is None:  # in a thread: the import would block the event loop
                 self._channel = await asyncio.to_thread(self._make)
                 self.deliver = self._channel.deliver
         return self._channel

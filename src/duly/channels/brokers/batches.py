@@ -1,4 +1,5 @@
-"""Sends what there is together, in the order in which it came: one after another would keep all others waiting."""
+"""Sends waiting messages in batches, in the order of their arrival: one at a time, each message would wait for the
+acknowledgements of all messages before it."""
 
 import asyncio
 from collections import deque
@@ -12,7 +13,7 @@ from duly.decide.exhaustion import exhausted
 T = TypeVar("T")
 
 Send = Callable[[list[T]], Awaitable[Sequence[Exception | None]]]
-"""Sends so many, and tells of each what went wrong. `Down`, told or raised, is the end of it all."""
+"""Sends a batch and returns, for each item, its error or None. `BrokerDown`, returned or raised, ends all batches."""
 
 
 class WaitingMessage(NamedTuple, Generic[T]):
@@ -31,7 +32,7 @@ class Batches(Generic[T]):
         self._ended: BrokerDown | None = None
 
     async def add(self, item: T, size: int) -> None:
-        """Return when it is sent, or raise why it is not."""
+        """Returns when the item is sent; raises the error that kept the item from being sent."""
         if self._ended is not None:
             raise self._ended
         sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -63,12 +64,12 @@ class Batches(Generic[T]):
         self._under_way, self._sending = [], None
 
     async def _answers(self, batch: Sequence[WaitingMessage[T]]) -> Sequence[Exception | None]:
-        """Whatever happens, each gets one, and the next batch its turn."""
+        """One answer for each message of the batch, also when sending raises: the next batch must still be sent."""
         try:
             answers = await self._send([one.item for one in batch])
         except BrokerDown as error:
             return [error] * len(batch)
-        except Exception as error:  # a library's bug: who has sent these knows what to tell of it
+        except Exception as error:  # a bug of the library: the senders of these messages report the error
             if (lack := exhausted(error)) is not None:
                 return [BrokerDown(lack)] * len(batch)
             return [MessageDeferred(f"not sent: {describe_without_paths(error)}")] * len(batch)
@@ -88,7 +89,7 @@ class Batches(Generic[T]):
 
 
 def _settle(sent: "asyncio.Future[None]", answer: Exception | None) -> None:
-    if sent.done():  # nobody waits for it any more
+    if sent.done():  # its caller was cancelled and no longer waits
         return
     if answer is None:
         sent.set_result(None)

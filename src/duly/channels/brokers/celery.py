@@ -1,5 +1,5 @@
-"""Sends tasks to Celery workers, as a Celery application would. The library is not for event loops, so a thread has
-the connection."""
+"""Sends tasks to Celery workers, as a Celery application would. The library does not support event loops, so a thread
+owns the connection."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -17,20 +17,20 @@ from duly.channels.python.threads import Threads
 from duly.decide.error_text import describe_without_paths
 from duly.errors import Misuse
 
-for library in ("amqp", "kombu", "celery"):  # what matters comes back from the calls
+for library in ("amqp", "kombu", "celery"):  # errors that matter are raised by the calls
     logging.getLogger(library).addHandler(logging.NullHandler())
 
 MOST, LARGE = 50, 256 * 1024
 """How many tasks the thread gets at a time, and from how many bytes on it gets one alone."""
 
 SILENCE = 8
-"""Seconds for which a broker may say nothing; less than what a message has in all."""
+"""Seconds for which a broker may be silent: less than the 10 seconds in which a message must be acknowledged."""
 
 SURROUNDINGS = {
     "amqp": {"confirm_publish": True, "read_timeout": SILENCE, "write_timeout": SILENCE},
     "redis": {"socket_timeout": SILENCE, "socket_connect_timeout": SILENCE},
 }
-"""What each transport is told. A broker that can confirm shall: what it has not confirmed is not delivered."""
+"""Options of each transport. AMQP brokers must confirm each message: an unconfirmed message is not delivered."""
 
 NO_ROUTE = 312
 NEVER = (AccessRefused, NotAllowed, NotFound, PreconditionFailed)
@@ -42,7 +42,7 @@ class Task(NamedTuple):
 
 
 class Celery:
-    """One connection, and one thread that has it."""
+    """One connection to Celery's broker, and the one thread that owns the connection."""
 
     lost: Callable[[str], None]
 
@@ -62,7 +62,7 @@ class Celery:
         await self._batches.add(Task(where, message), len(message.body))
 
     async def ping(self) -> None:
-        """Over a connection of its own: the thread may be waiting for an answer on the other one."""
+        """Pings over a second connection: the thread may be waiting for an answer on the first."""
         await self._in_thread(self._connect_once)
 
     async def close(self) -> None:
@@ -118,8 +118,8 @@ class Celery:
             except self._connection.channel_errors as error:
                 if getattr(error, "reply_code", None) != NO_ROUTE:
                     raise
-                # There is no such queue yet: as for any other application, it is made. On a new channel, for this
-                # one is still to hear that the broker has dealt with the message it sent back.
+                # The queue does not exist yet: it is declared, as any Celery application does. This takes a new
+                # channel, because the current one still awaits the confirmation of the returned message.
                 self._renew()
                 self._publish(task)
         except Exception as error:
@@ -159,7 +159,7 @@ class Celery:
         gone = (*self._connection.connection_errors, OperationalError, OSError, AttributeError)
         return (
             BrokerDown(told) if isinstance(error, gone) else MessageDeferred(told)
-        )  # AttributeError: as it ends, of a connection
+        )  # AttributeError: raised by a connection while it closes
 
 
 def _connect(connection: Connection) -> None:
@@ -167,7 +167,7 @@ def _connect(connection: Connection) -> None:
 
 
 def arguments_of(payload: Any) -> tuple[list[Any], dict[str, Any]]:
-    """How a task is called with a payload.
+    """The positional and keyword arguments with which a task is called for a payload.
 
     >>> arguments_of({"user": 7}), arguments_of([1, 2]), arguments_of("x"), arguments_of(None)
     (([], {'user': 7}), ([1, 2], {}), (['x'], {}), ([], {}))

@@ -1,7 +1,7 @@
-"""What all channels to brokers share: one connection, made when it is first needed, and made again when it is lost.
+"""The base of all channels to brokers: one connection, opened on first use and reopened when it is lost.
 
-An event that a broker which is down could not take is not at fault. It is given back, no attempt is spent, and nothing
-more is claimed until the broker is there again; then all goes on with the oldest.
+An event is not at fault when its broker is down. The event is released, no attempt is spent, and the worker claims no
+more events for this broker until the broker is back; delivery then resumes with the oldest event.
 """
 
 import asyncio
@@ -21,20 +21,20 @@ from duly.errors import DulyError
 from duly.records.event import Delivered, Event, Failed, Outcome, Rejected, Unreachable
 
 ACKNOWLEDGED_WITHIN = 10.0
-"""Seconds that a broker has for saying that it has a message."""
+"""Seconds in which a broker must acknowledge a message."""
 
 ANSWERS_WITHIN, CLOSED_WITHIN = 3.0, 2.0
 """Seconds that it then has for saying anything at all, and that a connection has for ending in good order."""
 
-SHORTEST = 0.1  # seconds before the second try to connect
-LONGEST = 5.0  # seconds between tries to connect, at most, for as long as nothing gets through
+SHORTEST = 0.1  # seconds before the first reconnect
+LONGEST = 5.0  # seconds between reconnects at most, until a message gets through
 
 AT_ONCE = timedelta()
 DELIVERED = Delivered()
 
 
 class BrokerMessage(msgspec.Struct, frozen=True, gc=False):
-    """What is published: the id is the event's, the same on every retry and replay."""
+    """A message to publish. Its id is the event's id, the same on every retry and replay."""
 
     id: str
     body: bytes
@@ -42,43 +42,44 @@ class BrokerMessage(msgspec.Struct, frozen=True, gc=False):
 
 
 class BrokerDown(Exception):
-    """The broker cannot be reached, or was lost before it said that it has the message."""
+    """The broker cannot be reached, or the connection was lost before the broker acknowledged the message."""
 
 
 class BrokerBusy(BrokerDown):
-    """The broker is there, and takes nothing for now. That one can connect to it shows nothing, only what gets through
-    does."""
+    """The broker is reachable but accepts no messages for now. A new connection does not end this state; only an
+    accepted message does."""
 
 
 class MessageRefused(Exception):
-    """The broker will never take this."""
+    """The broker will never accept this message."""
 
 
 class MessageDeferred(Exception):
-    """The broker did not take this, and may the next time."""
+    """The broker did not accept this message, but may accept it on the next attempt."""
 
 
 class BrokerClient(Protocol):
-    """A connection to a broker, for one life: when it is lost, another one is made."""
+    """A single-use connection to a broker: a lost connection is replaced by a new client."""
 
     lost: Callable[[str], None]
-    """To be called, with the reason, when the connection is found to be lost; set by whoever opens it."""
+    """The callback for a lost connection, called with the reason. `BrokerConnection` sets it before opening."""
 
     async def open(self) -> None:
-        """Connect, or raise what the library raises; `Misuse` where no waiting helps, such as with a bad password."""
+        """Connects, or raises the library's error; `Misuse` where retrying is useless, as with a bad password."""
 
     async def publish(self, where: Mapping[str, Any], message: BrokerMessage) -> None:
-        """Return when the broker has it, on disk if it keeps things there. Raise `Down`, `Refused` or `NotNow`."""
+        """Returns when the broker has acknowledged the message, and has it on disk if the broker stores messages there.
+        Raises `BrokerDown`, `MessageRefused` or `MessageDeferred`."""
 
     async def ping(self) -> None:
-        """Return when the broker answers; otherwise raise, or do not return."""
+        """Returns when the broker answers; otherwise raises, or waits until the caller's timeout."""
 
     async def close(self) -> None:
-        """End the connection, or what is left of it."""
+        """Closes the connection, even a half-open or broken one."""
 
 
 class BrokerConnection:
-    """Keeps a connection to a broker."""
+    """Keeps one connection to a broker open, and reconnects with back-off."""
 
     def __init__(self, make: Callable[[], BrokerClient]) -> None:
         self._make = make
@@ -88,13 +89,13 @@ class BrokerConnection:
         self._mending: asyncio.Task[None] | None = None
         self._watchers: list[Callable[[], None]] = []
         self._backoff = Backoff(SHORTEST, LONGEST, spread=random.uniform)
-        self._why: Exception | None = None  # it could not be opened
-        self._unwilling = False  # what it was last lost for
-        self.down: str | None = None  # why it cannot be used now; None also before anybody has tried
-        self.on_trial = False  # it is connected again, and down until something gets through
+        self._why: Exception | None = None  # the error of the last failed attempt to connect
+        self._unwilling = False  # the last connection was dropped because the broker accepted no messages
+        self.down: str | None = None  # why the broker cannot be used now; None also before the first attempt
+        self.on_trial = False  # reconnected, but still down until a message gets through
 
     def watch(self, changed: Callable[[], None]) -> None:
-        """Be told when it goes down, when it is on trial, and when it is up again."""
+        """Calls *changed* when the connection goes down, is on trial, or is up again."""
         self._watchers.append(changed)
 
     def unwatch(self, changed: Callable[[], None]) -> None:
@@ -102,19 +103,19 @@ class BrokerConnection:
             self._watchers.remove(changed)
 
     async def client(self) -> BrokerClient:
-        """The one there is, or a new one; `Down` if there can be none now."""
+        """The open client, or a newly opened one. Raises `BrokerDown` while the broker cannot be reached."""
         if self._client is not None:
             return self._client
         if self.down is not None:
             raise BrokerDown(self.down) from self._why
-        if self._opening is None:  # one for all
+        if self._opening is None:  # all callers share one attempt to connect
             self._opening = asyncio.create_task(self._opened())
             self._opening.add_done_callback(self._no_longer_opening)
         return await asyncio.shield(self._opening)
 
     async def publish(self, where: Mapping[str, Any], message: BrokerMessage) -> None:
-        """As a client does. One that says `Down` is given up."""
-        async with self._turns:  # or who comes when it is just connected would overtake those who waited for that
+        """Publishes as `BrokerClient.publish` does. A client that raises `BrokerDown` is dropped and replaced."""
+        async with self._turns:  # or a message that arrives just after connecting would overtake the waiting ones
             client = await self.client()
         try:
             async with asyncio.timeout(ACKNOWLEDGED_WITHIN):
@@ -122,7 +123,7 @@ class BrokerConnection:
         except asyncio.CancelledError:
             if _is_cancelled():
                 raise
-            self._lost("the connection is lost", client)  # and the library has cancelled what waited for it
+            self._lost("the connection is lost", client)  # the library cancelled the future awaited here
             raise BrokerDown("the connection is lost") from None
         except BrokerDown as error:
             self._lost(str(error), client)
@@ -136,7 +137,7 @@ class BrokerConnection:
             raise MessageDeferred(f"not acknowledged within {ACKNOWLEDGED_WITHIN:g} s") from None
 
     async def _answers(self, client: BrokerClient) -> bool:
-        """Whether a broker that keeps silent about a message is there at all. If it is not, it is not this message's
+        """Whether a broker that does not acknowledge a message still answers a ping. If not, the message is not at
         fault."""
         try:
             async with asyncio.timeout(ANSWERS_WITHIN):
@@ -147,11 +148,12 @@ class BrokerConnection:
         return True
 
     def doubt(self) -> None:
-        """It was lost because nothing got through; so the next connection is no sign that something does."""
+        """Puts the next connection on trial: this one was dropped because no message got through, so connecting again
+        does not prove that messages do."""
         self._unwilling = self.down is not None
 
     def worked(self) -> None:
-        """Something got through: if it is lost again, that is another outage."""
+        """Resets the back-off and ends a trial, after a message got through: a later loss is a new outage."""
         self._backoff.reset()
         if self.on_trial:
             self.down, self.on_trial, self._unwilling = None, False, False
@@ -163,7 +165,7 @@ class BrokerConnection:
         for task in trying:
             task.cancel()
         if trying:
-            await asyncio.wait(trying, timeout=2 * CLOSED_WITHIN)  # a library may keep to itself that it is cancelled
+            await asyncio.wait(trying, timeout=2 * CLOSED_WITHIN)  # a library may swallow the cancellation
         client, self._client = self._client, None
         self.down, self.on_trial, self._unwilling = None, False, False
         if client is not None:
@@ -180,10 +182,10 @@ class BrokerConnection:
     def _no_longer_opening(self, opening: "asyncio.Task[BrokerClient]") -> None:
         self._opening = None
         if not opening.cancelled():
-            opening.exception()  # there may be nobody left who wants to know
+            opening.exception()  # marks it as retrieved: every caller may have been cancelled
 
     async def _open(self) -> BrokerClient:
-        client = await asyncio.to_thread(self._make)  # which imports its library: others shall not be late for it
+        client = await asyncio.to_thread(self._make)  # imports the library, which would block the event loop
         client.lost = lambda reason: self._lost(reason, client)
         try:
             async with asyncio.timeout(ACKNOWLEDGED_WITHIN):
@@ -198,7 +200,7 @@ class BrokerConnection:
 
     def _lost(self, reason: str, client: BrokerClient | None = None) -> None:
         if client is not None and client is not self._client:
-            return  # it has been replaced already
+            return  # this client has been replaced already
         self._client = None
         if self.down is None or self.on_trial:
             self.on_trial = False
@@ -229,27 +231,27 @@ class BrokerConnection:
 
 
 async def _close(client: BrokerClient) -> None:
-    """Whatever it takes: nobody uses it any more."""
+    """Closes a client that is no longer used, and ignores its errors."""
     with contextlib.suppress(Exception):
         async with asyncio.timeout(CLOSED_WITHIN):
             await client.close()
 
 
 def _is_cancelled() -> bool:
-    """Whether it was this task that somebody has cancelled, and not only what it waits for."""
+    """Whether this task itself was cancelled, and not only the future that it awaits."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 
 
 def end_if_cancelled() -> None:
-    """Even if a library has kept that to itself: until Python 3.12, `wait_for` does when what it waits for is done at
-    the same moment."""
+    """Raises `CancelledError` if this task was cancelled, even if a library swallowed the cancellation: until Python
+    3.12, `wait_for` swallows it when the awaited future completes at the same moment."""
     if _is_cancelled():
         raise asyncio.CancelledError
 
 
 def _told(error: Exception) -> str:
-    """Why, in one line, and without the password that a URL may have."""
+    """The error in one line, without the password that a URL in it may contain."""
     if isinstance(error, TimeoutError) and not str(error):
         return "it does not answer in time"
     if (lack := exhausted(error)) is not None:
@@ -259,7 +261,7 @@ def _told(error: Exception) -> str:
 
 
 class BrokerChannel:
-    """A channel whose events become messages. Several can share a link."""
+    """A channel that publishes events as messages. Several channels can share one connection (*link*)."""
 
     def __init__(
         self,
@@ -268,7 +270,8 @@ class BrokerChannel:
         where: Callable[[Event], Mapping[str, Any]],
         closed: Callable[[Event, Mapping[str, Any]], str | None] = lambda _event, _where: None,
     ) -> None:
-        """*closed* is asked about what came over HTTP, and says why it may not go there."""
+        """*closed* is called for events that were scheduled over HTTP. It returns the reason why an event may not be
+        sent to its address, or None."""
         self._link, self._write, self._where, self._closed = link, write, where, closed
 
     @property

@@ -1,4 +1,4 @@
-"""Sends to Kafka with an idempotent producer, which waits until all replicas that are in sync have a message."""
+"""Sends messages to Kafka with an idempotent producer, which waits until all in-sync replicas have a message."""
 
 import asyncio
 import logging
@@ -27,19 +27,19 @@ from aiokafka.errors import (
 from duly.channels.brokers.channel import BrokerDown, BrokerMessage, MessageDeferred, MessageRefused
 from duly.decide.error_text import describe_without_paths
 
-logging.getLogger("aiokafka").addHandler(logging.NullHandler())  # what matters comes back from the calls
+logging.getLogger("aiokafka").addHandler(logging.NullHandler())  # errors that matter are raised by the calls
 
 ID = "Idempotency-Key"
 
 LARGEST = 8 * 1024 * 1024
-"""More than any message here has: what is too large is the brokers' to say."""
+"""Bytes of a request: more than any message of Duly's, so that the brokers' own limit decides."""
 
 PATIENCE, LOOK = 5.0, 1.0
 """Seconds that a topic has for being found, and between looks at whether the cluster is there while it says nothing."""
 
 NEVER = (InvalidTopicError, MessageSizeTooLargeError, RecordListTooLargeError, TopicAuthorizationFailedError)
 ENDED = (KafkaConnectionError, KafkaTimeoutError, OutOfOrderSequenceNumber, ProducerClosed, ProducerFenced)
-"""After these, it takes another producer: this one has lost its place in the sequence, or its cluster."""
+"""Errors after which a new producer is needed: this producer has lost its place in the sequence, or its cluster."""
 
 
 class Kafka:
@@ -51,7 +51,7 @@ class Kafka:
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def open(self) -> None:
-        # The library wants a running loop for making one.
+        # Made here and not in __init__: the library's producer needs a running event loop.
         self._producer = producer = AIOKafkaProducer(
             client_id="duly",
             acks="all",
@@ -62,7 +62,7 @@ class Kafka:
         )
         try:
             await producer.start()
-        except KafkaConnectionError as error:  # of a wrong password, the library says no more than this
+        except KafkaConnectionError as error:  # the library raises the same error for a wrong password
             said = " or none takes the credentials in its URL" if "sasl_mechanism" in self._options else ""
             raise BrokerDown(f"Kafka: no broker can be reached{said} ({error})") from error
 
@@ -71,7 +71,7 @@ class Kafka:
         topic, key = where["topic"], where.get("key")
         headers = [(name, value.encode()) for name, value in {ID: message.id, **message.headers}.items()]
         try:
-            async with self._turns[topic]:  # while a batch is full, others would overtake those who wait for the next
+            async with self._turns[topic]:  # else later messages overtake those that wait because the batch is full
                 sent = await self._producer.send(
                     topic, message.body, key=None if key is None else key.encode(), headers=headers
                 )
@@ -94,10 +94,10 @@ class Kafka:
     async def close(self) -> None:
         if self._producer is None:
             return
-        await asyncio.sleep(0)  # cancelled before its first turn, the sender would take who waits for it along
-        try:  # by itself it would go on trying for ever
+        await asyncio.sleep(0)  # a sender task cancelled before its first step would cancel its waiters as well
+        try:  # `stop` alone would retry unsent messages for ever
             await self._producer._sender.close()
-        finally:  # also when nobody waits for that any more
+        finally:  # also when this call is cancelled
             self._let_go(self._producer._message_accumulator)
             try:
                 await self._producer.stop()
@@ -110,7 +110,8 @@ class Kafka:
         unsent.fail_all(ProducerClosed())
 
     async def _acknowledged(self, sent: "asyncio.Future[Any]") -> None:
-        """The producer goes on trying for ever. Where no broker answers, that is no use to anybody."""
+        """Waits for the acknowledgement while a broker answers. The producer itself would retry for ever; when no
+        broker answers, this raises `BrokerDown` instead."""
         sent.add_done_callback(_seen)
         while not (await asyncio.wait([sent], timeout=LOOK))[0]:
             if not await self._is_there():
@@ -123,13 +124,13 @@ class Kafka:
 
 
 def _seen(sent: "asyncio.Future[Any]") -> None:
-    """There may be nobody left who wants to know what became of it."""
+    """Marks a future's error as retrieved, so that asyncio does not log it: its caller may have been cancelled."""
     if not sent.cancelled():
         sent.exception()
 
 
 def options_of(url: str) -> dict[str, Any]:
-    """What the library wants to know, from ``kafka+ssl://user:password@host:9092,host:9092?mechanism=PLAIN``."""
+    """The producer's options, read from ``kafka+ssl://user:password@host:9092,host:9092?mechanism=PLAIN``."""
     parts = urlsplit(url)
     login, _, servers = parts.netloc.rpartition("@")
     encrypted = parts.scheme == "kafka+ssl"

@@ -1,4 +1,4 @@
-"""Publishes to NATS JetStream, which says when it has a message, and keeps one of those with the same id."""
+"""Publishes to NATS JetStream, which acknowledges each message and drops duplicates of the same id."""
 
 import asyncio
 import re
@@ -29,11 +29,11 @@ UNWELCOME, TOO_SLOW = ("authorization", "authentication"), "timeout"
 passes."""
 
 NEVER = frozenset({10054, 10097, 10060, 10070, 10071})
-"""JetStream's codes for what is wrong with one message alone: it or its headers are too large, or it expects another
-stream, or another message before it. All else befalls whatever comes: accounts and streams that are full, for one."""
+"""JetStream's error codes for a fault of one message alone: the message or its headers are too large, or it expects
+another stream or another message before it. All other errors affect every message, such as a full account or stream."""
 
 FORBIDDEN = re.compile(r'permissions violation for publish to "([^"]*)"', re.IGNORECASE)
-"""Of which the library makes small letters, of the subject's too."""
+"""The server's error for a forbidden subject. The library lower-cases the whole text, the subject included."""
 
 LOST = "NATS: the connection is lost"
 
@@ -42,11 +42,11 @@ LOOK_EVERY, ANSWERED_WITHIN = 1.0, 5.0
 
 
 class NoStream(MessageDeferred):
-    """Nobody keeps what is published there."""
+    """No stream stores messages of this subject."""
 
 
 class PublishForbidden(MessageRefused):
-    """This user may not publish there."""
+    """This user may not publish to this subject."""
 
 
 class PublishError(msgspec.Struct):
@@ -68,7 +68,8 @@ _decode = msgspec.json.Decoder(PublishReply).decode
 
 
 class NatsConnection(Client):
-    """The library's own leaves the socket of a try open that the server ended early."""
+    """The library's client, with a fix: the original leaves the socket open when the server ends an attempt to connect
+    early."""
 
     async def _select_next_server(self) -> None:
         if self._transport is not None:
@@ -77,7 +78,8 @@ class NatsConnection(Client):
 
 
 class Nats:
-    """One connection. It does not reconnect by itself: what was on its way is known to be lost at once that way."""
+    """One connection to NATS. It does not reconnect by itself, so that pending messages fail at once when the
+    connection is lost."""
 
     lost: Callable[[str], None]
 
@@ -85,9 +87,9 @@ class Nats:
         self._servers, self._name = [server.strip() for server in url.split(",")], name
         self.connection = NatsConnection()
         self.stream: JetStreamContext
-        self.said: Exception | None = None  # by the server or the library, beside the calls
+        self.said: Exception | None = None  # the last error that the library reported through its error callback
         self.under_way: dict[str, PendingPublish] = {}  # the oldest first
-        self.forbidden: Callable[[str], None] = lambda _: None  # is told of each subject that is, in small letters
+        self.forbidden: Callable[[str], None] = lambda _: None  # called with each forbidden subject, in lower case
         self._published = 0
         self._inbox = ""
         self._looking: asyncio.TimerHandle | None = None
@@ -111,7 +113,7 @@ class Nats:
             servers=list(self._servers),
             name=self._name,
             allow_reconnect=False,
-            max_reconnect_attempts=1,  # before it says that there is no server
+            max_reconnect_attempts=1,  # before it raises NoServersError
             reconnect_time_wait=0,
             connect_timeout=5,
             ping_interval=10,
@@ -121,7 +123,7 @@ class Nats:
         )
 
     async def publish(self, where: Mapping[str, Any], message: BrokerMessage) -> None:
-        # Not by the library's own means: those keep to themselves why JetStream does not take a message.
+        # Not with the library's own publish: it does not report why JetStream refuses a message.
         subject, headers = where["subject"], {ID: message.id, **message.headers}
         self._refuse_too_large(message, headers)
         loop = asyncio.get_running_loop()
@@ -143,7 +145,8 @@ class Nats:
         _read_answer(subject, answer)
 
     def _refuse_too_large(self, message: BrokerMessage, headers: Mapping[str, str]) -> None:
-        """The server would hang up, on others as well."""
+        """Raises for a message above the server's limit: the server would close the connection, which other messages
+        use as well."""
         most = self.connection.max_payload
         size = len(message.body) + sum(len(name) + len(value.encode()) + 4 for name, value in headers.items()) + 12
         if size > most:
@@ -160,8 +163,8 @@ class Nats:
         self._clear_up()
 
     def _clear_up(self) -> None:
-        """The library gives up in the middle if it cannot send what was left: it leaves the socket open and readers
-        waiting then, and nobody hears why."""
+        """Closes the socket and cancels the readers. The library's `close` stops halfway if it cannot send its buffer:
+        it leaves the socket open and the readers waiting, and the errors of its tasks are never retrieved."""
         library: Any = self.connection
         for subscription in list(library._subs.values()):
             if (reader := subscription._wait_for_msgs_task) is not None:
@@ -172,7 +175,7 @@ class Nats:
             if task is not None:
                 _hear(task)
 
-    # -- what comes back
+    # -- answers and errors
 
     async def _answered(self, answer: Msg) -> None:
         found = self.under_way.get(answer.subject.rpartition(".")[2])
@@ -191,18 +194,19 @@ class Nats:
         self.give_up(LOST)
 
     def _look(self) -> None:
-        """The library does not always tell: not if it fails to send what is left when the connection ends."""
+        """Checks at intervals whether the connection is closed. The library does not always call `closed_cb`: not if
+        it fails to send its buffer while the connection ends."""
         if (lost := self.look()) is not None:
             self.give_up(lost)
         else:
             self._looking = asyncio.get_running_loop().call_later(LOOK_EVERY, self._look)
 
     def look(self) -> str | None:
-        """Why nothing more comes over this connection, if that is so."""
+        """The reason why this connection is unusable, or None."""
         return LOST if self.connection.is_closed else None
 
     def give_up(self, what: str) -> None:
-        """Nothing more comes over this connection."""
+        """Fails all pending messages with `BrokerDown` and reports the connection as lost."""
         error = self.said or self.connection.last_error
         reason = f"{what} ({describe_without_paths(error)})" if error and str(error) not in what else what
         for one in self.under_way.values():
@@ -212,7 +216,7 @@ class Nats:
 
 
 def _hear(ended: "asyncio.Future[Any]") -> None:
-    """Why it failed, if it did: nobody else may want to know."""
+    """Marks a future's error as retrieved, so that asyncio does not log it when no caller waits any more."""
     if ended.done() and not ended.cancelled():
         ended.exception()
 

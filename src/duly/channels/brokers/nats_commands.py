@@ -1,4 +1,4 @@
-"""Takes commands from a durable consumer of NATS JetStream, many at a time and each as soon as it is there."""
+"""Pulls commands from a durable consumer of NATS JetStream: in batches, and each command as soon as it is published."""
 
 import asyncio
 import contextlib
@@ -32,36 +32,37 @@ from duly.errors import Misuse
 DURABLE = "duly-timer-service"
 
 ACKNOWLEDGED_WITHIN = timedelta(seconds=10)
-"""After which a command that was taken and not acknowledged comes again: so much later it is stored if its service
-vanishes. To store what was stored already changes nothing, so this need not be long."""
+"""After this time, JetStream redelivers a command that was not acknowledged. It is also the delay with which a command
+is stored if its service dies. Storing a command twice changes nothing, so this can be short."""
 
 ASKED_FOR = timedelta(seconds=30)
-"""How long one request for commands is good."""
+"""How long the server keeps one pull request open."""
 
 RELEASED_WITHIN = 2.0
-"""Seconds that the server has for sending no more."""
+"""Seconds in which the server must stop sending after an unsubscribe."""
 
 STARTING = 5.0
-"""Seconds that JetStream has for being there, on a server that is: a node that restarts is connected to before."""
+"""Seconds in which JetStream must become available on a connected server: a restarting node accepts connections before
+its JetStream is ready."""
 
 MOST_PENDING = 100_000
-"""Commands that were delivered and not acknowledged, by all services together."""
+"""Commands that may be delivered and not yet acknowledged, over all services together."""
 
 NOTHING_THERE = ("404", "408")
-"""What ends a request for commands in good order."""
+"""Status codes of a pull request that ended normally: no messages (404), and expired (408)."""
 
 EPOCH = int(datetime(2020, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
-"""In microseconds, from which on orders count."""
+"""Microseconds since 1970 of 2020-01-01, the zero of `Taken.order`."""
 
 PLACES = 13
-"""Bits for the place in the stream, which tells apart what was published within a microsecond; so 64 are enough until
-2055."""
+"""Low bits of an order that hold the stream sequence, to order messages of the same microsecond. With 13, an order fits
+into 64 bits until 2055."""
 
 ACKNOWLEDGEMENTS = "$JS.ACK."
 
 
 class Denied(BrokerDown):
-    """This user may not publish what it takes to be given commands, or to acknowledge them."""
+    """This user may not publish pull requests, or may not publish acknowledgements."""
 
     def __init__(self, subject: str, *, to_acknowledge: bool) -> None:
         harm = "commands that are stored come again and again" if to_acknowledge else "no commands come"
@@ -70,21 +71,21 @@ class Denied(BrokerDown):
 
 
 class Taken:
-    """A command that was delivered, and is this service's to acknowledge."""
+    """A delivered command, which this service has to acknowledge."""
 
     __slots__ = ("_message", "_puller", "_words", "data")
 
     def __init__(self, message: Msg, puller: "Puller") -> None:
         self._message, self._puller = message, puller
-        # $JS.ACK.<stream>.<consumer>.<delivered>.<its place in the stream>.<in the consumer>.<when>.<how many wait>, or
-        # with domain and account before these, and something after them
+        # $JS.ACK.<stream>.<consumer>.<deliveries>.<stream sequence>.<consumer sequence>.<timestamp>.<pending>,
+        # or with domain and account before <stream>, and a random token at the end
         words = message.reply.split(".")
         self._words = words[4:] if len(words) < 11 else words[6:]
         self.data: bytes = message.data
 
     @property
     def place(self) -> str:
-        """Where it stands in the stream."""
+        """The command's sequence number in the stream."""
         return self._words[1]
 
     @property
@@ -93,8 +94,8 @@ class Taken:
 
     @property
     def order(self) -> int:
-        """By when the server took it. Its place says nothing about other streams: one that is made anew, restored, or
-        another server's counts from a number of its own."""
+        """The order of commands, by the time at which the server stored them. The stream sequence alone cannot order
+        commands of several streams: a recreated or restored stream, or another server's, counts from its own number."""
         taken = int(self._words[3]) // 1000 - EPOCH
         return (taken << PLACES) + int(self.place) % (1 << PLACES)
 
@@ -111,15 +112,15 @@ class Taken:
 
 
 class NatsCommands:
-    """The ``Commands`` of the timer service."""
+    """The ``Commands`` port of the timer service, over NATS."""
 
     def __init__(self, link: BrokerConnection) -> None:
         self._link = link
         self._puller: Puller | None = None
         self._served = self._released = False
-        self._missed_since: float | None = None  # JetStream, without which there is nothing to serve
-        self._pulled = self._acknowledged = False  # so far it was let to
-        self._doubtful = False  # it was not let to acknowledge the last time
+        self._missed_since: float | None = None  # since when JetStream is missing on a connected server
+        self._pulled = self._acknowledged = False  # whether the server has allowed a pull, and an acknowledgement
+        self._doubtful = False  # whether the server refused the last acknowledgement
         link.watch(self._changed)
 
     @property
@@ -199,7 +200,7 @@ class NatsCommands:
             critical = error if isinstance(error, Misuse) else error.__cause__
             if isinstance(critical, Misuse) and not self._served and self._lasts(critical):
                 raise critical from None
-            raise BrokerDown(str(error)) from error  # it has worked before, or may soon, so somebody is at it: wait
+            raise BrokerDown(str(error)) from error  # it worked before, or JetStream may be starting: keep retrying
         return self._puller
 
     def _lasts(self, critical: Misuse) -> bool:
@@ -222,17 +223,17 @@ class NatsCommands:
 
 
 class Puller:
-    """Keeps a request for more commands at the server, so that each comes without being asked for."""
+    """Keeps a pull request open at the server, so that each new command is sent at once."""
 
     def __init__(self, client: Nats, stream: StreamInfo) -> None:
         self.client = client
-        self.acknowledges = False  # since it was made
+        self.acknowledges = False  # whether this puller has acknowledged a command
         self._ask_at = f"$JS.API.CONSUMER.MSG.NEXT.{stream.config.name}.{DURABLE}"
         self._inbox = client.connection.new_inbox()
         self._subscription: Subscription
         self._arrived: deque[Msg] = deque()
         self._news = asyncio.Event()
-        self._asked = 0  # how many may still come
+        self._asked = 0  # requested commands that have not arrived yet
         self._until = 0.0
         self._checked = False
         self._broken: BrokerDown | None = None
@@ -259,27 +260,27 @@ class Puller:
             except TimeoutError:
                 break
         if self._arrived:
-            await self._ask_for(most)  # so that the next ones come while these are stored
+            await self._ask_for(most)  # so that the next commands arrive while these are stored
         return [self._arrived.popleft() for _ in range(min(most, len(self._arrived)))]
 
     async def check(self) -> None:
-        """Raise if this user was not let to do what it has done: the server says that before it answers."""
-        for _ in range(2):  # the library's first one may overtake what was published before it
+        """Raises if the server forbade an earlier publish: it reports the violation before it answers a ping."""
+        for _ in range(2):  # the library's first ping may overtake messages published before it
             await self.client.ping()
         self._raise_if_broken()
 
     def look(self) -> None:
-        """The connection may be lost."""
+        """Wakes `take`, so that it checks whether the connection is lost."""
         self._news.set()
 
     async def release(self) -> None:
-        """Take no more, and give back what came."""
+        """Stops pulling, and returns commands that have arrived to the server for redelivery."""
         if self._released:
             return
         self._released = True
         with contextlib.suppress(Error, TimeoutError):
             async with asyncio.timeout(RELEASED_WITHIN):
-                # Also of what is on its way here.
+                # Commands already on their way arrive before drain returns.
                 await self._subscription.drain()  # type: ignore[no-untyped-call]
             while self._arrived:
                 await self._arrived.popleft().nak()
@@ -310,7 +311,7 @@ class Puller:
         if message.reply:
             self._asked = max(0, self._asked - 1)
             self._arrived.append(message)
-        else:  # the end of a request
+        else:  # the end of a pull request
             headers = message.headers or {}
             self._asked = 0
             if headers.get(STATUS) not in NOTHING_THERE:
@@ -326,7 +327,7 @@ class Puller:
 
 
 async def _publish(client: Nats, rejection: BrokerMessage) -> None:
-    """To a stream that is made again if somebody has deleted it meanwhile."""
+    """Publishes a rejection, and recreates its stream if somebody has deleted the stream meanwhile."""
     try:
         await client.publish({"subject": REJECTED}, rejection)
     except NoStream as error:
@@ -338,10 +339,10 @@ async def _publish(client: Nats, rejection: BrokerMessage) -> None:
 
 
 async def _puller(client: Nats) -> Puller:
-    """With the streams and the consumer, which are made if they are not there."""
+    """Opens a puller, and creates the streams and the consumer if they do not exist."""
     stream = await stream_for(client, FOR_COMMANDS)
     await stream_for(client, FOR_REJECTED)
-    await stream_for(client, FOR_EVENTS)  # so that others can wait for the first one
+    await stream_for(client, FOR_EVENTS)  # so that consumers can subscribe before the first event
     config = ConsumerConfig(
         durable_name=DURABLE,
         filter_subject=COMMANDS,

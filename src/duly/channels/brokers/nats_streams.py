@@ -1,4 +1,4 @@
-"""The streams of the timer service. They are made where nobody has made any for their subjects."""
+"""The streams of the timer service. A stream is created if none exists for its subject."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ COMMANDS, REJECTED, EVENTS = "timer.commands", "timer.commands.rejected", "timer
 
 KEPT, REJECTED_KEPT = timedelta(days=7), timedelta(days=30)
 DUPLICATES = timedelta(hours=2)
-"""For how long JetStream knows the ids of events, well past the last attempt to publish one."""
+"""How long JetStream remembers the ids of events to drop duplicates: well past the last attempt to publish an event."""
 
 FOR_COMMANDS = StreamConfig(name="TIMER_COMMANDS", subjects=[COMMANDS], retention=RetentionPolicy.WORK_QUEUE)
 FOR_REJECTED = StreamConfig(name="TIMER_REJECTED", subjects=[REJECTED], max_age=REJECTED_KEPT.total_seconds())
@@ -36,22 +36,23 @@ FOR_EVENTS = StreamConfig(
 )
 
 NOT_ENABLED = frozenset({None, 10039, 10076})
-"""JetStream's codes for: nobody answers, not for this account, not on this server."""
+"""JetStream's error codes for: no answer (None), not enabled for this account, not enabled on this server."""
 
 PASSING = frozenset({10005})
-"""What passes, of the codes that say that we are wrong: too few servers of a cluster are there."""
+"""Error codes below 500 that are temporary all the same: too few servers of a cluster are up (10005)."""
 
 SILENT = 8.0
-"""Seconds after which JetStream is taken for lost that says nothing to a message."""
+"""Seconds without an acknowledgement after which JetStream counts as lost."""
 
 
 class NoJetStream(Misuse):
-    """Nobody answers. It may be starting: whoever takes this for good has to see it for some seconds."""
+    """JetStream does not answer on a connected server. It may be starting, so callers treat this as final only after
+    some seconds."""
 
 
 class EventStream(Nats):
-    """Publishes to one stream, which is its own. What that does not take for now, it would not take from any other
-    event either: then it is down, and no attempt is spent."""
+    """Publishes to the one stream of the timer service's events. If the stream refuses one event for now, it would
+    refuse any other event as well: so the broker counts as down, and no attempt is spent."""
 
     async def open(self) -> None:
         await super().open()
@@ -74,7 +75,7 @@ class EventStream(Nats):
 
 @asynccontextmanager
 async def sorted_refusals(client: Nats) -> AsyncIterator[None]:
-    """What passes by itself is `Down`, and `Misuse` what does not."""
+    """Turns JetStream's errors into `BrokerDown` if they are temporary, and into `Misuse` if somebody has to act."""
     try:
         yield
     except APIError as error:
@@ -96,7 +97,7 @@ async def sorted_refusals(client: Nats) -> AsyncIterator[None]:
 
 
 async def stream_for(client: Nats, wanted: StreamConfig) -> StreamInfo:
-    """The stream that has the subject."""
+    """The stream that stores the subject of *wanted*; it is created from *wanted* if there is none."""
     [subject] = wanted.subjects or []
     try:
         name = await client.stream.find_stream_name_by_subject(subject)
@@ -106,10 +107,11 @@ async def stream_for(client: Nats, wanted: StreamConfig) -> StreamInfo:
 
 
 async def remember_ids(client: Nats, found: StreamInfo) -> None:
-    """For as long as an event may be published again. Our own stream is told to; of somebody else's, people are."""
+    """Makes a stream drop duplicates for as long as an event may be published again. The timer service's own stream is
+    updated; for a stream that somebody else created, a warning is logged."""
     config = found.config
     window = DUPLICATES.total_seconds()
-    if config.max_age:  # it cannot be longer
+    if config.max_age:  # JetStream allows no longer duplicate window
         window = min(window, config.max_age)
     if config.duplicate_window >= window:
         return
@@ -128,7 +130,7 @@ async def remember_ids(client: Nats, found: StreamInfo) -> None:
 
 
 async def _update(client: Nats, name: str, **changes: Any) -> None:
-    """Not by the library's own means: those drop what they do not know of a stream's configuration."""
+    """Updates a stream's configuration. The library's own update would drop settings that the library does not know."""
     answer = await client.connection.request(f"$JS.API.STREAM.INFO.{name}", timeout=5)
     config = json.loads(answer.data)["config"] | changes
     answer = await client.connection.request(f"$JS.API.STREAM.UPDATE.{name}", json.dumps(config).encode(), timeout=5)

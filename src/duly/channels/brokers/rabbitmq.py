@@ -1,4 +1,4 @@
-"""Publishes to RabbitMQ, which says when it has a message, and sends back those that no queue takes."""
+"""Publishes to RabbitMQ, which confirms each message and returns messages that no queue takes."""
 
 import asyncio
 import logging
@@ -31,30 +31,31 @@ from duly.channels.brokers.channel import BrokerDown, BrokerMessage, MessageDefe
 from duly.decide.error_text import describe_without_paths
 from duly.errors import Misuse
 
-for library in ("aio_pika", "aiormq"):  # what matters comes back from the calls; else it would go to standard error
+for library in ("aio_pika", "aiormq"):  # errors that matter are raised by the calls; keep the rest off standard error
     logging.getLogger(library).addHandler(logging.NullHandler())
 
 HEARTBEAT = 10
-"""Seconds; three of these without a sign, and the connection is lost."""
+"""Seconds between heartbeats; after three missed heartbeats the connection counts as lost."""
 
 BAD_CREDENTIALS = (AuthenticationError, ProbableAuthenticationError, ConnectionNotAllowed)
 NEVER = (ChannelNotFoundEntity, ChannelAccessRefused, ChannelPreconditionFailed)
 OUR_DOING = (ConnectionChannelError, ConnectionUnexpectedFrame, ConnectionFrameError, ConnectionSyntaxError)
-"""The broker hangs up with one of these where something is sent on a channel that it has just closed."""
+"""Errors with which the broker closes the connection after a frame on a channel that it has just closed."""
 
 LARGE = 64 * 1024
-"""Bytes from which on a message may be too large, and is sent on a channel of its own."""
+"""Bytes from which a message may be too large for the broker, and is sent on a channel of its own."""
 
 MOST_SUSPECTS = 10_000
 suspects: set[str] = set()
-"""Ids of messages, one of which has made the broker close a channel; in whichever life of a connection."""
+"""Ids of messages that were pending when the broker closed a channel, one of which caused it. Shared by all
+connections of the process, because a suspect may be sent again over another connection."""
 
 
 class RabbitMq:
-    """One connection, and one channel on which messages go out in order.
+    """One connection, and one shared channel on which messages are sent in order.
 
-    The broker closes a channel for one bad message on it, and does not say which. So those that were on their way are
-    sent again, each on a channel of its own.
+    The broker closes a channel because of one bad message, and does not say which. So all messages that were pending
+    on the channel are sent again, each on a channel of its own.
     """
 
     lost: Callable[[str], None]
@@ -65,7 +66,7 @@ class RabbitMq:
             self._url = self._url.update_query(heartbeat=HEARTBEAT)
         self._connection: AbstractConnection | None = None
         self._channel: AbstractChannel | None = None
-        self._known: set[str] = set()  # exchanges that are there
+        self._known: set[str] = set()  # exchanges that are known to exist
         self._opening = asyncio.Lock()
         self._ended = False
 
@@ -85,7 +86,7 @@ class RabbitMq:
                 try:
                     await self._publish(await self._shared(exchange), exchange, key, message)
                     return
-                except ChannelInvalidStateError:  # closed for another one, before this one was on its way
+                except ChannelInvalidStateError:  # closed because of another message, before this one was sent
                     pass
                 except ChannelClosed:
                     _suspect(message.id)
@@ -103,7 +104,7 @@ class RabbitMq:
         except OUR_DOING as error:
             _suspect(message.id)
             raise BrokerDown(f"RabbitMQ: {describe_without_paths(error)}") from error
-        except (AMQPError, RuntimeError, OSError) as error:  # RuntimeError: of a connection that is closed
+        except (AMQPError, RuntimeError, OSError) as error:  # RuntimeError: raised by a closed connection
             raise BrokerDown(f"RabbitMQ: {describe_without_paths(error)}") from error
 
     async def ping(self) -> None:
@@ -130,12 +131,13 @@ class RabbitMq:
         try:
             await self._publish(channel, exchange, key, message)
         finally:
-            if self._connection is not None and not self._connection.is_closed:  # it has told what it thinks of it
+            if self._connection is not None and not self._connection.is_closed:  # the broker has given its verdict
                 suspects.discard(message.id)
                 await channel.close()
 
     async def _shared(self, exchange: str) -> AbstractChannel:
-        """The channel for all, or a new one if that is closed; where the exchange is not there, it shall not be."""
+        """The shared channel, or a new one if that is closed. The exchange is checked on a separate channel first: a
+        missing exchange would close the shared channel."""
         if exchange and exchange not in self._known:
             async with self._opening, await self._new_channel() as channel:
                 await channel.get_exchange(exchange, ensure=True)

@@ -1,4 +1,4 @@
-"""Adds to Redis streams, over one connection and in the order it came."""
+"""Adds entries to Redis streams, over one connection and in the order of their arrival."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -43,13 +43,13 @@ TRY_AGAIN = frozenset("MISCONF NOREPLICAS BUSY UNKILLABLE".split())
 that takes long."""
 
 HANGS_UP = "Protocol error"
-"""The server says this of what is too large for it, and no more on that connection."""
+"""The server's error for a command that is too large; it then closes the connection."""
 
 Command = tuple[Any, ...]
 
 
 class Redis:
-    """One connection. Nothing is tried twice here: whether it arrived the first time nobody would know."""
+    """One connection to Redis. It never retries a command: whether the first try was carried out would be unknown."""
 
     lost: Callable[[str], None]
 
@@ -86,7 +86,8 @@ class Redis:
         await self._server.aclose()
 
     async def _refuse_replica(self) -> None:
-        """It would take nothing; another one does, or it will after a failover."""
+        """Raises `BrokerDown` for a replica, which takes no writes; the next connection may reach the primary, or this
+        server may become the primary after a failover."""
         try:
             [role, *_] = await self._server.execute_command("ROLE")
         except NoPermissionError:
@@ -111,7 +112,8 @@ class Redis:
             raise BrokerDown(f"Redis: {describe_without_paths(error)}") from error
 
     async def _answers(self) -> bool:
-        """A server that is there after all has cut off what was too much for it."""
+        """Whether the server still answers after a lost connection. If so, it cut the connection because of a command
+        that was too large."""
         try:
             await self.ping()
         except (RedisError, OSError):
@@ -124,7 +126,7 @@ def _size(commands: list[Command]) -> int:
 
 
 def _failure(answer: Any) -> Exception | None:
-    """What an error means that the server answered with; anything else is the place of the entry."""
+    """The failure that an answer of the server means; None for an entry's id, the answer of a successful XADD."""
     if not isinstance(answer, RedisError):
         return None
     told = f"Redis: {answer}"

@@ -1,4 +1,4 @@
-"""The brokers and task queues that events can go to. Each library is imported when its first message is to be sent."""
+"""The brokers and task queues that events can be sent to. Each library is imported when its first message is sent."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -14,12 +14,12 @@ from duly.records.event import Event, Outcome, Unreachable
 
 class Broker(NamedTuple):
     title: str
-    library: str  # to be imported
-    module: str  # of this package
-    client: str  # the class in it; it takes the URL
+    library: str  # the package to import
+    module: str  # the module of duly.channels.brokers
+    client: str  # the class in that module; its one argument is the URL
 
 
-BROKERS = {  # each is called as what is to be installed: duly[nats]
+BROKERS = {  # by the name of the extra to install, as in duly[nats]
     NATS: Broker("NATS", "nats", "nats", "Nats"),
     REDIS: Broker("Redis", "redis", "redis", "Redis"),
     RABBITMQ: Broker("RabbitMQ", "aio_pika", "rabbitmq", "RabbitMq"),
@@ -31,7 +31,7 @@ CLOSED = BrokerAllow()
 
 
 class MissingChannel:
-    """A channel that is for other workers to serve: here, nobody said where its server is, or its library is not
+    """A channel that this worker cannot serve, but others may: its URL is not set here, or its library is not
     installed."""
 
     def __init__(self, name: str, url: str | None) -> None:
@@ -45,7 +45,7 @@ class MissingChannel:
 
 
 def make_channel(name: str, url: str | None, allow: BrokerAllow = CLOSED) -> BrokerChannel | MissingChannel:
-    """*allow* is what may be sent that came over HTTP."""
+    """The channel of a broker. *allow* limits the addresses of events that were scheduled over HTTP."""
     if url is None or find_spec(BROKERS[name].library) is None:
         return MissingChannel(name, url)
     write = write_task if name == CELERY else write_message
@@ -64,7 +64,7 @@ def where_to(name: str, event: Event) -> Mapping[str, Any]:
 
 
 def write_message(event: Event) -> BrokerMessage:
-    """The same body as a webhook's. What it says about the message stands in its headers."""
+    """The message of an event: the same body as a webhook's, with the content type and the target's headers."""
     [spec] = (event.target or {}).values()
     said = spec if isinstance(spec, dict) else {}
     content_type, write = BODY_FORMATS[said.get("format", "standard")]
@@ -72,7 +72,8 @@ def write_message(event: Event) -> BrokerMessage:
 
 
 def write_task(event: Event) -> BrokerMessage:
-    """The payload, for a task's arguments; what else there is to know is in its request."""
+    """The message of a Celery task: the payload becomes the task's arguments, and the facts of the event become headers
+    of the task's request."""
     facts = facts_of(event)
     said = {
         "type": event.type,

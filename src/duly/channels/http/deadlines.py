@@ -1,16 +1,16 @@
-"""Ends requests whose answer does not come. One look at all of them, a few times a second, costs less than two timers
-for each."""
+"""Ends requests whose answer does not come in time. Checking all pending requests a few times a second costs less than
+two timers for each request."""
 
 import asyncio
 
 from duly.channels.http.guard import Dial
 
 LOOK = 0.1
-"""Seconds between looks, while something is under way."""
+"""Seconds between checks, while a request is pending."""
 
 
 class PendingRequest:
-    """One request, within the task that makes it, until the head of its answer is there."""
+    """A request, from its start until the head of its answer has arrived, in the task that sends it."""
 
     __slots__ = ("_cancelled", "_dial", "_silence", "_task", "_total", "exceeded", "until")
 
@@ -20,7 +20,7 @@ class PendingRequest:
         self._task, self._dial, self._silence, self._total = task, dial, silence, total
         self._cancelled = task.cancelling()
         self.until = dial.began + total
-        self.exceeded: float | None = None  # how many seconds it had
+        self.exceeded: float | None = None  # the exceeded limit in seconds
 
     def look(self, now: float) -> None:
         if self.exceeded is not None:
@@ -34,7 +34,8 @@ class PendingRequest:
         self._task.cancel()
 
     def was_ended_here(self) -> bool:
-        """Whether a cancellation is the one made here, and nobody else's. It is over then."""
+        """Whether the task was cancelled by this deadline alone. If so, the cancellation is undone, and the task can
+        continue."""
         return self.exceeded is not None and self._task.uncancel() <= self._cancelled
 
 
@@ -44,7 +45,7 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, dial: Dial, silence: float, total: float) -> PendingRequest:
-        """*silence*: seconds from the connection on; *total*: for all of it."""
+        """Registers a request. *silence*: seconds for the answer once connected; *total*: seconds for all of it."""
         underway = PendingRequest(dial, silence, total)
         self._under_way.add(underway)
         if self._timer is None:

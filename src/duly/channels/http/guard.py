@@ -1,5 +1,5 @@
-"""Watches over every socket that a request opens: the very address that is about to be connected to, whatever the URL
-said and whatever a name meant a moment ago."""
+"""Checks every socket that a request opens. The check sees the address that is connected to, so neither the form of a
+URL nor a name that now resolves to another address (DNS rebinding) can bypass it."""
 
 import socket
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ from duly.records.event import Unreachable
 AddressInfo = tuple[Any, ...]
 
 UNSENT = 60_000
-"""Milliseconds after which the system gives up on what the other side does not take. A connection is closed only when
-all that was written to it is sent, so one whose receiver never reads would otherwise stay open for ever."""
+"""Milliseconds after which the system gives up on bytes that the receiver does not acknowledge. A connection is closed
+only when all written bytes are sent, so a connection whose receiver never reads would otherwise stay open for ever."""
 
 
 SPARE = 4
-"""File descriptors that must be free at the least: looking up a name or a certificate takes some."""
+"""File descriptors that must at least be free: looking up a name or a certificate takes some."""
 
 
 class AddressRefused(OSError):
@@ -32,15 +32,15 @@ class AddressRefused(OSError):
 
 
 class Dial:
-    """What became of the connections that one request tried to open; none where it found one open."""
+    """The attempts of one request to open connections; there are none if it reused an open connection."""
 
     __slots__ = ("began", "exhausted", "opened", "refused", "since")
 
     def __init__(self) -> None:
-        self.began = self.since = monotonic()  # since when: there has been a connection
+        self.began = self.since = monotonic()  # since: when the last attempt to connect began
         self.opened = 0
         self.refused: list[str] = []
-        self.exhausted: Unreachable | None = None  # this machine had no socket left
+        self.exhausted: Unreachable | None = None  # set if this machine had no socket left
 
 
 dialling: ContextVar[Dial] = ContextVar("dialling")
@@ -51,7 +51,8 @@ class Guard:
         self._allowed = allowed
 
     def open(self, address_info: AddressInfo) -> socket.socket:
-        """The ``socket_factory`` of the connector."""
+        """Opens a socket for an allowed address; raises `AddressRefused` for any other. It is the connector's
+        ``socket_factory``."""
         family, kind, protocol, _, address = address_info
         dial = dialling.get()
         if (reason := refusal(address[0], self._allowed)) is not None:
@@ -61,17 +62,17 @@ class Guard:
         dial.since = monotonic()
         try:
             opened = socket.socket(family=family, type=kind, proto=protocol)
-        except OSError as error:  # noted here: where a name has many addresses, what reaches the caller has no errno
+        except OSError as error:  # noted here: for a name with several addresses, the caller's error has no errno
             dial.exhausted = unreachable(error)
             raise
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # elsewhere than on Linux, it takes the system's own patience
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux only; other systems use their own timeout
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNSENT)
         return opened
 
 
 class Resolver(AbstractResolver):
-    """Asks the system, in a thread for each question: a name whose servers do not answer keeps only its own waiting.
-    (The loop's executor has few threads, and would soon be full of such names.)"""
+    """Resolves names with the system's resolver, each in a thread of its own: a name whose servers do not answer delays
+    only its own requests. (The loop's executor has few threads, and would soon be full of unanswered names.)"""
 
     @cached_property
     def _threads(self) -> Threads:
@@ -102,8 +103,8 @@ def _look_up(host: str, port: int, family: socket.AddressFamily) -> list[Resolve
 
 
 def why_none_is_free() -> OSError | None:
-    """The system's reason why a few sockets cannot be opened, if that is so. The resolver and the TLS library do not
-    say that they lacked a file descriptor: the name is unknown then, or the certificate has no known issuer."""
+    """The system's error if a few sockets cannot be opened, else None. The resolver and the TLS library do not report
+    a missing file descriptor: they report an unknown name, or a certificate without a known issuer."""
     with ExitStack() as opened:
         try:
             for _ in range(SPARE):

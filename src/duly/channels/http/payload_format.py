@@ -1,4 +1,4 @@
-"""What is sent for an event: the headers and the body, signed where there is a secret."""
+"""The headers and the body of a webhook, signed if there is a secret."""
 
 import time
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class EventFacts(msgspec.Struct):
-    """What the body says of the event itself."""
+    """The facts of an event in the body of a webhook."""
 
     id: str
     tenant: str
@@ -36,7 +36,7 @@ class Body(msgspec.Struct):
 
 
 def standard_body(event: Event) -> bytes:
-    """The body of a Standard Webhook: what happened, when it was due, and the payload."""
+    """The body of a Standard Webhook: the event's type, its due time, its payload and its facts."""
     facts = facts_of(event)
     return _encode(Body(event.type, facts.due_at, msgspec.Raw(event.payload_json.encode()), facts))
 
@@ -56,7 +56,7 @@ def facts_of(event: Event) -> EventFacts:
 
 
 def cloud_body(event: Event) -> bytes:
-    """The same as a CloudEvent, in the structured form. Extensions have names without underscores there."""
+    """The body of a CloudEvent in structured mode. Names of extensions have no underscores there."""
     facts = facts_of(event)
     said: dict[str, Any] = {
         "specversion": "1.0",
@@ -78,12 +78,12 @@ def cloud_body(event: Event) -> bytes:
 
 
 BODY_FORMATS = {"standard": (JSON, standard_body), "cloudevents": (CLOUD, cloud_body)}
-"""How each format of a target is sent, as a webhook and as a message of a broker alike: content type and writer."""
+"""Content type and writer of each body format, for webhooks and for messages to brokers alike."""
 
 
 def signed_headers(event: Event, body: bytes, secrets: Sequence[str], content_type: str) -> dict[str, str]:
-    """The headers of a webhook. The id is the event's, the same on every retry and replay; without a secret there is
-    nothing to sign with."""
+    """The headers of a webhook. The id is the event's id, the same on every retry and replay; without a secret there is
+    no signature."""
     now = int(time.time())
     headers = {
         "Content-Type": content_type,

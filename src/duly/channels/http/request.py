@@ -1,4 +1,4 @@
-"""Delivers an event as whatever HTTP request its target describes."""
+"""Delivers an event as the HTTP request that its target describes."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ class HttpRequest:
 
 
 def request_for(event: Event, said: dict[str, Any]) -> OutgoingRequest:
-    """The request that a target describes. Without a body, the payload is sent where the method has one."""
+    """The request that a target describes. Without a body in *said*, the payload is sent if the method takes a body."""
     method = said.get("method", USUAL)
     headers = dict(said.get("headers", {}))
     given = {name.lower() for name in headers}

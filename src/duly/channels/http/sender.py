@@ -1,5 +1,5 @@
-"""One HTTP request, and what its answer means for the event. Every way in which a receiver can misbehave ends here, in
-a value and within the deadline."""
+"""Sends one HTTP request and turns its answer into an outcome. However a receiver misbehaves, the result is an outcome
+within the deadline, never an exception."""
 
 import asyncio
 import logging
@@ -37,7 +37,7 @@ MOST_READ, READ_FOR = 64 * 1024, 1.0
 connection is closed instead of used again."""
 
 LARGE = 256 * 1024
-"""Bytes of a body past which it is not written at once."""
+"""Bytes above which a request body is written in pieces."""
 
 TRIES, SHOWN_WITHIN = 3, 1.0
 """Of one attempt, where connections that were kept open turn out to be closed, and in how many seconds that shows:
@@ -45,7 +45,7 @@ later, it is the receiver that broke down over the request."""
 
 SNIPPET = 300
 LONGEST_PAUSE = timedelta(days=1)
-"""What a receiver may ask for with Retry-After."""
+"""The longest pause that a receiver can ask for with Retry-After."""
 
 AGAIN = frozenset({408, 425, 429})
 GONE = 410
@@ -64,7 +64,7 @@ class OutgoingRequest(msgspec.Struct, frozen=True):
 
 
 class Sender:
-    """Connections that requests share. It follows no redirect, knows no proxy and keeps no cookie."""
+    """Sends requests over a shared pool of connections. It follows no redirects, and uses no proxy and no cookies."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Sender:
         self._session: aiohttp.ClientSession | None = None
         self._connecting = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT)
         self._deadlines = Deadlines()
-        self._name = f"Duly/{version('duly')}"  # here, and so in a thread: it is read from a file
+        self._name = f"Duly/{version('duly')}"  # read from a file; senders are made in a thread, so nothing blocks
 
     async def send(self, request: OutgoingRequest) -> Outcome:
         dial, total = Dial(), request.timeout.total_seconds()
@@ -100,7 +100,7 @@ class Sender:
                     body = await _beginning(answer, underway.until - time.monotonic())
                     return DELIVERED if 200 <= answer.status < 300 else _refusal(answer, body, request)
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
-                # Where a connection that was open turns out to be closed, that says nothing about the receiver.
+                # A kept-open connection that turns out to be closed is no failure of the receiver.
                 late = time.monotonic() - dial.began > SHOWN_WITHIN
                 if dial.opened or dial.refused or late or tries == TRIES:
                     return _trouble(error, request, dial)
@@ -121,7 +121,7 @@ class Sender:
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
             connector = aiohttp.TCPConnector(
-                limit=0,  # the worker decides how many there are at once
+                limit=0,  # no limit: the worker bounds the number of concurrent requests
                 ttl_dns_cache=10,
                 keepalive_timeout=15,
                 socket_factory=self._guard.open,
@@ -132,7 +132,7 @@ class Sender:
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"User-Agent": self._name, "Accept-Encoding": "identity"},
-                skip_auto_headers=["Content-Type"],  # a request says so itself, if it has a body
+                skip_auto_headers=["Content-Type"],  # a request with a body sets it itself
                 trust_env=False,
                 auto_decompress=False,
             )
@@ -145,13 +145,13 @@ class Sender:
 
 
 def _data(body: bytes | None) -> bytes | BytesIO | None:
-    """A large body is written piece by piece, so that others have their turn in between."""
+    """The body to write. A large body is written piece by piece, so that other requests can proceed in between."""
     return BytesIO(body) if body is not None and len(body) > LARGE else body
 
 
 async def _beginning(answer: aiohttp.ClientResponse, left: float) -> bytes:
-    """What there is of the body, within bounds and within so many seconds. The status counts, whatever happens to the
-    body."""
+    """The beginning of the answer's body, limited in bytes and to *left* seconds. An error in the body is ignored: only
+    the status decides."""
     if answer.content.is_eof():
         return answer.content.read_nowait(MOST_READ)
     read: list[bytes] = []
@@ -191,13 +191,13 @@ def _trouble(error: Exception, request: OutgoingRequest, dial: Dial) -> Outcome:
     if (exhausted := dial.exhausted or _exhausted(error)) is not None:
         return exhausted
     if dial.refused and not dial.opened:
-        # Whoever may name a target is not told which address a name has inside: that would be a map of the network.
+        # The outcome does not show the internal address of a name: users who name targets could map the network.
         log.warning("target.blocked host=%s reason=%r", host, ", ".join(dict.fromkeys(dial.refused)))
         return Rejected(
             f"blocked: {host} leads to a closed network; if it is to be reached, whoever runs the worker opens it with "
             "DULY_WEBHOOK_ALLOW"
         )
-    if isinstance(error, AmbiguousHost):  # stored before such URLs were refused
+    if isinstance(error, AmbiguousHost):  # stored before ambiguous URLs were refused
         return Rejected(f"blocked: {host}: {error}")
     if isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError):
         return Rejected(f"blocked: {shown(request.url)!r} is not a URL that can be sent to: {_told(error)}")
@@ -207,13 +207,14 @@ def _trouble(error: Exception, request: OutgoingRequest, dial: Dial) -> Outcome:
 
 
 def _exhausted(error: Exception) -> Unreachable | None:
-    """Not the receiver's fault: this machine has run out of something."""
+    """The outcome if this machine has run out of a resource, which is no failure of the receiver; else None."""
     why = why_none_is_free() if isinstance(error, _CERTIFICATE_ERRORS) else None
     return unreachable(why or error)
 
 
 def _what(error: Exception) -> str | None:
-    """None where the error repeats what the receiver said, which may be the payload: only the first line is logged."""
+    """The error in words. None if the error repeats the receiver's answer, which may contain the payload: only the
+    first line of an outcome is logged."""
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         return f"no connection within {CONNECT:g} s"
     if isinstance(error, TimeoutError):
@@ -234,7 +235,8 @@ def _what(error: Exception) -> str | None:
 
 
 def _told(error: BaseException) -> str:
-    """What the system or the parser says. The client's own words name the URL, whose query nobody is to see."""
+    """The message of the system or of the parser. The HTTP client's own message is not used: it contains the URL, whose
+    query may be secret."""
     if isinstance(error, aiohttp.ClientResponseError):
         return printable(error.message)
     if type(error) is aiohttp.ClientOSError and error.__cause__ is not None:
@@ -249,13 +251,14 @@ def host_of(url: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Of what a stranger wrote: one line, with nothing that a terminal would obey, and not much of it."""
+    """Untrusted text as one short line, without control characters that a terminal would execute."""
     line = " ".join("".join(c if c.isprintable() or c.isspace() else "·" for c in text[: 4 * SNIPPET]).split())
     return line if len(line) <= SNIPPET else f"{line[:SNIPPET]}…"
 
 
 def retry_after(written: str | None) -> timedelta | None:
-    """Seconds, or a date by the receiver's clock; None for what is neither."""
+    """The pause that a Retry-After header asks for, as seconds or as a date by the receiver's clock; None if the header
+    is neither."""
     if written is None:
         return None
     written = written.strip()
@@ -263,7 +266,7 @@ def retry_after(written: str | None) -> timedelta | None:
         if written.isascii() and written.isdigit():
             seconds = float(written[:12])
         else:
-            date = parsedate_to_datetime(written)  # in UTC, also where it does not say so
+            date = parsedate_to_datetime(written)  # a date without a zone is in UTC
             seconds = (date.replace(tzinfo=UTC) if date.tzinfo is None else date).timestamp() - time.time()
     except (ValueError, TypeError, OverflowError):
         return None

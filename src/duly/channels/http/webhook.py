@@ -1,4 +1,4 @@
-"""Delivers an event as a signed webhook, by Standard Webhooks."""
+"""Delivers an event as a signed webhook, following Standard Webhooks."""
 
 import time
 from collections import OrderedDict
@@ -17,8 +17,8 @@ from duly.records.target import Target
 from duly.target_secrets import Seal
 
 MOST_DERIVED = 1000
-"""Signing keys that are remembered, of the origins that were sent to last: whoever schedules names the origins, and
-to derive a key takes some microseconds."""
+"""Signing keys in the cache, for the origins used last. The cache is bounded because callers choose the origins; a
+missing key costs some microseconds to derive."""
 
 WITHOUT_KEY = timedelta(seconds=30)
 
@@ -54,7 +54,7 @@ class Webhook:
         return OutgoingRequest("POST", said["url"], headers, body, timeout_of(said))
 
     def _usual(self, tenant: str, url: str) -> list[str]:
-        """What signs webhooks to a URL that is no stored target's."""
+        """The signing secrets for a URL that belongs to no stored target."""
         key = (tenant, origin_of(url))
         if key not in self._derived:
             self._derived[key] = self._keys.signing(*key)
@@ -68,7 +68,7 @@ class Webhook:
 
 
 def unusable(found: Target | None, channel: str, name: str) -> str | None:
-    """Why a stored target cannot be sent to."""
+    """The reason why a stored target cannot be used, or None."""
     if found is None:
         return f"there is no target {name!r}: put it, then replay this event"
     if found.channel != channel:

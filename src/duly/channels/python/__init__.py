@@ -1,1 +1,1 @@
-"""Delivery by a call of a Python function."""
+"""Delivery by calling a Python function."""

@@ -15,17 +15,17 @@ from duly.ports import Route, Transaction
 from duly.records.event import HANDLER, Delivered, Event, Failed, Outcome, Rejected, Unreachable
 
 DEADLINE = timedelta(minutes=5)
-SOON = timedelta(seconds=1)  # after an outage of the store, which is back when the next try is stored
+SOON = timedelta(seconds=1)  # after a store outage: the retry can only be stored once the store is back
 DELIVERED = Delivered()
 AT_ONCE = timedelta()
 
 HUNG_AT_LEAST = 10
-"""Threads. As many may hang as handlers run at once, but never fewer than these: where they run one by one, a single
-hung call must not keep all others from starting."""
+"""Threads that may hang at least. The limit is the number of concurrent handlers, but never below this: with a
+concurrency of 1, a single hung call must not block all other handlers."""
 
 
 class AsyncHandler:
-    """An ``async def``. It may raise anything; only being cancelled is not its own doing."""
+    """A handler that is an ``async def``. It may raise any exception; only a cancellation comes from the worker."""
 
     def __init__(self, type: str, function: Callable[..., Any]) -> None:
         self.type, self.function = type, function
@@ -33,18 +33,19 @@ class AsyncHandler:
     async def deliver(self, event: Event, *tx: Transaction) -> Outcome:
         try:
             return outcome_of(await self.function(event, *tx), self.type)
-        except asyncio.CancelledError:  # by the worker, which then knows what it means
+        except asyncio.CancelledError:  # by the worker, which handles it
             raise
-        except StoreUnavailable as error:  # such as of a call to schedule something
+        except StoreUnavailable as error:  # for example, from a call in the handler that schedules an event
             return Unreachable(describe(error), SOON)
-        except BaseException as error:  # whatever it is, it ends this attempt and nothing else
+        except BaseException as error:  # any exception ends this attempt only, not the worker
             return outcome_of_error(error)
 
     deliver_in = deliver
 
 
 class ThreadHandler:
-    """A plain ``def``, called in a thread. While too many threads hang, it is down: its events are not claimed."""
+    """A handler that is a plain ``def``, called in a thread. While too many threads hang, the handler is down: its
+    events are not claimed."""
 
     on_trial = False
 
@@ -67,7 +68,7 @@ class ThreadHandler:
             self._threads.watchers.remove(changed)
 
     async def deliver(self, event: Event) -> Outcome:
-        if (reason := self.down) is not None:  # since it was claimed
+        if (reason := self.down) is not None:  # it went down after the event was claimed
             return Unreachable(reason, AT_ONCE, told=True)
         return await self._threads.call(self._outcome, event)
 
@@ -76,12 +77,12 @@ class ThreadHandler:
             return outcome_of(self.function(event), self.type)
         except StoreUnavailable as error:
             return Unreachable(describe(error), SOON)
-        except BaseException as error:  # in a thread of ours, whatever it is ends here
+        except BaseException as error:  # any exception must end here, or it would end the thread
             return outcome_of_error(error)
 
 
 class Handlers:
-    """The handlers of one Duly, by event type."""
+    """The handlers of one `Duly` instance, by event type."""
 
     def __init__(self, concurrency: Callable[[], int]) -> None:
         self._routes: dict[str, Route] = {}

@@ -1,5 +1,5 @@
-"""Threads for plain ``def`` handlers. One that never returns is left behind; the others are not held up by it, unless
-there are too many of its kind."""
+"""Threads for plain ``def`` handlers. A thread whose handler never returns is abandoned and does not delay other
+handlers, until too many threads hang."""
 
 import asyncio
 import queue
@@ -14,7 +14,7 @@ from duly.decide.exhaustion import Exhausted
 T = TypeVar("T")
 
 Inbox: TypeAlias = "queue.SimpleQueue[Callable[[], None] | None]"
-"""What a thread is to do, one after another; None is the end of it."""
+"""The queue of a thread's jobs; None ends the thread."""
 
 Watcher: TypeAlias = Callable[[], None]
 
@@ -24,20 +24,20 @@ NO_THREAD = "this machine starts no more threads: raise their limit (ulimit -u, 
 
 
 class Threads:
-    """Grows as calls need it. The worker bounds how many there are, and threads that hang are not among those: an
-    executor of fixed size would soon be full of hung calls. They have a bound of their own, for each one keeps its
-    memory and whatever it holds."""
+    """A pool of threads that grows as calls need them. The worker bounds the number of concurrent calls. Hung threads
+    do not count towards that bound: a pool of fixed size would soon be full of hung calls. They have a bound of their
+    own, because each keeps its memory and its resources."""
 
     def __init__(self, most_hung: Callable[[], int] = lambda: UNBOUNDED) -> None:
         self._most_hung = most_hung
         self._idle: list[Inbox] = []
         self._ended = False
-        self.hung = 0  # calls that nobody waits for any more, and whose threads still run
+        self.hung = 0  # calls whose caller was cancelled and whose threads still run
         self.watchers: list[Watcher] = []  # called when ``down`` changes
 
     @property
     def down(self) -> str | None:
-        """Why no more is to be started, if that is so."""
+        """The reason why no more calls are started, or None."""
         if self.hung < self._most_hung():
             return None
         return (
@@ -46,7 +46,8 @@ class Threads:
         )
 
     async def call(self, function: Callable[..., T], *args: Any) -> T:
-        """The function must not raise. If the caller is cancelled, its thread goes on and is used again later."""
+        """Calls a function in a thread. The function must not raise. If the caller is cancelled, the thread continues,
+        and is reused once the function has returned."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         context = copy_context()
@@ -57,7 +58,7 @@ class Threads:
             result = context.run(function, *args)
             try:
                 loop.call_soon_threadsafe(done, result)
-            except RuntimeError:  # the loop has closed meanwhile: nobody waits for this any more
+            except RuntimeError:  # the loop has closed meanwhile, so no caller waits
                 inbox.put(None)
 
         def done(result: T) -> None:
@@ -89,7 +90,7 @@ class Threads:
                 changed()
 
     def end(self) -> None:
-        """Let each thread end when it has done what it is at."""
+        """Ends idle threads now, and each busy thread after its current call."""
         self._ended = True
         while self._idle:
             self._idle.pop().put(None)
@@ -101,7 +102,7 @@ class Threads:
             while (job := inbox.get()) is not None:
                 job()
 
-        # Daemons: a hung handler must not keep the process from ending.
+        # A daemon thread: a hung handler must not keep the process from exiting.
         thread = threading.Thread(target=work, name="duly-handler", daemon=True)
         try:
             thread.start()
