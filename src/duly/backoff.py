@@ -1,4 +1,4 @@
-"""Exponential back-off: how long to wait between tries while something is away."""
+"""Exponential back-off: how long to wait between retries while a service is unavailable."""
 
 from collections.abc import Callable
 
@@ -6,10 +6,10 @@ DOUBLING = 2.0  # each wait is this many times the one before
 
 
 class Backoff:
-    """Waits in seconds, from *first* up to *longest*, until ``reset`` begins with the first again.
+    """A series of waits in seconds, from *first* up to *longest*; ``reset`` starts the series again.
 
-    *spread* is the caller's luck, such as ``random.uniform``: asked for something between half of a wait and all of
-    it, so that those who failed together do not come back together. Without it, every wait is exact.
+    *spread* is a source of jitter such as ``random.uniform``. It is called with half of a wait and the whole wait, so
+    that clients that failed together do not retry together. Without *spread*, every wait is exact.
     """
 
     __slots__ = ("_factor", "_first", "_longest", "_spread", "_wait", "begun")
@@ -34,5 +34,5 @@ class Backoff:
         return wait if self._spread is None else self._spread(wait / 2, wait)
 
     def reset(self) -> None:
-        """Something worked: what fails now is another outage."""
+        """Starts again with the first wait, after a success: the next failure is a new outage."""
         self._wait, self.begun = self._first, False

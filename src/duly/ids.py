@@ -1,21 +1,21 @@
-"""Ids that sort by the time they were made (UUIDv7)."""
+"""Ids that sort by their time of creation (UUIDv7)."""
 
 import random
 import time
 
 MILLISECOND = 1_000_000
-STEPS = 4096  # in a millisecond: an id has 12 bits for the fraction of one
+STEPS = 4096  # per millisecond: an id has 12 bits for the fraction of a millisecond
 VARIANT = 0x8000_0000_0000_0000
 
 
 def new_id() -> str:
-    """48 bits of milliseconds, 12 of the fraction of one, 62 of luck (reseeded by Python after a fork)."""
+    """An id of 48 bits of milliseconds, 12 bits of their fraction, and 62 random bits (Python reseeds after a fork)."""
     return _written(_step(), random.getrandbits(62))
 
 
 def new_ids(count: int) -> list[str]:
-    """So many, in order: each a step of 244 ns after the one before. Their events take longer than that to be made, so
-    whatever comes after them sorts after them."""
+    """*count* ids in ascending order, 244 ns apart. Creating an event takes longer than 244 ns, so later ids sort after
+    these."""
     first = _step()
     return [_written(step, random.getrandbits(62)) for step in range(first, first + count)]
 
@@ -25,5 +25,5 @@ def _step() -> int:
 
 
 def _written(step: int, luck: int) -> str:
-    digits = (step << 64 | VARIANT | luck).to_bytes(16).hex()  # half the time of formatting a number
+    digits = (step << 64 | VARIANT | luck).to_bytes(16).hex()  # takes half the time of formatting the number
     return f"{digits[1:9]}-{digits[9:13]}-7{digits[13:16]}-{digits[16:20]}-{digits[20:]}"

@@ -1,8 +1,8 @@
-"""Numbers as JSON has them, which knows no difference between 3 and 3.0."""
+"""Numbers of JSON, which does not distinguish 3 from 3.0."""
 
 from typing import Any
 
 
 def as_whole(number: Any) -> Any:
-    """A whole number as an int, however it is written; anything else as it is."""
+    """Converts a whole float to an int; returns any other value unchanged."""
     return int(number) if type(number) is float and number.is_integer() else number

@@ -1,4 +1,4 @@
-"""Seals what a target keeps secret, so that whoever reads the database alone cannot read it."""
+"""Encrypts the secrets of targets, so that access to the database alone does not reveal them."""
 
 import base64
 from typing import Any
@@ -12,11 +12,12 @@ ANEW = "put the target anew, with a secret and with all of its headers"
 
 
 class Sealed(msgspec.Struct, frozen=True):
-    """What a target does not show. It names its owner, so that one target's cannot be put into another's row."""
+    """The secret part of a target. It contains the target's tenant and name, so that the sealed text of one target
+    cannot be copied into the row of another."""
 
     tenant: str
     name: str
-    secrets: list[tuple[str, float | None]] = []  # each with when it ends, in seconds since 1970; the newest first
+    secrets: list[tuple[str, float | None]] = []  # each with its expiry in seconds since 1970; the newest first
     headers: dict[str, str] = {}
 
     def __repr__(self) -> str:
@@ -46,8 +47,8 @@ class Seal:
         return sealed
 
     def is_of_first_key(self, text: str) -> bool:
-        """Whether the key that seals now has sealed it, not one that only opens."""
-        self._fernet()  # which tells what is missing
+        """Whether *text* was sealed with the current key, and not with an older key that only opens."""
+        self._fernet()  # raises if the key or the package is missing
         from cryptography.fernet import Fernet, InvalidToken
 
         try:
