@@ -1,1 +1,1 @@
-"""Who hears of what happened, after it has."""
+"""Observers of signals: log lines and metrics, written after an act has happened."""

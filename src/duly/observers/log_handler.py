@@ -5,18 +5,18 @@ import logging
 import sys
 
 REQUESTS = "duly.http"
-"""The logger that has a line for each request."""
+"""The logger that writes one line for each HTTP request."""
 
 KEPT_S = 0.05
-"""Seconds for which such a line may wait for others."""
+"""Seconds for which the line of a request may wait to be written together with others."""
 
 MOST_KEPT = 100
-"""Lines."""
+"""Lines that may wait; the next line causes a write, so that a burst cannot fill the memory."""
 
 
 class LogHandler(logging.StreamHandler):  # type: ignore[type-arg]  # takes no argument at runtime
-    """Writes lines about requests several at a time: each write wakes up who reads the log, and that took 60 µs of each
-    request. Whatever else is told, and what went wrong, is written at once, after what was kept."""
+    """Writes the lines of requests in batches: each write wakes the reader of the log, which cost 60 µs per request.
+    All other lines, and lines above INFO, are written at once, after the waiting lines."""
 
     def __init__(self) -> None:
         super().__init__(sys.stderr)
@@ -31,13 +31,13 @@ class LogHandler(logging.StreamHandler):  # type: ignore[type-arg]  # takes no a
                 self.flush()
             elif self._writing is None:
                 self._writing = asyncio.get_running_loop().call_later(KEPT_S, self.flush)
-        except RuntimeError:  # of a thread without a loop
+        except RuntimeError:  # this thread has no event loop
             self.flush()
         except Exception:
             self.handleError(record)
 
     def flush(self) -> None:
-        """Also called by logging when the process ends."""
+        """Writes the waiting lines. The logging module also calls this when the process ends."""
         self.acquire()
         try:
             self._writing = None

@@ -1,4 +1,4 @@
-"""One log line for each act: a dotted name, and the facts as fields. Payloads and secrets are never among them."""
+"""One log line for each act: a dotted name, and the facts as fields. Payloads and secrets are never logged."""
 
 import json
 import logging
@@ -47,7 +47,8 @@ VERY_LATE = timedelta(hours=1)
 
 
 def observe_with_logs(signals: Signals) -> None:
-    """Completions are told only at DEBUG, unless they are late: a line for each would cost more than the event."""
+    """Logs all signals. Completions in time are logged only at DEBUG: a line for each would cost more than the
+    event."""
     if log.isEnabledFor(logging.DEBUG):
         signals.observe(_completed, Completed)
     for kind, tell in _TELL.items():
@@ -65,7 +66,7 @@ def _late(signal: Late) -> None:
 
 
 def _pass_ended(signal: PassEnded) -> None:
-    """Worth a line by itself when something went wrong, now or before."""
+    """Logs a pass of the worker; at INFO if it recovered events, or if deliveries failed or were retried."""
     _tell(
         logging.INFO if signal.recovery or signal.failed or signal.retried else logging.DEBUG,
         "worker.pass",
@@ -95,7 +96,8 @@ def _clock_stepped(signal: ClockStepped) -> None:
 
 
 def _given_back(signal: GivenBack) -> None:
-    """Not each of the thousands that wait for one broker."""
+    """Logs a released event; only at DEBUG if the outage itself was logged, because thousands of events may wait for
+    one broker."""
     level = logging.DEBUG if signal.told else logging.WARNING if signal.wait else logging.INFO
     _tell(level, "event.given_back", signal.event, wait=_seconds(signal.wait), reason=signal.reason)
 
@@ -108,7 +110,7 @@ def _tell(level: int, act: str, event: Event | None = None, **facts: Any) -> Non
 
 
 class Line:
-    """A message that is whole in any application's format, and still has its facts as fields."""
+    """A log message that any formatter can print as text, and that keeps its facts as fields for `JsonFormat`."""
 
     def __init__(self, act: str, facts: dict[str, Any]) -> None:
         self.act, self.facts = act, facts
@@ -195,7 +197,7 @@ class JsonFormat(logging.Formatter):
 
 
 def configure_logging(format: str, level: int = logging.INFO) -> None:
-    """For Duly's own commands; as a library it leaves logging to the application."""
+    """Sets up logging for Duly's own commands. As a library, Duly leaves logging to the application."""
     handler = LogHandler()
     handler.setFormatter(JsonFormat() if format == "json" else TextFormat())
     log.handlers[:] = [handler]

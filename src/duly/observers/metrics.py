@@ -1,4 +1,4 @@
-"""Figures for Prometheus. No label names a tenant, a key or a person."""
+"""Prometheus metrics of HTTP requests. No label contains a tenant, a key or a person."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10
 
 
 class Metrics:
-    """Those of one process."""
+    """The metrics of one process."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -26,7 +26,7 @@ class Metrics:
         )
 
     def request_answered(self, method: str, route: str, status: int, seconds: float) -> None:
-        """*route* is a pattern such as /v1/events/{id}; what had no route has none here either."""
+        """Counts an answered request. *route* is a pattern such as /v1/events/{id}, and empty if none matched."""
         self._requests.labels(method, route, status).inc()
         self._seconds.labels(method, route).observe(seconds)
 
