@@ -1,1 +1,2 @@
-"""The timer service: commands come in over a broker, events go out. A door like the HTTP API and the command line."""
+"""The timer service: takes commands from a broker and publishes events to it. It is an entry point beside the HTTP API
+and the command line."""

@@ -1,5 +1,5 @@
-"""Takes commands in: read, store in one transaction, and only then acknowledge. What is acknowledged is on disk; what
-is not comes again, and changes nothing then."""
+"""Takes commands in: reads a batch, stores it in one transaction, and only then acknowledges it. An acknowledged
+command is on disk. A command that is not acknowledged is delivered again, and storing it twice changes nothing."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -16,10 +16,10 @@ from duly.signals import CommandRejected, CommandsTaken, CommandStuck, Signals
 from duly.timer_service.messages import BRIEF, LARGEST, read_command, write_rejection
 
 RACES = 3
-"""How often somebody may cancel a timer in the very moment in which it is put."""
+"""How often a put is tried when somebody cancels a timer at the same moment."""
 
 OFTEN = 5
-"""Deliveries after which a command that could never be stored is itself at fault, if the store takes others."""
+"""Deliveries after which a command that was never stored is rejected, if the store accepts other timers."""
 
 
 class OrderedCommand(NamedTuple):
@@ -41,7 +41,8 @@ class TimerCommands:
         self._store_backoff = StoreBackoff(signals)
 
     async def round(self, within: float) -> int:
-        """Take what there is, or wait so many seconds for some; how many there were."""
+        """Takes and stores one batch of commands, waiting up to *within* seconds for the first. Returns the number of
+        commands taken."""
         taken = await self._commands.take(self._batch_size, within)
         if taken:
             await self._carry_out(taken)
@@ -62,7 +63,7 @@ class TimerCommands:
         for command in taken:
             if id(command) not in unwelcome:
                 await command.ack()
-        for one in refused:  # after the others, which need not wait for it
+        for one in refused:  # last, so that good commands do not wait for the rejections
             await self._reject(one)
         self._signals.emit(CommandsTaken(len(taken), len(refused)))
 
@@ -77,7 +78,8 @@ class TimerCommands:
             self._signals.emit(CommandStuck(command.place, f"{stuck}; it was refused because of {reason}"))
 
     async def _put_patiently(self, wanted: Sequence[OrderedCommand]) -> list[RejectedCommand]:
-        """Until the store takes them: nothing is acknowledged before that. Those that it will never take come back."""
+        """Retries until the store accepts the commands, because none may be acknowledged before that. Returns the
+        commands that the store will never accept."""
         while True:
             try:
                 refused = await self._put(wanted)
@@ -88,19 +90,20 @@ class TimerCommands:
                 return refused
 
     async def _put(self, wanted: Sequence[OrderedCommand]) -> list[RejectedCommand]:
-        """One that cannot be stored must not take its neighbours along. But what befalls all of them is not theirs."""
+        """Stores commands and returns the rejected ones. A bad command must not fail the others of its batch, so each
+        is then stored alone. An error of all commands is the store's, and is raised."""
         error = await self._try_to_put(wanted)
         if error is None:
             return []
         failed = [(wanted[0], error)] if len(wanted) == 1 else await self._each_alone(wanted)
         if len(failed) == len(wanted) and not await self._are_at_fault(failed):
             raise error
-        again = await self._each_alone([one for one, _ in failed])  # it may have befallen the first ones, and be over
+        again = await self._each_alone([one for one, _ in failed])  # a temporary error may have hit the first ones
         return [RejectedCommand(one.command, _problems(error)) for one, error in again]
 
     async def _are_at_fault(self, failed: Sequence[tuple[OrderedCommand, Exception]]) -> bool:
-        """Whether it is these, and not the store: what is wrong with them is known, or they have come often, and the
-        store would take another."""
+        """Whether the commands are at fault and not the store: either they are invalid, or they were delivered often
+        and the store accepts another timer."""
         if all(isinstance(error, Invalid) for _, error in failed):
             return True
         if any(one.command.deliveries < OFTEN or isinstance(error, StoreError) for one, error in failed):
@@ -108,12 +111,12 @@ class TimerCommands:
         return await takes_timers(self._store, failed[0][0].timer, self._channels)
 
     async def _each_alone(self, wanted: Sequence[OrderedCommand]) -> list[tuple[OrderedCommand, Exception]]:
-        """Those that fail, and why."""
+        """Stores each command in a transaction of its own. Returns the failed commands with their errors."""
         tried = [(one, await self._try_to_put([one])) for one in wanted]
         return [(one, error) for one, error in tried if error is not None]
 
     async def _try_to_put(self, wanted: Sequence[OrderedCommand]) -> Exception | None:
-        """Why that is not possible."""
+        """Stores all commands in one transaction. Returns the error if that fails."""
         ordered = [OrderedTimer(one.command.order, one.timer) for one in wanted]
         failed: Exception | None = None
         for _ in range(RACES):

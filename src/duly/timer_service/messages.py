@@ -18,7 +18,7 @@ TIMER = "timer"
 SCHEDULE, REACHED = "ScheduleTimer", "DueTimeReached"
 
 RETRY = Retry(max_attempts=10, base=timedelta(seconds=1), factor=2, max=timedelta(minutes=5))
-"""When the broker is there and does not take it. An outage of the broker spends no attempt."""
+"""The retries of an event that a reachable broker refuses. An outage of the broker spends no attempt."""
 
 LARGEST, BRIEF = 64 * 1024, 1024
 """Bytes of a command: what it says takes some hundred. And how many of a refused one are kept where the broker takes no
@@ -29,7 +29,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def read_command(data: bytes) -> Timer | list[Problem]:
-    """What a command asks for, or all that is wrong with it."""
+    """The timer that a command asks for, or all problems of the command."""
     if len(data) > LARGEST:
         return [Problem("message", f"has {len(data):,} bytes; at most {LARGEST:,}")]
     try:
@@ -55,7 +55,7 @@ def read_command(data: bytes) -> Timer | list[Problem]:
 
 
 def write_reached(event: Event) -> bytes:
-    """The same id each time it is sent."""
+    """The ``DueTimeReached`` message of an event. Its id is the event's id, the same on every retry and replay."""
     reached = max(event.claimed or event.due, event.due)
     return _encode(
         {
@@ -74,7 +74,7 @@ def write_reached(event: Event) -> bytes:
 
 
 def write_rejection(data: bytes, problems: Sequence[Problem], at: datetime, most: int = LARGEST) -> bytes:
-    """A command that cannot be carried out, as it came (but for what is beyond *most* bytes), and why."""
+    """The message for a rejected command: its first *most* bytes as received, and the problems found."""
     return _encode(
         {
             "type": "CommandRejected",
@@ -99,7 +99,7 @@ def _payload_problems(envelope: dict[str, Any], payload: Any) -> Iterator[Proble
     if not isinstance(payload, dict):
         yield Problem("payload", "is missing" if payload is None else f"expected an object, not {_kind(payload)}")
         return
-    for name in ("type", "tenantId"):  # where it says these again
+    for name in ("type", "tenantId"):  # a payload may repeat these fields of the envelope
         if name in payload and name in envelope and payload[name] != envelope[name]:
             yield Problem(f"payload.{name}", f"is {payload[name]!r:.50}, and {name} is {envelope[name]!r:.50}")
     yield from _name_problems(payload, "serviceCallId", "payload.serviceCallId", "key")
@@ -132,6 +132,6 @@ def _name_problems(where: dict[str, Any], name: str, path: str, field: str) -> I
 
 
 def _kind(value: Any) -> str:
-    """As JSON calls it."""
+    """The JSON type of a value, for error messages."""
     kinds = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
     return kinds.get(type(value), "a number")

@@ -1,7 +1,7 @@
 """The timer module: ``ScheduleTimer`` commands come in over a broker, ``DueTimeReached`` events go out.
 
-Taking commands in and firing what is due share the database and nothing else: each has a connection to the broker of
-its own, and goes on when the other cannot.
+The intake of commands and the firing of due timers share only the database. Each has its own connection to the broker,
+and continues when the other fails.
 """
 
 import asyncio
@@ -34,27 +34,28 @@ log = logging.getLogger("duly")
 
 COMMANDS = "timer.commands"
 WAIT = 5.0
-"""Seconds to wait for a command before looking whether there is a broker still."""
+"""Seconds to wait for a command before checking whether the broker is still reachable."""
 
-SHORTEST = 0.05  # seconds before commands are taken in again, after the first failure
-LONGEST = 5.0  # seconds between tries to take commands in, at most
+SHORTEST = 0.05  # seconds before the first retry, after a failure to take commands in
+LONGEST = 5.0  # seconds between retries, at most
 
 LAST_ROUND = 2.0
-"""Seconds that a service which is told to stop has for storing what it has taken, when its worker has ended. What is
-not stored by then is not acknowledged, and comes again."""
+"""Seconds in which a stopping service must store the commands it has taken, once its worker has ended. A command that
+is not stored by then is not acknowledged, and is delivered again."""
 
 WORKER_ENDS_WITHIN = 5.0
-"""Seconds after its grace in which a worker ends, whatever its database does."""
+"""Seconds after the shutdown grace in which a worker ends, even if its database hangs."""
 
 ENDED_WITHIN = 1.0
-"""Seconds that what is cancelled has for ending: a library may keep to itself that it is."""
+"""Seconds in which a cancelled task must end: a library may swallow the cancellation."""
 
 MOST_AT_ONCE = 1000
-"""Commands that are stored in one transaction: a burst is taken in by few of them."""
+"""Commands that are stored in one transaction: a burst then takes few transactions."""
 
 
 class TimerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Each is read from ``TIMER_`` and its name in capitals, but for the database, which is a path there."""
+    """Settings of the timer service. Each is read from the variable ``TIMER_`` plus its name in capitals; only the
+    database is read from a path, ``TIMER_DB_PATH``."""
 
     polling_interval: timedelta = timedelta(seconds=5)
     batch_size: int = 100
@@ -68,7 +69,7 @@ class TimerBroker(NamedTuple):
 
 
 def read_timer_settings(db: str | None = None, environment: Mapping[str, str] | None = None) -> TimerSettings:
-    """From the environment. Where it does not say which database and broker, Duly's own settings do."""
+    """Reads the settings from the environment. Database and broker default to Duly's own settings."""
     given = os.environ if environment is None else environment
     values: dict[str, object] = {}
     if written := given.get("TIMER_POLLING_INTERVAL"):
@@ -141,7 +142,7 @@ def open_broker(url: str) -> TimerBroker:
 
 
 def take_timers(duly: Duly, commands: Commands, batch_size: int) -> TimerCommands:
-    """What turns commands into timers of this Duly."""
+    """The intake that stores commands as timers of this Duly."""
     return TimerCommands(commands, duly.store, [TIMER], duly.signals, batch_size)
 
 
@@ -159,14 +160,14 @@ class TimerService:
             ),
             channels={TIMER: self._broker.channel},
         )
-        self._started = asyncio.Event()  # firing, for which the store has been opened, or waited for
+        self._started = asyncio.Event()  # the worker runs, so the store has been opened
         self.duly.observe(lambda _: self._started.set(), WorkerStarted)
         self._stopping = False
         self._told_to_stop = asyncio.Event()
         self._changed = asyncio.Event()
 
     async def run(self, *, signals: bool = True) -> None:
-        """Until stopped, or until something is wrong that no waiting mends."""
+        """Runs until stopped, or until an error that waiting cannot cure."""
         with self._stopped_by_signals() if signals else contextlib.nullcontext():
             await self._run()
 
@@ -176,7 +177,7 @@ class TimerService:
         stopping = asyncio.create_task(self._told_to_stop.wait())
         try:
             await asyncio.wait([firing, taking, stopping], return_when=asyncio.FIRST_COMPLETED)
-            self.stop()  # taking in only ends before that by what is critical
+            self.stop()  # before a stop, the intake ends only with a critical error
             await asyncio.wait([firing], timeout=self.duly.settings.shutdown_grace.total_seconds() + WORKER_ENDS_WITHIN)
             await self._finish(taking)
         finally:
@@ -184,7 +185,7 @@ class TimerService:
             ends = await _ends(taking, firing)
             await self._broker.commands.close()
             if (close := getattr(self._broker.channel, "close", None)) is not None:
-                await close()  # it is open before the database is, and that may never be
+                await close()  # it opens before the database, which may never open
         for end in ends:
             raise end
 
@@ -195,10 +196,11 @@ class TimerService:
 
     @contextlib.contextmanager
     def _stopped_by_signals(self) -> Iterator[None]:
-        """From the first try to connect until the last command is stored."""
+        """Stops the service on SIGTERM and SIGINT, from the first attempt to connect until the last command is
+        stored."""
         loop, caught = asyncio.get_running_loop(), []
         for number in (signal.SIGTERM, signal.SIGINT):
-            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # not here, or not in this thread
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # this system or thread has none
                 loop.add_signal_handler(number, self.stop)
                 caught.append(number)
         try:
@@ -209,25 +211,25 @@ class TimerService:
 
     async def _fire(self) -> None:
         if isinstance(self._broker.channel, SlowToStart):
-            await self._prepare(self._broker.channel)  # or what is due already would crowd in front of a closed door
+            await self._prepare(self._broker.channel)  # or overdue events would be claimed before the broker is there
         if not self._stopping:
             await self.duly.run(signals=False, lanes=[TIMER])
 
     async def _prepare(self, channel: SlowToStart) -> None:
-        """Until there is a connection, or can be none now; or until told to stop."""
+        """Waits for the channel's first attempt to connect, successful or not, or for a stop."""
         preparing = asyncio.create_task(channel.prepare())
         stopping = asyncio.create_task(self._told_to_stop.wait())
         try:
             await asyncio.wait([preparing, stopping], return_when=asyncio.FIRST_COMPLETED)
             if preparing.done():
-                with contextlib.suppress(BrokerDown):  # which is told by who fires
+                with contextlib.suppress(BrokerDown):  # the worker reports it
                     preparing.result()
         finally:
             preparing.cancel()
             stopping.cancel()
 
     async def _finish(self, taking: "asyncio.Task[None]") -> None:
-        """Store what is taken, and take no more."""
+        """Stores the commands already taken, and takes no more."""
         self._started.set()
         self._changed.set()
         await self._broker.commands.release()
@@ -242,7 +244,7 @@ class TimerService:
             {COMMANDS: commands} if isinstance(commands, Reachable) else {}, signals, self._changed.set
         )
         intake = take_timers(self.duly, commands, MOST_AT_ONCE)
-        async with self.duly:  # open, until the last command is stored
+        async with self.duly:  # stays open until the last command is stored
             broker_health.begin()
             try:
                 backoff = Backoff(SHORTEST, LONGEST, spread=random.uniform)
@@ -255,14 +257,14 @@ class TimerService:
                 broker_health.end()
 
     async def _one_round(self, intake: TimerCommands) -> bool:
-        """Whether it went well."""
+        """Takes in one batch of commands. Returns whether that succeeded."""
         self._changed.clear()
         try:
             await intake.round(WAIT)
         except Misuse:
             raise
         except BrokerDown as error:
-            if getattr(self._broker.commands, "down", None) is None:  # or that is told already
+            if getattr(self._broker.commands, "down", None) is None:  # else the outage is logged already
                 log.warning("intake.failed error=%s", error)
             return False
         except Exception:
@@ -271,14 +273,14 @@ class TimerService:
         return True
 
     async def _pause(self, seconds: float) -> None:
-        """A wait until the broker is back, or for so long."""
+        """Waits until the broker is back, at most for *seconds*."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._changed.wait()
 
 
 async def _ends(*tasks: "asyncio.Task[None]") -> list[BaseException]:
-    """What they failed with; at the latest now they end."""
+    """Cancels the tasks that still run, and returns the errors of those that failed."""
     for task in tasks:
         task.cancel()
     _, left = await asyncio.wait(tasks, timeout=ENDED_WITHIN)
