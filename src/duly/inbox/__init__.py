@@ -1,10 +1,10 @@
-"""The receiving side of Duly's webhooks: is it from Duly, and was it here before?
+"""The receiving side of Duly's webhooks: verifies that a delivery is from Duly, and recognizes repeated deliveries.
 
     inbox = Inbox(secret)
 
     message = inbox.verify(request.headers, request.body)  # raises Refused, which has the status to answer
     with transaction.atomic():
-        if record(connection, message.id):  # False: it was here before
+        if record(connection, message.id):  # False: a repeated delivery
             ...                             # the effect, in the same transaction
 
 Needs nothing but the standard library, and the driver of the receiver's own database.

@@ -1,4 +1,4 @@
-"""Reads a request and answers it where ASGI is all there is."""
+"""Reads and answers a request with plain ASGI, without a framework."""
 
 import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, MutableMapping
@@ -18,7 +18,7 @@ def endpoint(
     read: Callable[[list[tuple[bytes, bytes]], AsyncIterable[bytes]], Awaitable[Message]], handle: Handle
 ) -> App:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":  # servers ask whether there is anything to do at start and end, and take a no
+        if scope["type"] != "http":  # servers send "lifespan" too, and accept that an app does not support it
             raise NotImplementedError(f"an inbox answers http, not {scope['type']}")
         if scope["method"] != "POST":
             return await _answer(send, 405, "Duly's webhooks are POST requests", (b"allow", b"POST"))
@@ -46,7 +46,7 @@ async def _call(handle: Handle, message: Message) -> None:
     if inspect.iscoroutinefunction(handle):
         answer: Any = handle(message)
     else:
-        import asyncio  # here, because it takes longer than all else, and receivers without ASGI do without it
+        import asyncio  # here, because this import is slow and receivers without ASGI do not need it
 
         answer = await asyncio.to_thread(handle, message)
     if inspect.isawaitable(answer):

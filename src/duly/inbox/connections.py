@@ -1,4 +1,4 @@
-"""Runs a statement on a connection that is the receiver's own: in their transaction, for them to commit."""
+"""Runs a statement on the receiver's own connection, in the receiver's transaction. The receiver commits."""
 
 import inspect
 from collections.abc import Awaitable, Mapping
@@ -13,12 +13,12 @@ KNOWN = {
     "sqlalchemy": "execute",
     "django": "in_atomic_block",
 }
-"""By library, something that its connections have, and its pools, engines and makers of sessions have not."""
+"""By library, an attribute that its connections have, and its pools, engines and session factories lack."""
 
 SUPPORTED = "sqlite3, asyncpg, psycopg (3), SQLAlchemy (Core or ORM, sync or async) or Django"
 
 Statement = Mapping[str, str]
-"""By dialect. ``{value}`` stands for its one parameter, in the style of whoever runs it."""
+"""A statement by dialect. ``{value}`` stands for its one parameter, and becomes the driver's placeholder."""
 
 
 class AwaitedConnection(Protocol):
@@ -33,7 +33,7 @@ def is_awaited(connection: Any) -> bool:
 
 
 def change(connection: Any, statement: Statement, value: Any) -> int:
-    """Run it, and tell how many rows it changed."""
+    """Runs a statement and returns the number of rows it changed."""
     connection = _whole(connection)
     match _library(connection):
         case "sqlite3":
@@ -71,7 +71,7 @@ def _change_with_sqlalchemy(connection: Any, statement: Statement, value: Any) -
     if hasattr(connection, "flush"):
         connection = connection.connection()  # the session's
     if not connection.in_transaction():
-        connection.begin()  # as the statement itself would: only after that can the driver be asked
+        connection.begin()  # as executing would do; only then does the driver show whether it autocommits
     driver, dialect = connection.connection.dbapi_connection, connection.dialect.name
     sql = _of(dialect, statement)
     _refuse_autocommit(_sqlite_commits_at_once(driver) if dialect == "sqlite" else bool(driver.autocommit))
@@ -79,7 +79,7 @@ def _change_with_sqlalchemy(connection: Any, statement: Statement, value: Any) -
 
 
 def _whole(connection: Any) -> Any:
-    """The connection of a cursor, and the session of a scope; anything else as it is."""
+    """The connection of a cursor, or the session of a scoped session; any other object unchanged."""
     if hasattr(connection, "fetchone"):
         return getattr(connection, "db", None) or getattr(connection, "connection", connection)
     scoped = type(connection).__name__ in ("scoped_session", "async_scoped_session")
@@ -107,7 +107,7 @@ def _of(dialect: str, statement: Statement) -> str:
 def _sqlite_commits_at_once(connection: Any) -> bool:
     if connection.in_transaction:
         return False
-    mode = getattr(connection, "autocommit", None)  # from Python 3.12 on: True, False, or -1 for the older ways
+    mode = getattr(connection, "autocommit", None)  # from Python 3.12 on: True, False, or -1 for isolation_level
     return mode is True or (mode is not False and connection.isolation_level is None)
 
 

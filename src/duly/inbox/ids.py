@@ -1,8 +1,8 @@
-"""The ids that were here before, in a table of the receiver's own database.
+"""The ids of received deliveries, in a table of the receiver's own database.
 
-Recording an id is one INSERT that does nothing where the id is there already. Of two deliveries at the same time, the
-database lets the second one wait for the first: if that commits, the second finds the id; if it rolls back, the second
-records it and does the work.
+Recording an id is one INSERT that does nothing if the id exists already. Of two concurrent deliveries, the database
+makes the second wait for the first: if the first commits, the second finds the id; if the first rolls back, the second
+records the id and does the work.
 """
 
 import re
@@ -30,7 +30,7 @@ _FORGET = {
 
 
 def ddl(dialect: str, *, table: str = TABLE) -> str:
-    """The statement that makes the table, for a migration: ``sqlite`` or ``postgresql``."""
+    """The statement that creates the table, for a migration. *dialect* is ``sqlite`` or ``postgresql``."""
     if dialect not in _DDL:
         raise Misuse(f"there is no table for {dialect!r}: expected {' or '.join(_DDL)}")
     return _DDL[dialect].format(table=_checked(table))
@@ -41,8 +41,8 @@ def record(connection: AwaitedConnection, id: str, *, table: str = ...) -> Await
 @overload
 def record(connection: Any, id: str, *, table: str = ...) -> bool: ...
 def record(connection: Any, id: str, *, table: str = TABLE) -> bool | Awaitable[bool]:
-    """Record an id in the connection's open transaction; True the first time. Do the effect then, in that transaction,
-    and commit; if False, answer as if it had just been done. To be awaited where the connection's own calls are."""
+    """Records an id in the connection's open transaction. Returns True the first time: apply the effect in that
+    transaction, and commit. On False, answer as for a success. On an asynchronous connection, await the result."""
     return _run(connection, _RECORD, table, id, bool)
 
 
@@ -51,15 +51,16 @@ def forget(connection: AwaitedConnection, older_than: timedelta, *, table: str =
 @overload
 def forget(connection: Any, older_than: timedelta, *, table: str = ...) -> int: ...
 def forget(connection: Any, older_than: timedelta, *, table: str = TABLE) -> int | Awaitable[int]:
-    """Delete the ids that were recorded longer ago than that; returns how many. What is sent again later has its effect
-    again, so keep them for as long as a dead letter may still be replayed."""
+    """Deletes ids recorded longer ago than *older_than*, and returns their number. A delivery repeated after that has
+    its effect again, so keep ids for as long as a dead letter may still be replayed."""
     if older_than <= timedelta():
         raise Misuse(f"forget got older_than={older_than}, which would forget every id: say how long to keep them")
     return _run(connection, _FORGET, table, int(older_than.total_seconds()), int)
 
 
 class Later(Generic[T]):
-    """An answer to be awaited. Taken for the answer itself it would always be true, and every effect be repeated."""
+    """A result to be awaited. Its truth value raises `Misuse`: in an ``if`` without ``await`` it would always be true,
+    and every effect would be repeated."""
 
     def __init__(self, changed: Coroutine[Any, Any, int], shape: Callable[[int], T]) -> None:
         self._changed, self._shape = changed, shape

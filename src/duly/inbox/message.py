@@ -1,4 +1,4 @@
-"""What a delivery says, once its signature was found right."""
+"""The message of a delivery whose signature is valid."""
 
 import json
 from collections.abc import Mapping
@@ -11,15 +11,15 @@ from duly.inbox.refusals import Malformed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    id: str  # the event's, the same on every retry and replay
+    id: str  # the event's id, the same on every retry and replay
     type: str
-    timestamp: datetime  # when it was due
+    timestamp: datetime  # when the event was due
     data: Any  # the event's payload
-    event: Mapping[str, Any]  # due_at, attempt and so on, as they were sent; of a CloudEvent, its other attributes
+    event: Mapping[str, Any]  # due_at, attempt and so on, as they were sent; for a CloudEvent, its other attributes
 
 
 def read_message(id: str, body: bytes) -> Message:
-    """Read either format. The body tells which it is, because the signature does not cover the content type."""
+    """Reads a body of either format. The body decides which, because the signature does not cover the content type."""
     content = _object(body)
     if "specversion" in content:
         own = {"specversion", "datacontenttype", "type", "time", "data"}

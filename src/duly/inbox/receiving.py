@@ -1,4 +1,4 @@
-"""The inbox: takes a request's headers and body, and gives back the message, or refuses."""
+"""The inbox: takes the headers and body of a request, and returns its message or raises `Refused`."""
 
 from collections.abc import AsyncIterable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -14,7 +14,7 @@ Headers = Mapping[str, str] | Iterable[tuple[str, str]] | Iterable[tuple[bytes, 
 
 ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
 DIGITS = 12
-"""Of a number of seconds or bytes, at most: what is longer is no number to reckon with."""
+"""Digits of a number of seconds or bytes, at most: a longer number is not plausible."""
 
 
 class InboxClock(Protocol):
@@ -22,8 +22,9 @@ class InboxClock(Protocol):
 
 
 class Inbox:
-    """Knows the secrets of the targets that lead here; a signature by any of them is right, so that a secret can be
-    changed on one side first. A payload of Duly's is at most 1 MiB; *max_body* leaves room for what is around it."""
+    """Verifies deliveries with the secrets of the targets that lead here. A signature with any of the secrets is valid,
+    so that a secret can be changed on one side first. A payload of Duly's is at most 1 MiB; *max_body* leaves room for
+    the rest of the body."""
 
     def __init__(
         self,
@@ -38,7 +39,8 @@ class Inbox:
         self.tolerance, self.max_body, self._clock = tolerance, max_body, clock
 
     def verify(self, headers: Headers, body: bytes) -> Message:
-        """The message, if Duly signed exactly these bytes, and just now. Raises `Refused`, which has the status."""
+        """Returns the message if Duly signed exactly these bytes within the tolerance. Raises `Refused`, whose
+        ``status`` is the HTTP status to answer with."""
         body = _as_it_came(body)
         self._refuse_longer(len(body))
         given = _signing(_pairs(headers))
@@ -52,9 +54,9 @@ class Inbox:
         return read_message(given[ID], body)
 
     async def receive(self, headers: Headers, parts: AsyncIterable[bytes]) -> Message:
-        """The same for a body that is still coming in, which is read no further than *max_body*."""
+        """Verifies a request whose body is still arriving, and reads at most *max_body* bytes of it."""
         known = _pairs(headers)
-        _signing(known)  # without which there is nothing to wait for
+        _signing(known)  # raises at once if the signature's headers are missing
         for name, value in known:
             if name == "content-length" and _is_number(value):
                 self._refuse_longer(int(value))
@@ -65,13 +67,13 @@ class Inbox:
         return self.verify(known, bytes(body))
 
     def asgi(self, handle: Handle) -> App:
-        """Make *handle* an ASGI application that answers for it: 204 when it returns, the refusal's status when the
-        delivery is refused. What it raises is the server's 500, after which Duly tries again. A plain ``def`` gets
-        a thread."""
+        """An ASGI application that calls *handle* with each verified message. It answers 204 when *handle* returns, and
+        the refusal's status when the delivery is refused. An exception of *handle* becomes the server's 500, and Duly
+        retries. A plain ``def`` runs in a thread."""
         return endpoint(self.receive, handle)
 
     def sign(self, id: str, body: bytes) -> dict[str, str]:
-        """The headers that Duly would send with *body*: for the tests of a receiver."""
+        """The headers that Duly would send with *body*, for the tests of a receiver."""
         timestamp = str(int(self._now().timestamp()))
         signatures = " ".join(sign(key, id, timestamp, body) for key in self._keys)
         return {ID: id, TIMESTAMP: timestamp, SIGNATURE: signatures}
@@ -91,13 +93,13 @@ class Inbox:
 
 
 def _pairs(headers: Headers) -> list[tuple[str, str]]:
-    """Names in small letters: HTTP/2 sends them so, and Django writes them large."""
+    """The headers with lower-case names: HTTP/2 sends lower case, and Django capitalizes."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     return [(_text(name).lower(), _text(value).strip(" \t")) for name, value in pairs]
 
 
 def _signing(headers: list[tuple[str, str]]) -> dict[str, str]:
-    """The three headers of the signature, each there once and of the form that Duly sends."""
+    """The three headers of the signature. Raises `BadSignature` unless each occurs once, in the form Duly sends."""
     found: dict[str, str] = {}
     for wanted in (ID, TIMESTAMP, SIGNATURE):
         values = [value for name, value in headers if name == wanted]

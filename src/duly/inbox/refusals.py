@@ -1,5 +1,5 @@
-"""Why a delivery is refused, and what to answer. Duly tries again after 408, 425, 429 and 5xx; any other refusal makes
-the event a dead letter, which can be replayed."""
+"""The reasons for refusing a delivery, with the HTTP status to answer. Duly retries after 408, 425, 429 and 5xx; any
+other refusal makes the event a dead letter, which can be replayed."""
 
 from typing import ClassVar
 
@@ -7,29 +7,30 @@ from duly.errors import DulyError
 
 
 class Refused(DulyError):
-    """Nothing of the delivery may be believed or done. Answer with ``status``, and with the message
-    for whoever looks into it: it tells no secret."""
+    """The delivery must not be trusted or processed. Answer with ``status``, and with the message for debugging: it
+    contains no secret."""
 
     status: ClassVar[int] = 400
 
 
 class BadSignature(Refused):
-    """Nobody who knows the secret signed this."""
+    """The signature was not made with any of the secrets."""
 
     status = 401
 
 
 class Stale(Refused):
-    """Signed rightly, but too long ago or in the future. Duly signs each attempt anew, so the next one may pass."""
+    """The signature is valid, but too old or in the future. Duly signs each attempt with its own time, so the next
+    attempt may pass."""
 
     status = 425
 
 
 class TooLarge(Refused):
-    """More bytes than this receiver reads."""
+    """The body has more bytes than this receiver reads."""
 
     status = 413
 
 
 class Malformed(Refused):
-    """Signed rightly, but nothing that Duly sends; or the body did not arrive whole."""
+    """The signature is valid, but the body is not one that Duly sends; or the body did not arrive completely."""

@@ -1,4 +1,4 @@
-"""Standard Webhooks signatures: an HMAC over id, timestamp and body, under a secret that both sides know."""
+"""Standard Webhooks signatures: an HMAC over id, timestamp and body, with a secret that both sides know."""
 
 import hashlib
 import hmac
@@ -9,11 +9,11 @@ from duly.errors import Misuse
 
 PREFIX = "whsec_"
 LEAST = 24
-"""Bytes of a secret, as Standard Webhooks says."""
+"""Bytes of a secret at least, by the Standard Webhooks specification."""
 
 
 def key_of(secret: object) -> bytes:
-    """The key that a secret such as ``whsec_MfKQ9r8G…`` stands for. The message of an error never shows the secret."""
+    """The key that a secret such as ``whsec_MfKQ9r8G…`` encodes. Error messages never contain the secret."""
     if not isinstance(secret, str):
         kind = type(secret).__name__
         raise Misuse(f"an inbox got {kind} for a secret: give it the secret of the target, a text like whsec_MfKQ9r8G…")
@@ -37,7 +37,7 @@ def sign(key: bytes, id: str, timestamp: str, body: bytes) -> str:
 
 
 def any_matches(given: Iterable[str], expected: Iterable[str]) -> bool:
-    """Compared as texts, so that no other spelling of the same bytes passes, and all of them, so that the time it takes
-    tells nothing."""
+    """Whether a given signature equals an expected one. Signatures are compared as text, so that no other base64
+    spelling of the same bytes passes; all pairs are compared, so that the duration reveals nothing."""
     known = [signature.encode() for signature in expected]
     return True in [hmac.compare_digest(one.encode(), other) for one in given for other in known]
