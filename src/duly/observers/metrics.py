@@ -26,7 +26,7 @@ class Metrics:
         )
 
     def request_answered(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Counts an answered request. *route* is a pattern such as /v1/events/{id}, and empty if none matched."""
+        """Counts an answered request. *route* is a pattern such as /v1/events/{id}, or ``-`` if none matched."""
         self._requests.labels(method, route, status).inc()
         self._seconds.labels(method, route).observe(seconds)
 

@@ -1,1 +1,1 @@
-"""Recurrence, pure: a rule answers "the first occurrence after this instant". It can be used by itself."""
+"""Recurrence as pure functions: a rule returns its first occurrence after an instant. The package can be used alone."""

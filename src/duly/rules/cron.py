@@ -1,7 +1,7 @@
 """Cron expressions: five fields, or six with seconds first.
 
-An expression is a set of readings of a clock on the wall: some times of some days. Both are found by looking them up,
-so the next one takes microseconds even where it is years away.
+An expression is a set of wall-clock readings: some times of day on some days. Times and days are looked up in tables,
+so finding the next occurrence takes microseconds even if it is years away.
 """
 
 from bisect import bisect_left
@@ -16,17 +16,18 @@ from duly.rules.cron_fields import DAYS, HOURS, MINUTES, MONTHS, SECONDS, WEEKDA
 DAY = 86400
 LAST_YEAR = 9998
 LONGEST_PAUSE = 41
-"""Years that can lie between two occurrences: five Mondays in February come 40 years apart around 2100."""
+"""Years to search, more than can lie between two occurrences: five Mondays in February come 40 years apart around
+2100."""
 
 MONTHS_KEPT = 1200
-"""For each expression; looking up the days of a month anew takes 20 µs."""
+"""Months in the cache of each expression; computing the days of a month takes 20 µs."""
 
 _EPOCH = date(1970, 1, 1).toordinal()
 _LAST_DAY = date(LAST_YEAR, 12, 31).toordinal() - _EPOCH
 
 
 class Expression(NamedTuple):
-    """What the fields of an expression mean."""
+    """The parsed fields of a cron expression."""
 
     seconds: tuple[int, ...]
     minutes: tuple[int, ...]
@@ -34,11 +35,12 @@ class Expression(NamedTuple):
     days: Days
     months: tuple[int, ...]
     weekdays: Days
-    spacing: bool  # the minute or hour begins with a star, so it keeps its pace in real time
+    spacing: bool  # the minute or hour field begins with a star: evenly spaced in real time when clocks change
 
 
 def parse_cron(text: object) -> Expression:
-    """Invalid, naming the field and the reason, for what is malformed, out of range or impossible."""
+    """Parses a cron expression. Raises `Invalid`, with field and reason, if it is malformed, out of range or
+    impossible."""
     written = split_fields(text)
     problems: list[Problem] = []
     seconds = parse_field(SECONDS, written[0], problems)
@@ -56,8 +58,9 @@ def parse_cron(text: object) -> Expression:
 
 
 def _refuse_impossible(expression: Expression, written: tuple[str, ...]) -> None:
-    """There are only fourteen kinds of years: one that has no such day is followed by others that have none."""
-    for year in range(2000, 2028):  # all fourteen are among any 28 in a row that skip no leap year
+    """Raises `Invalid` for an expression without any day. There are only fourteen kinds of year, so days that occur in
+    none of them never occur."""
+    for year in range(2000, 2028):  # any 28 years in a row that skip no leap year contain all fourteen kinds
         if any(days_of(expression, year, month) for month in expression.months):
             return
     which, field = (written[3], "day of month") if not expression.days.every else (written[5], "day of week")
@@ -65,7 +68,8 @@ def _refuse_impossible(expression: Expression, written: tuple[str, ...]) -> None
 
 
 def days_of(expression: Expression, year: int, month: int) -> tuple[int, ...]:
-    """The days of a month on which it fires. If both day fields say something, either will do, as cron has it."""
+    """The days of a month on which the expression fires. If both day fields are restricted, a match of either is
+    enough, as in cron."""
     if month not in expression.months:
         return ()
     first, length = weekday(year, month, 1), monthrange(year, month)[1]
@@ -85,7 +89,7 @@ def _by_number(days: Days, first: int, length: int) -> set[int]:
 
 
 def _nearest_workday(day: int, first: int, length: int) -> int:
-    """Monday to Friday, the nearest to a day, in the same month."""
+    """The workday (Monday to Friday) nearest to a day, in the same month."""
     falls = (first + day - 1) % 7
     if falls == 5:
         return day - 1 if day > 1 else day + 2
@@ -95,7 +99,7 @@ def _nearest_workday(day: int, first: int, length: int) -> int:
 
 
 def _by_weekday(weekdays: Days, first: int, length: int) -> set[int]:
-    """Cron counts weekdays from Sunday, 0."""
+    """The days of a month that match the weekday field. Cron counts weekdays from Sunday, 0."""
     found = {day for day in range(1, length + 1) if (first + day) % 7 in weekdays.plain}
     for falls, nth in weekdays.nths:
         day = 1 + (falls - 1 - first) % 7 + 7 * (nth - 1)
@@ -107,7 +111,7 @@ def _by_weekday(weekdays: Days, first: int, length: int) -> set[int]:
 
 
 class CronReadings:
-    """The readings of an expression."""
+    """The wall-clock readings of a cron expression."""
 
     def __init__(self, expression: Expression) -> None:
         self._expression = expression
@@ -143,7 +147,7 @@ class CronReadings:
         )
 
     def _rank(self, reading: int) -> int:
-        """How many there are before it on its day."""
+        """The number of readings before *reading* on its day."""
         day, time = divmod(reading, DAY)
         if self._first_day(day) != day:
             return 0
@@ -153,7 +157,7 @@ class CronReadings:
         return index * len(self._seconds) + (bisect_left(self._seconds, second) if exact else 0)
 
     def _first_time_from(self, time: int) -> int:
-        """There is one: the day's last is not earlier."""
+        """The first time of day not before *time*. The caller has checked that the day's last time is not earlier."""
         minute, second = time - time % 60, time % 60
         index = bisect_left(self._minutes, minute)
         if self._minutes[index] == minute:
@@ -163,7 +167,7 @@ class CronReadings:
         return self._minutes[index] + self._seconds[0]
 
     def _last_time_before(self, time: int) -> int:
-        """There is one: the day's first is earlier."""
+        """The last time of day before *time*. The caller has checked that the day's first time is earlier."""
         minute, second = time - time % 60, time % 60
         index = bisect_left(self._minutes, minute)
         if index < len(self._minutes) and self._minutes[index] == minute and second > self._seconds[0]:
@@ -171,7 +175,7 @@ class CronReadings:
         return self._minutes[index - 1] + self._seconds[-1]
 
     def _first_day(self, day: int) -> int | None:
-        """The first day that matches and is not before this one; days are counted from 1970."""
+        """The first matching day that is not before *day*; days are counted from 1970-01-01."""
         if day > _LAST_DAY:
             return None
         at = date.fromordinal(max(1, day + _EPOCH))
@@ -208,7 +212,7 @@ class CronReadings:
         return days
 
     def _days(self, low: int, high: int) -> int:
-        """How many days match from one to another, that one excluded."""
+        """The number of matching days from *low* up to, not including, *high*."""
         total = 0
         at, end = date.fromordinal(low + _EPOCH), date.fromordinal(high + _EPOCH)
         year, month, least = at.year, at.month, at.day
@@ -222,6 +226,6 @@ class CronReadings:
 
 @lru_cache(maxsize=4096)
 def readings_of(text: str) -> tuple[CronReadings, bool]:
-    """The readings of an expression, and whether it keeps its pace in real time."""
+    """The readings of an expression, and whether it is evenly spaced in real time when clocks change."""
     expression = parse_cron(text)
     return CronReadings(expression), expression.spacing

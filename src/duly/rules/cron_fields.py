@@ -1,4 +1,4 @@
-"""The fields of a cron expression, as people write them."""
+"""Parses the fields of a cron expression."""
 
 import re
 from typing import NamedTuple
@@ -23,7 +23,7 @@ class Field(NamedTuple):
     name: str
     low: int
     high: int
-    names: tuple[str, ...] = ()  # for the values from *low* on
+    names: tuple[str, ...] = ()  # of the values, beginning with *low*
 
 
 SECONDS = Field("second", 0, 59)
@@ -35,10 +35,10 @@ WEEKDAYS = Field("day of week", 0, 7, tuple("SUN MON TUE WED THU FRI SAT".split(
 
 
 class Days(NamedTuple):
-    """What a field says; all but *plain* only where it is about days."""
+    """The parsed values of a field. Only the two day fields use more than *plain*."""
 
     plain: tuple[int, ...]
-    every: bool = False  # it begins with a star or is a question mark
+    every: bool = False  # the field begins with a star or is a question mark
     last: bool = False  # L: the month's last day
     last_workday: bool = False  # LW
     workdays: tuple[int, ...] = ()  # 15W: the workday nearest to the 15th
@@ -47,7 +47,7 @@ class Days(NamedTuple):
 
 
 def normal(text: object) -> str:
-    """One writing of an expression: aliases spelled out, upper case, one space."""
+    """The normal form of an expression: aliases expanded, upper case, single spaces."""
     if not isinstance(text, str):
         raise _bad(f"expected text, not {type(text).__name__}: write one {EXAMPLE}")
     if len(text) > LONGEST:
@@ -63,7 +63,7 @@ def normal(text: object) -> str:
 
 
 def split_fields(text: object) -> tuple[str, ...]:
-    """Six fields; without seconds, the first is 0."""
+    """The six fields of an expression; if it has no seconds, the first field is 0."""
     fields = normal(text).split(" ")
     if len(fields) == 5:
         return ("0", *fields)
@@ -74,7 +74,7 @@ def split_fields(text: object) -> tuple[str, ...]:
 
 
 def parse_field(field: Field, text: str, problems: list[Problem]) -> Days:
-    """What a field says; its problem, if it has one, joins the others."""
+    """Parses a field; adds its problem, if there is one, to *problems*."""
     try:
         return _parse(field, text)
     except ValueError as error:
@@ -122,7 +122,7 @@ def _item(field: Field, item: str) -> Days:
 
 
 def _values(field: Field, item: str) -> set[int]:
-    """``*``, ``7``, ``1-5``, each with or without a step."""
+    """The values of an item such as ``*``, ``7`` or ``1-5``, each with or without a step."""
     span, stepped, step_text = item.partition("/")
     step = 1
     if stepped:

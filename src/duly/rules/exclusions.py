@@ -1,4 +1,4 @@
-"""Days on which a schedule rests: dates, stretches of them, weekdays, and the holidays of a country."""
+"""Excluded days, on which a schedule does not fire: dates, date ranges, weekdays, and the holidays of a country."""
 
 import re
 from collections.abc import Callable
@@ -14,7 +14,7 @@ Rests = Callable[[date], bool]
 
 
 def normal_exclusion(written: Any) -> str:
-    """One writing of an exclusion; what is none is left for `exclusion_problem` to tell."""
+    """The normal form of an exclusion. An invalid exclusion is returned for `exclusion_problem` to report."""
     if isinstance(written, date):
         return written.isoformat()[:10]
     if not isinstance(written, str):
@@ -31,7 +31,7 @@ _FULL = {day[:3]: day for day in "MONDAY TUESDAY WEDNESDAY THURSDAY FRIDAY SATUR
 
 
 def exclusion_problem(written: str) -> str | None:
-    """What is wrong with it, if anything is."""
+    """The problem of an exclusion, or None if it is valid."""
     try:
         _rests(written)
     except ValueError as error:
@@ -41,7 +41,7 @@ def exclusion_problem(written: str) -> str | None:
 
 @lru_cache(maxsize=1024)
 def rests_on(exclusions: tuple[str, ...]) -> Rests:
-    """Whether a date is one of those. ValueError for what cannot be understood here."""
+    """A function that returns whether a date is excluded. Raises ValueError for an invalid exclusion."""
     each = [_rests(written) for written in exclusions]
 
     @lru_cache(maxsize=4096)
@@ -91,7 +91,7 @@ def _between(start: date, end: date) -> Rests:
 
 def _holidays(country: str, part: str | None) -> Rests:
     try:
-        import holidays  # a third of a second, and most schedules do not need it
+        import holidays  # takes a third of a second, and most schedules do not need it
     except ImportError as error:
         raise ValueError("holidays are known to a package of their own: pip install 'duly[holidays]'") from error
     try:

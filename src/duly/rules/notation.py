@@ -1,4 +1,4 @@
-"""Rules as people write them: in Python, and in JSON."""
+"""Builds rules from their Python and JSON notation."""
 
 import re
 from collections.abc import Callable
@@ -20,36 +20,36 @@ from duly.rules.yearly import FIRST_YEAR, LAST_YEAR, LEAPS
 from duly.rules.zones import to_wall, zone
 
 SHORTEST = timedelta(seconds=1)
-"""A rule may not repeat faster than this."""
+"""The shortest interval at which a rule may repeat."""
 
 LONGEST_EVERY = timedelta(days=365_000)
 
 MOST_EXDATES = 1000
-"""Of a recurrence rule. Reading as many takes 2 ms when a worker first meets the rule."""
+"""EXDATEs of a recurrence rule at most. Reading 1,000 takes 2 ms when a worker first loads the rule."""
 
 LENGTH_OF_A_DATE = len("2026-12-24")
 
 _TIME = re.compile(TIME_OF_DAY)
 
 
-# -- as people write them in Python
+# -- rules in Python
 
 
 def every(interval: timedelta | str, *, start: datetime | None = None) -> Every:
-    """``every("15m")`` or ``every(timedelta(minutes=15), start=…)``: first at the start; without one, an interval
-    after the schedule's creation."""
+    """``every("15m")`` or ``every(timedelta(minutes=15), start=…)``: fires first at *start*; without a start, one
+    interval after the schedule's creation."""
     return parse_rule({"every": interval} if start is None else {"every": interval, "start": start})  # type: ignore[return-value]
 
 
 def once(at: datetime, *, timezone: str | None = None, by_date: bool = False) -> Rule:
-    """A schedule that fires once: at an instant, or at a local time without a zone of its own in *timezone*. *by_date*
-    names it by its date, so that another time on that day is the same occurrence."""
+    """A rule that fires once: at an instant, or at a naive local time in *timezone*. *by_date* names the occurrence by
+    its date, so that another time on that day is the same occurrence."""
     return parse_rule({"at": at, **_naming(by_date)}, timezone)
 
 
 def cron(expression: str, *, timezone: str | None = None, gap: str | None = None, overlap: str | None = None) -> Cron:
-    """``cron("0 9 * * MON-FRI", timezone="Europe/Brussels")``: five fields, or six with seconds first, or such as
-    ``@daily``. *gap* and *overlap* say what happens when clocks are changed."""
+    """``cron("0 9 * * MON-FRI", timezone="Europe/Brussels")``: five fields, or six with seconds first, or an alias such
+    as ``@daily``. *gap* and *overlap* say what happens when clocks are changed."""
     return parse_rule({"cron": expression}, timezone, Dst(gap, overlap))  # type: ignore[return-value]
 
 
@@ -64,7 +64,7 @@ def yearly(
     overlap: str | None = None,
 ) -> Yearly:
     """``yearly("02-29", at="09:00", leap="mar1")``: a date in every year, or in every year from *since* on, at a time
-    of day."""
+    of day. *leap* chooses the date of 29 February in other years."""
     written = {"yearly": day, "at": at, "leap": leap, **({} if since is None else {"since": since})}
     return parse_rule(written, timezone, Dst(gap, overlap))  # type: ignore[return-value]
 
@@ -79,22 +79,23 @@ def rrule(
     by_date: bool = False,
 ) -> RRule:
     """``rrule("FREQ=MONTHLY;BYDAY=-1FR", start=datetime(2026, 1, 1, 9), timezone="Europe/Brussels")``. The text may
-    also have the lines DTSTART, RRULE and EXDATE. Without a start, it begins when the schedule is created. *by_date*
-    names occurrences by their dates, so that another time on that day is no new one; it has one a day at most then."""
+    also have the lines DTSTART, RRULE and EXDATE. Without a start, the rule begins when the schedule is created.
+    *by_date* names occurrences by their dates, so that another time on a day is the same occurrence; such a rule has
+    at most one occurrence a day."""
     written = {"rrule": text, **({} if start is None else {"start": start}), **_naming(by_date)}
     return parse_rule(written, timezone, Dst(gap, overlap))  # type: ignore[return-value]
 
 
 def template(name: str, *, timezone: str | None = None) -> Cron:
-    """A rule by its name, such as ``template("weekday-mornings", timezone="Asia/Tokyo")``."""
+    """A predefined rule by its name, such as ``template("weekday-mornings", timezone="Asia/Tokyo")``."""
     return parse_rule({"template": name}, timezone)  # type: ignore[return-value]
 
 
-# -- as they are written in JSON
+# -- rules in JSON
 
 
 def parse_rule(written: Any, timezone: str | None = None, dst: Dst = OPEN) -> Rule:
-    """A rule from its JSON form, in a zone; Invalid with the field and the reason."""
+    """Reads a rule from its JSON form, in a zone. Raises `Invalid` with the field and the reason."""
     if problems := [*zone_problems(timezone), *dst.problems()]:
         raise Invalid(problems)
     if isinstance(written, dict):
@@ -119,19 +120,19 @@ def zone_problems(timezone: Any) -> list[Problem]:
 
 
 def zone_of(rule: Any) -> str | None:
-    """The zone that a rule names itself; the text of a recurrence rule may."""
+    """The zone that a rule itself names, or None. The text of a recurrence rule can name one with TZID."""
     written = rule.get("rrule") if isinstance(rule, dict) else None
     if not isinstance(written, str) or "TZID" not in written.upper():
         return getattr(rule, "timezone", None)
     try:
         return parse_rule(rule).timezone
-    except Invalid:  # which is told when the rule is read
+    except Invalid:  # reported when the rule is read
         return None
 
 
 def work_problems(rule: Rule) -> list[Problem]:
-    """What would take too long to evaluate at each firing. Asked of a rule that comes in, with its start; one that was
-    stored before there was a limit is evaluated as it is."""
+    """Problems of a rule that would take too long to evaluate at each firing. Only new rules, with their start, are
+    checked; a rule that was stored before the limit existed is evaluated as it is."""
     if not isinstance(rule, RRule):
         return []
     problems = []
@@ -146,7 +147,7 @@ def work_problems(rule: Rule) -> list[Problem]:
 
 
 def usual_dst(rule: Rule) -> dict[str, str | None]:
-    """What a rule does where it was not told otherwise. One of real time does not care about clocks on the wall."""
+    """The default *gap* and *overlap* of a rule; None for a rule of real time, which ignores clock changes."""
     gap, overlap = (rule.usual_gap, "first") if isinstance(rule, Local) else (None, None)
     return {"gap": gap, "overlap": overlap}
 
@@ -194,7 +195,7 @@ def _parse_every(written: dict[str, Any], timezone: str | None, dst: Dst) -> Rul
 
 def _parse_cron(written: dict[str, Any], timezone: str | None, dst: Dst) -> Rule:
     expression = normal(written["cron"])
-    readings_of(expression)  # or Invalid
+    readings_of(expression)  # raises Invalid
     return Cron(expression, timezone=timezone, dst=dst)
 
 
@@ -256,7 +257,7 @@ def _parse_yearly(written: dict[str, Any], timezone: str | None, dst: Dst) -> Ru
 
 
 def _given(written: dict[str, Any], field: str, usual: Any) -> Any:
-    """What a rule says, or what is usual where it says nothing or null."""
+    """The value of a rule's field, or *usual* if the field is missing or null."""
     said = written.get(field)
     return usual if said is None else said
 
@@ -264,7 +265,7 @@ def _given(written: dict[str, Any], field: str, usual: Any) -> Any:
 def _month_and_day(written: Any) -> tuple[int, int]:
     if isinstance(written, date):
         return written.month, written.day
-    if isinstance(written, str) and len(written) == 5:  # as they are stored, and read often
+    if isinstance(written, str) and len(written) == 5:  # a fast path for the stored form, which is read often
         with suppress(ValueError):
             stored = date.fromisoformat(f"2000-{written}")
             return stored.month, stored.day

@@ -1,4 +1,5 @@
-"""What a schedule says beside its rule: how it catches up, how many of it may run at once, on which days it rests."""
+"""The policies of a schedule, beside its rule: how it catches up after a misfire, how many of its events may run at
+once, and on which days it does not fire."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
@@ -22,7 +23,7 @@ OVERLAPS = (ALLOW, SKIP, "queue")
 LIVE, SHADOW = MODES = ("live", "shadow")
 LONGEST_JITTER = timedelta(days=1)
 MOST_MISSED = 1000
-"""How many missed occurrences ``all`` may be told to fire."""
+"""The highest *limit* of missed occurrences that the misfire policy ``all`` fires."""
 
 MOST_EXCLUSIONS = 1000
 MOST_CONCURRENT = 10_000
@@ -31,8 +32,8 @@ SHORTEST_WITHIN, LONGEST_WITHIN = timedelta(seconds=1), timedelta(days=366)
 
 
 class Misfire(msgspec.Struct, frozen=True):
-    """What happens to occurrences that are found late: ``latest`` fires the most recent one, which stands for all;
-    ``all`` fires each, the most recent *limit* of them; ``skip`` drops those that are later than *tolerance*."""
+    """The policy for missed occurrences: ``latest`` fires only the most recent one, on behalf of all; ``all`` fires the
+    most recent *limit* of them; ``skip`` drops occurrences that are later than *tolerance*."""
 
     policy: str = "latest"
     tolerance: timedelta = timedelta(seconds=30)
@@ -40,7 +41,7 @@ class Misfire(msgspec.Struct, frozen=True):
 
 
 class DependsOn(msgspec.Struct, frozen=True):
-    """Fire only if another schedule has succeeded within so long before."""
+    """A dependency: fire only if another schedule has succeeded within this time before."""
 
     schedule: str
     within: timedelta
@@ -74,11 +75,11 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def room(self) -> int | None:
-        """How many events of the schedule may be under way at once; None: any number."""
+        """How many events of the schedule may be in progress at once; None means any number."""
         return self.max_concurrent or (None if self.overlap == ALLOW else 1)
 
     def to_json(self) -> dict[str, Any]:
-        """All of them, as people write them."""
+        """All policies in their JSON form, defaults included."""
         depends_on = self.depends_on
         return {
             "misfire": {
@@ -100,7 +101,7 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PolicyOptions(TypedDict, total=False):
-    """Policies as people write them. None is as if it were left out."""
+    """Policies as keyword arguments. None means the default."""
 
     misfire: Misfire | str | dict[str, Any] | None
     overlap: str | None
@@ -116,7 +117,7 @@ class PolicyOptions(TypedDict, total=False):
 
 
 SPANS = span_options(Policies)
-"""The policies that are spans of time."""
+"""The policies that are durations, by name."""
 
 
 def _maybe_written(span: timedelta | None) -> str | None:
@@ -148,20 +149,19 @@ def _schema_of(hint: Any) -> dict[str, Any]:
 
 
 def policies_text(policies: Policies) -> str | None:
-    """What the store keeps: only what is not as usual."""
+    """The stored form of policies: JSON of those that differ from the default; None if none does."""
     unusual = {name: value for name, value in policies.to_json().items() if value != _PLAIN[name]}
     return msgspec.json.encode(unusual).decode() if unusual else None
 
 
 @lru_cache(maxsize=4096)
 def stored_policies(text: str | None) -> Policies:
-    """What the store has kept; Invalid if somebody has written something else there."""
+    """Reads policies from their stored form. Raises `Invalid` if somebody has changed the stored text."""
     return DEFAULT if text is None else read_policies(msgspec.json.decode(text), None)
 
 
 def read_policies(given: Any, timezone: str | None) -> Policies:
-    """Policies as people write them, in Python or JSON; Invalid with all that is wrong with them. Local times without
-    a zone of their own are those of *timezone*."""
+    """Reads policies from Python or JSON. Raises `Invalid` with all problems. Naive local times are in *timezone*."""
     if not isinstance(given, Mapping):
         raise Invalid([Problem("policies", f"expected an object, not {type(given).__name__}")])
     problems: list[Problem] = []
@@ -249,7 +249,7 @@ def _moment(field: str) -> Callable[[Any, str | None], datetime]:
         local = OnceLocal(moment.replace(microsecond=0), timezone=timezone).last(
             datetime.max.replace(tzinfo=UTC, year=9998)
         )
-        if local is None:  # cannot be: a gap shifts it
+        if local is None:  # cannot happen: a time in a gap is shifted
             raise _bad(field, f"{moment.isoformat()} never comes in {timezone}")
         return local.at
 

@@ -1,7 +1,7 @@
-"""Recurrence, pure: a rule answers "the first occurrence after this instant".
+"""Recurrence rules as pure values: a rule returns its first occurrence after an instant.
 
-Rules of real time (an interval, an instant) know no zones. Rules of wall time (cron, yearly and RFC 5545's) are
-readings of the clocks in a zone; without one, in UTC.
+Rules of real time (an interval, an instant) ignore zones. Rules of wall time (cron, yearly and RFC 5545) are readings
+of the clocks in a zone, by default UTC.
 """
 
 from abc import ABC, abstractmethod
@@ -33,8 +33,8 @@ class Occurrence(NamedTuple):
 
 
 class Dst(NamedTuple):
-    """What happens when clocks are changed. What is left open is up to the rule: in a gap, cron fires after it, and
-    the rules of calendars as much later as it is long."""
+    """The policy for clock changes. None leaves the choice to the rule: for a time in a gap, cron fires right after the
+    gap, and calendar rules fire later by the length of the gap."""
 
     gap: str | None = None
     overlap: str | None = None
@@ -51,19 +51,19 @@ OPEN = Dst()
 
 
 class Rule(Protocol):
-    """A recurrence. Equal rules have equal JSON."""
+    """A recurrence rule. Equal rules have equal JSON."""
 
     @property
     def timezone(self) -> str | None:
-        """The zone whose clocks it goes by, if it has said so."""
+        """The zone whose clocks the rule follows, or None if the rule does not name one."""
 
     @property
     def local(self) -> bool:
-        """Whether it goes by clocks on the wall, so that its instants depend on the zone data."""
+        """Whether the rule follows wall clocks, so that its instants depend on the zone data."""
 
     @property
     def steps(self) -> int:
-        """What all questions took so far; one may take MOST_STEPS. 0 where each is answered at once."""
+        """Steps that all calls on this rule took so far; one call may take MOST_STEPS. 0 if every call is cheap."""
 
     def after(self, instant: datetime) -> Occurrence | None:
         """The first occurrence strictly later than *instant*; None when there is none."""
@@ -72,22 +72,22 @@ class Rule(Protocol):
         """The last occurrence not later than *until*."""
 
     def count(self, first: datetime, until: datetime) -> int:
-        """How many there are between two instants, both included."""
+        """The number of occurrences between two instants, both included."""
 
     def anew(self, occurrence: Occurrence) -> Occurrence | None:
-        """Where an occurrence that older zone data gave is now."""
+        """An occurrence that was computed with older zone data, at its present instant."""
 
     def placed(self, timezone: str, dst: Dst) -> "Rule":
-        """The same rule in a zone."""
+        """The same rule in a zone, with a policy for clock changes."""
 
     def anchored(self, instant: datetime) -> "Rule":
-        """The same rule with what it left open (an interval's start) fixed at *instant*."""
+        """The same rule with an open start, as of an interval, fixed at *instant*."""
 
     def same_as(self, other: object) -> bool:
-        """Whether both ask for the same; an open anchor asks for nothing."""
+        """Whether both rules are equal; an open start is equal to any start."""
 
     def to_json(self) -> dict[str, Any]:
-        """Its JSON form, without the zone."""
+        """The rule's JSON form, without the zone."""
 
 
 # -- rules of real time
@@ -95,7 +95,7 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class Once:
-    """A single instant."""
+    """A rule with a single instant."""
 
     instant: datetime
     timezone: str | None = None
@@ -137,7 +137,7 @@ class Once:
 
 @dataclass(frozen=True)
 class Every:
-    """A fixed real-time spacing from a start, whatever the clocks on the wall do."""
+    """A fixed interval in real time from a start, independent of clock changes."""
 
     interval: timedelta
     start: datetime | None = None
@@ -160,7 +160,7 @@ class Every:
 
     def count(self, first: datetime, until: datetime) -> int:
         start = self._start()
-        before = max(0, -((start - first) // self.interval))  # rounded up: the number of the first one that counts
+        before = max(0, -((start - first) // self.interval))  # rounded up: the number of the first counted occurrence
         return max(0, (until - start) // self.interval - before + 1)
 
     def anew(self, occurrence: Occurrence) -> Occurrence | None:
@@ -189,7 +189,7 @@ class Every:
     def _nth(self, steps: int) -> Occurrence | None:
         try:
             due = self._start() + steps * self.interval
-        except OverflowError:  # past year 9999: there is none
+        except OverflowError:  # past year 9999
             return None
         return Occurrence(write_instant(due), due)
 
@@ -201,11 +201,12 @@ Placed = TypeVar("Placed", bound="Local")
 
 @dataclass(frozen=True, kw_only=True)
 class Local(ABC):
-    """What all rules of wall time share: a rule says which readings it wants, and how an occurrence is named."""
+    """The base of all rules of wall time. A subclass defines the wall-clock readings, and may define the names of
+    occurrences."""
 
     timezone: str | None = None
     dst: Dst = OPEN
-    by_date: bool = False  # named by its date alone, so that another time of that day is no new occurrence
+    by_date: bool = False  # occurrences are named by date alone: another time on that day is the same occurrence
 
     usual_gap = "shift"
 
@@ -219,14 +220,14 @@ class Local(ABC):
 
     @property
     def spacing(self) -> bool:
-        """Whether it keeps its pace in real time while clocks are changed. Its occurrences are named by their
-        instants then, so that a move to another zone neither misses nor repeats one."""
+        """Whether occurrences stay evenly spaced in real time while clocks are changed. They are then named by their
+        instants, so that a move to another zone neither misses nor repeats an occurrence."""
         return False
 
     @property
     @abstractmethod
     def readings(self) -> Readings:
-        """Which readings of the clocks it wants."""
+        """The wall-clock readings of the rule."""
 
     @cached_property
     def times(self) -> WallTimes:
@@ -235,7 +236,7 @@ class Local(ABC):
         return WallTimes(self.readings, place, gap=gap, overlap=overlap, spacing=self.spacing)
 
     def shows(self, reading: int) -> bool:
-        """Whether it wants this reading."""
+        """Whether *reading* is one of the rule's readings."""
         return self.readings.first(reading) == reading
 
     def name_of(self, shown: Shown) -> str:
@@ -277,7 +278,7 @@ class Local(ABC):
 
 @dataclass(frozen=True)
 class Cron(Local):
-    """A cron expression."""
+    """A rule given by a cron expression."""
 
     expression: str
 
@@ -297,7 +298,8 @@ class Cron(Local):
 
 @dataclass(frozen=True)
 class Yearly(Local):
-    """A date in every year, at a time of day. Named by its date alone, so that another time of day is no new one."""
+    """A date in every year, at a time of day. Occurrences are named by their date alone, so that another time of day is
+    the same occurrence."""
 
     month: int
     day: int
@@ -328,10 +330,10 @@ class Yearly(Local):
 
 @dataclass(frozen=True)
 class RRule(Local):
-    """A recurrence rule of RFC 5545. What recurs within the day keeps its pace in real time."""
+    """A recurrence rule of RFC 5545. Rules that recur within a day stay evenly spaced in real time."""
 
     text: RecurrenceText
-    start: datetime | None = None  # on the wall, once it is placed
+    start: datetime | None = None  # a naive wall-clock time, once the rule is placed in a zone
 
     @property
     def spacing(self) -> bool:
@@ -359,11 +361,12 @@ class RRule(Local):
         return begun if self.text.parts.count is None else begun._from_the_next()
 
     def _from_the_next(self) -> "RRule":
-        """COUNT counts what fires. The instant at which somebody makes a rule is over, so if that is an occurrence, the
-        rule begins with the following one: all that it takes from its start is the same there."""
+        """The rule with its start at the next occurrence, if its start is an occurrence: the instant of creation has
+        passed and cannot fire, and COUNT counts fired occurrences. All that the rule takes from its start is the same
+        at the next occurrence."""
         endless = replace(self, text=self.text._replace(parts=replace(self.text.parts, count=None)))
         now = reading_of(self.start) if self.start is not None else 0
-        with suppress(TooMuchWork):  # as whoever asks when it fires is told
+        with suppress(TooMuchWork):  # raised again when the next occurrence is computed
             if endless.shows(now) and (following := endless.readings.first(now + 1)) is not None:
                 return replace(self, start=wall_of(following))
         return self
@@ -390,7 +393,7 @@ WITHIN_THE_DAY = ("HOURLY", "MINUTELY", "SECONDLY")
 
 @dataclass(frozen=True)
 class OnceLocal(Local):
-    """A single reading of the clocks in a zone."""
+    """A rule with a single wall-clock reading in a zone."""
 
     wall: datetime
 

@@ -1,10 +1,11 @@
-"""Recurrence rules of RFC 5545 on the wall clock, answered without walking there from the start.
+"""Recurrence rules of RFC 5545 on the wall clock, evaluated without iterating from the start.
 
-A rule allows some days and times of day (:mod:`duly.rules.rrule_calendar`), and its interval one period in so many.
-What both allow is found by leaping from one to the other, and each leap that finds nothing is counted: an impossible
-rule ends in TooMuchWork, not in a loop. So does one that takes long, since others wait meanwhile.
+A rule allows some days and times of day (:mod:`duly.rules.rrule_calendar`), and its interval allows every n-th period.
+The search jumps between the two until a reading is allowed by both, and counts each jump without a result. An
+impossible rule therefore ends in TooMuchWork, not in an endless loop. So does a rule that takes long, because other
+work waits meanwhile.
 
-Readings of the wall clock are whole seconds since 1970-01-01T00:00:00, wherever the wall may stand.
+Readings of the wall clock are whole seconds since 1970-01-01T00:00:00 local time, in any zone.
 """
 
 from bisect import bisect_left, bisect_right
@@ -37,28 +38,30 @@ from duly.rules.rrule_text import FIRST_YEAR, LAST_YEAR, ByDay, Parts, Recurrenc
 __all__ = ["MOST_COUNTED", "MOST_STEPS", "Recurrence", "RecurrenceText", "TooMuchWork", "bind", "parse_recurrence"]
 
 MOST_STEPS = 10_000
-"""Steps that one question may take, of 2 to 3 µs each: a period without an occurrence is one, more with BYSETPOS."""
+"""Steps that one call may take, of 2 to 3 µs each. A period without an occurrence costs one step, more with
+BYSETPOS."""
 
 STEPS_TO_CHOOSE = 5
 ITEMS_PER_STEP = 16
-"""What BYSETPOS takes of a period costs 5 steps, and one more for every 16 days and positions."""
+"""Applying BYSETPOS to a period costs 5 steps, and one more for every 16 days and positions."""
 
 MOST_COUNTED = 10_000
-"""Occurrences that are counted one by one, where they cannot be worked out. A rule whose COUNT is more is refused."""
+"""Occurrences that are counted one by one, if their number cannot be calculated. A rule with a higher COUNT is
+refused."""
 
 _HORIZON = first_day(LAST_YEAR + 1) * DAY
 
 
 class TooMuchWork(ValueError):
-    """The rule is impossible, or so sparse that looking further is not worth it."""
+    """The rule is impossible, or so sparse that the search is not worth continuing."""
 
 
 @dataclass(frozen=True)
 class Recurrence:
-    """A rule with its start, and the moments or whole days that it leaves out; all of them naive.
+    """A rule with its start and its excluded times or whole days (EXDATE), all of them naive.
 
-    The start is an occurrence only if the rule says so; it is where periods are numbered from, and what it does not
-    say about the day or the time is taken from it.
+    The start is an occurrence only if the rule allows it. Periods are numbered from the start, and a day or time that
+    the rule leaves open is taken from it.
     """
 
     parts: Parts
@@ -75,7 +78,7 @@ class Recurrence:
             )
 
     def first(self, low: int) -> int | None:
-        """The first reading not before *low*; None when there is none, or none before year 9999."""
+        """The first reading not before *low*; None if there is none before year 9999."""
         known = self._found
         if known is not None and known[0] <= low and (known[1] is None or low <= known[1]):
             return known[1]
@@ -99,8 +102,8 @@ class Recurrence:
         return reading
 
     def count(self, low: int, high: int) -> int:
-        """How many readings from *low* up to, not including, *high*. Where they have to be counted one by one,
-        MOST_COUNTED stands for any more than that."""
+        """The number of readings from *low* up to, not including, *high*. If they must be counted one by one, the
+        result is at most MOST_COUNTED."""
         effort = _Effort("without counting them all: ask for a shorter time")
         begin = bisect_right(self._spans, low, key=lambda span: span.end)
         end = bisect_left(self._spans, high, key=lambda span: span.begin)
@@ -112,27 +115,27 @@ class Recurrence:
 
     @property
     def countable(self) -> bool:
-        """Whether its occurrences are worked out, and not counted one by one."""
+        """Whether the number of occurrences is calculated, and not counted one by one."""
         return self._every_period or self._even is not None
 
-    # -- what was answered last
+    # -- cached results
 
     @cached_property
     def _found(self) -> tuple[int, int | None] | None:
-        """What was last asked for, and the reading that is the first from there on. Each occurrence is asked for two
-        or three times: by the end of its zone's summer time, and for the one before."""
+        """The last argument of `first`, with its result. Each occurrence is asked for two or three times: for itself,
+        for the end of its zone's summer time, and for the occurrence before."""
         return None
 
     @cached_property
     def steps(self) -> int:
-        """How many all questions took so far."""
+        """Steps that all calls took so far."""
         return 0
 
     @cached_property
     def _last_chosen(self) -> tuple[int, list[int]] | None:
         return None
 
-    # -- what the rule allows, worked out once
+    # -- the allowed days and times, computed once
 
     @cached_property
     def _start(self) -> int:
@@ -140,7 +143,7 @@ class Recurrence:
 
     @cached_property
     def _end(self) -> int:
-        """What all readings are before."""
+        """The exclusive upper bound of all readings."""
         if not self._times:
             return self._start
         if self.parts.count is not None:
@@ -190,17 +193,18 @@ class Recurrence:
 
     @cached_property
     def _step(self) -> int:
-        """As much of the interval as is the same on each day, so that the times of day can allow for it."""
+        """The part of the interval that is the same on each day, so that the times of day can account for it."""
         return gcd(self.parts.interval, DAY // self._unit)
 
     @cached_property
     def _unit(self) -> int:
-        """The seconds of a period or, where that is longer, of a day."""
+        """The length of a period in seconds, at most a day."""
         return UNITS.get(self.parts.frequency, DAY)
 
     @cached_property
     def _positions(self) -> tuple[int, ...]:
-        """Those that choose among days; in a period of a day or less, the times of day allow for them."""
+        """The BYSETPOS positions among days. For a period of a day or less they are empty: the times of day account
+        for BYSETPOS."""
         return () if self.parts.frequency in UNITS else self.parts.by_position
 
     @cached_property
@@ -217,19 +221,20 @@ class Recurrence:
 
     @cached_property
     def _every_period(self) -> bool:
-        """Whether all that the days and times allow is a reading."""
+        """Whether every allowed day and time is a reading, in every period."""
         return self.parts.interval == self._step and not self._positions
 
     @cached_property
     def _even(self) -> int | None:
-        """The seconds between two readings, if all are the same: an interval in days or less, and nothing else."""
+        """The seconds between two readings if they are evenly spaced, which needs an interval of days or less and no
+        BY part; else None."""
         parts, size = self.parts, UNITS.get(self.parts.frequency)
         plain = not (parts.by_month or parts.by_year_day or parts.by_month_day or parts.by_day or parts.by_position)
         if size is None or not plain or parts.by_hour or parts.by_minute or parts.by_second:
             return None
         return size * parts.interval
 
-    # -- looking for readings, whatever is left out
+    # -- the search for readings, before exclusions
 
     def _next(self, low: int, effort: "_Effort") -> int | None:
         return next(self._all_from(low, self._end, effort), None)
@@ -300,7 +305,7 @@ class Recurrence:
         place = bisect_right(self._spans, reading, key=lambda span: span.begin)
         return self._spans[place - 1] if place and reading < self._spans[place - 1].end else None
 
-    # -- what is allowed, whichever period it is in
+    # -- allowed days and times, in any period
 
     def _allowed_from(self, reading: int) -> int | None:
         day, second = divmod(reading, DAY)
@@ -330,7 +335,7 @@ class Recurrence:
         return whole - before + after
 
     def _chosen(self, number: int, effort: "_Effort") -> list[int]:
-        """What BYSETPOS takes of the period, in order."""
+        """The readings of a period that BYSETPOS selects, in order."""
         if (known := self._last_chosen) is not None and known[0] == number:
             return known[1]
         begin, size = self._periods.begin(number), len(self._times)
@@ -345,16 +350,16 @@ class Recurrence:
 def bind(
     text: RecurrenceText, start: datetime | None = None, *, to_wall: Callable[[datetime], datetime] | None = None
 ) -> Recurrence:
-    """The recurrence from *start* or, when that is None, from the text's own DTSTART.
+    """The recurrence of a text from *start*, by default from its own DTSTART.
 
-    *to_wall* turns an aware time into the naive one on the wall; only what is written in UTC needs it.
+    *to_wall* converts an aware time to naive local time; only times that are written in UTC need it.
     """
     start = start or text.start
     if start is None:
         raise ValueError("a recurrence without DTSTART needs a start")
 
     def naive(moment: datetime) -> datetime:
-        if moment.tzinfo is None or moment.year > LAST_YEAR:  # past the last year no zone matters, and most overflow
+        if moment.tzinfo is None or moment.year > LAST_YEAR:  # past the last year zones do not matter and overflow
             return moment.replace(tzinfo=None)
         if to_wall is None:
             raise ValueError(f"{moment} is in UTC: without a zone, its time on the wall is not known")
@@ -366,14 +371,14 @@ def bind(
 
 
 class _Effort:
-    """What one question has cost so far."""
+    """The cost of one call so far, in steps."""
 
     def __init__(self, failure: str) -> None:
         self._failure = failure
         self.steps = 0
 
     def earn(self) -> None:
-        """An occurrence pays for one period without, as most intervals have after each."""
+        """Credits one step for an occurrence found: with most intervals, an empty period follows each occurrence."""
         self.steps -= 1
 
     def spend(self, reading: int, steps: int = 1) -> None:
@@ -384,20 +389,20 @@ class _Effort:
 
 
 class _Span(NamedTuple):
-    """Readings from *begin* up to, not including, *end*."""
+    """A range of readings from *begin* up to, not including, *end*."""
 
     begin: int
     end: int
 
 
 def _span(moment: datetime | date) -> _Span:
-    """The one reading of a time, all readings of a date."""
+    """The one reading of a time, or all readings of a date."""
     begin = timegm(moment.timetuple())
     return _Span(begin, begin + (1 if isinstance(moment, datetime) else DAY))
 
 
 def _merged(spans: Iterable[_Span]) -> list[_Span]:
-    """The same readings in order and in as few spans, none touching the next."""
+    """The spans sorted, with overlapping and adjacent spans merged."""
     merged: list[_Span] = []
     for span in sorted(spans):
         if merged and span.begin <= merged[-1].end:

@@ -1,7 +1,7 @@
-"""The calendar beneath recurrence rules: the days and times of day that a rule allows, and its periods.
+"""The calendar of recurrence rules: the days and times of day that a rule allows, and its periods.
 
 Days are numbered from 1970-01-01, which is 0. The calendar repeats every 400 years and has only 28 kinds of year, so
-a rule's days are worked out once for each kind that is met.
+a rule's days are computed once for each kind that occurs.
 """
 
 from array import array
@@ -24,7 +24,7 @@ _MONTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def first_day(year: int) -> int:
-    """The number of its 1 January, for years past 9999 as well."""
+    """The day number of 1 January of a year, for years past 9999 as well."""
     before = year - 1
     return 365 * before + before // 4 - before // 100 + before // 400 + 1 - _DAY_ZERO
 
@@ -48,7 +48,8 @@ def is_leap(year: int) -> bool:
 
 
 class _YearKind(NamedTuple):
-    """All that decides which days of a year match; its neighbours own some of its first and last week."""
+    """All facts that decide which days of a year match. The years before and after matter because they may contain
+    most of its first and last week."""
 
     begins_on: int
     leap: bool
@@ -63,7 +64,7 @@ def _first_day_and_kind(year: int) -> tuple[int, _YearKind]:
 
 
 class DayFilter(NamedTuple):
-    """The parts of a rule that choose days; an empty one lets all days pass."""
+    """The parts of a rule that select days; an empty part allows all days."""
 
     months: frozenset[int] = frozenset()
     week_numbers: frozenset[int] = frozenset()
@@ -74,7 +75,7 @@ class DayFilter(NamedTuple):
     week_start: int = 0
 
     def days_of(self, year: int) -> Sequence[int]:
-        """The matching days of the year, in order, from 0."""
+        """The matching days of a year, in order; 1 January is 0."""
         first, begins = first_day(year), month_begins(leap=is_leap(year))
         if not any(self[:5]):
             return range(begins[-1])
@@ -99,7 +100,7 @@ class DayFilter(NamedTuple):
         return not self.weekdays.isdisjoint(((0, this), (nth, this), (nth_from_end, this)))
 
     def _allows_week(self, day: int) -> bool:
-        """A week belongs to the year of its fourth day, whatever weekday it starts on."""
+        """Whether the week of a day is allowed. A week belongs to the year of its fourth day, for any week start."""
         fourth = day - (weekday(day) - self.week_start) % 7 + 3
         year = date_of(fourth).year
         nth, nth_from_end = (fourth - first_day(year)) // 7 + 1, (fourth - first_day(year + 1)) // 7
@@ -107,7 +108,7 @@ class DayFilter(NamedTuple):
 
 
 class MatchingDays:
-    """The days that pass a filter, found without walking to them."""
+    """The days that match a filter, found without iterating over the days between."""
 
     def __init__(self, wanted: DayFilter) -> None:
         self._filter = wanted
@@ -138,7 +139,7 @@ class MatchingDays:
         return None
 
     def between(self, low: int, high: int) -> list[int]:
-        """Those from *low* up to, not including, *high*."""
+        """The matching days from *low* up to, not including, *high*."""
         found: list[int] = []
         for year in range(date_of(low).year, date_of(high - 1).year + 1):
             first, days = self._of(year)
@@ -146,7 +147,7 @@ class MatchingDays:
         return found
 
     def count(self, low: int, high: int) -> int:
-        """How many there are from *low* up to, not including, *high*."""
+        """The number of matching days from *low* up to, not including, *high*."""
         begin, end = date_of(low).year, date_of(high).year
         cycles, rest = divmod(end - begin, _CYCLE)
         whole = cycles * self._count_years(begin, _CYCLE) if cycles else 0
@@ -161,7 +162,7 @@ class MatchingDays:
         return place < len(days) and days[place] == day - first
 
     def _place(self, day: int) -> int:
-        """How many of its year come before it."""
+        """The number of matching days of the same year before *day*."""
         first, days = self._of(date_of(day).year)
         return bisect_left(days, day - first)
 
@@ -169,22 +170,22 @@ class MatchingDays:
         first, kind = _first_day_and_kind(year)
         days = self._by_kind.get(kind)
         if days is None:
-            alike = _CYCLE * 5 + year % _CYCLE  # for the last week of 9999 may belong to a year that dates cannot name
+            alike = _CYCLE * 5 + year % _CYCLE  # an equal year near 2000: the last week of 9999 may be in year 10000
             days = self._by_kind[kind] = self._filter.days_of(alike)
         return first, days
 
 
 @lru_cache(maxsize=256)
 def matching_days(wanted: DayFilter) -> MatchingDays:
-    """Shared by the rules that want the same days."""
+    """The days that match a filter, shared by all rules with the same filter."""
     return MatchingDays(wanted)
 
 
 class TimeFilter(NamedTuple):
-    """The parts of a rule that choose times of day; an empty one lets all pass.
+    """The parts of a rule that select times of day; an empty part allows all times.
 
-    The day consists of units of so many seconds: those that are *phase* modulo *step* are taken, and of the times in
-    each of them only those at *positions*.
+    The day consists of units of *unit* seconds. Units whose number is *phase* modulo *step* are allowed, and of the
+    times in each unit only those at *positions*.
     """
 
     hours: tuple[int, ...] = ()
@@ -197,9 +198,9 @@ class TimeFilter(NamedTuple):
 
 
 class Times:
-    """Times of day in order, as seconds since midnight: parts of the day that begin at some seconds, and the offsets
-    that each part has from there. An hour's or a minute's offsets are kept once, however many have the same: a rule
-    that names every second of the day has 1,440 parts here, and not 86,400 numbers, which took 20 ms to write down."""
+    """Times of day in order, as seconds since midnight. They are stored as parts of the day, each with its beginning
+    and the offsets of its times. Hours or minutes with the same offsets share one sequence: a rule that names every
+    second of the day has 1,440 parts and not 86,400 numbers, which took 20 ms to build."""
 
     def __init__(self, parts: Iterable[tuple[int, Sequence[int]]]) -> None:
         kept = [(begin, offsets) for begin, offsets in parts if offsets]
@@ -216,7 +217,7 @@ class Times:
         return self._begins[part] + self._offsets[part][place - self._places[part]]
 
     def place(self, second: int) -> int:
-        """How many come before it."""
+        """The number of times before *second*."""
         part = bisect_right(self._begins, second) - 1
         return self._places[part] + bisect_left(self._offsets[part], second - self._begins[part]) if part >= 0 else 0
 
@@ -241,7 +242,8 @@ def matching_times(wanted: TimeFilter) -> Times:
 
 
 def _stepped_seconds(wanted: TimeFilter) -> Times:
-    """Those that are *phase* modulo *step*. Which seconds of a minute are depends only on where it begins, by that."""
+    """The seconds that are *phase* modulo *step*. Which seconds of a minute match depends only on the minute's
+    beginning modulo *step*."""
     hours, minutes, seconds, _, step, phase, _ = wanted
     if not hours and not minutes and not seconds:
         return Times([(0, range(phase, DAY, step))])
@@ -253,7 +255,7 @@ def _stepped_seconds(wanted: TimeFilter) -> Times:
 
 
 def _nth(axes: Sequence[Sequence[int]], place: int) -> int:
-    """Of all times that one value of each axis makes, in order; the last axis is seconds, the one before minutes."""
+    """The time at a place in the ordered product of all axes; the last axis is seconds, the one before it minutes."""
     time, weight = 0, 1
     for axis in reversed(axes):
         place, index = divmod(place, len(axis))
@@ -263,13 +265,14 @@ def _nth(axes: Sequence[Sequence[int]], place: int) -> int:
 
 @lru_cache(maxsize=256)
 def places(positions: tuple[int, ...], size: int) -> tuple[int, ...]:
-    """Where a sequence of that size has the positions of BYSETPOS, which count from 1 or from -1 at its end."""
+    """The indexes of BYSETPOS positions in a sequence of *size* items. Positions count from 1, or from -1 at the
+    end."""
     found = {position - 1 if position > 0 else size + position for position in positions}
     return tuple(sorted(place for place in found if 0 <= place < size))
 
 
 class Periods(Protocol):
-    """The stretches of time that a frequency repeats, numbered in order."""
+    """The periods of a frequency, such as months, numbered in order."""
 
     def number(self, reading: int) -> int: ...
 
@@ -279,7 +282,7 @@ class Periods(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Even:
-    """All of one length in seconds, from weeks down to seconds."""
+    """Periods of one length in seconds, from weeks down to seconds."""
 
     size: int
     shift: int = 0
@@ -293,7 +296,7 @@ class _Even:
 
 @dataclass(frozen=True, slots=True)
 class _Months:
-    """So many months each."""
+    """Periods of *size* months each."""
 
     size: int
 

@@ -1,4 +1,4 @@
-"""Recurrence rules of RFC 5545 as text: read, checked and written back."""
+"""Reads, checks and writes the text of RFC 5545 recurrence rules."""
 
 import re
 from collections.abc import Callable
@@ -17,7 +17,7 @@ WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 
 
 class ByDay(NamedTuple):
-    """A weekday, Monday being 0; its ordinal counts within the month or year, 0 meaning each."""
+    """A weekday, with Monday as 0. Its ordinal counts within the month or year; 0 means each of them."""
 
     ordinal: int
     weekday: int
@@ -25,7 +25,7 @@ class ByDay(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What an RRULE says, normalised: lists are sorted and hold nothing twice, an empty one was not given."""
+    """The parts of an RRULE, normalised: lists are sorted and without duplicates; an empty list was not given."""
 
     frequency: str
     interval: int = 1
@@ -44,7 +44,7 @@ class Parts:
 
     @property
     def text(self) -> str:
-        """The one way to write this rule: upper case, in a fixed order, without what is the default."""
+        """The normal form of the rule: upper case, in a fixed order, without defaults."""
         written = [f"FREQ={self.frequency}"]
         for name, reader in _READERS.items():
             field = _FIELDS[name]
@@ -55,12 +55,12 @@ class Parts:
 
 
 class RecurrenceText(NamedTuple):
-    """A recurrence as it was written, before anyone knows its zone or, perhaps, its start."""
+    """A recurrence as it was written. Its zone is not resolved yet, and its start may be missing."""
 
     parts: Parts
     start: datetime | None = None  # aware when it was written in UTC
     tzid: str | None = None
-    exdates: tuple[datetime | date, ...] = ()  # a date leaves out its whole day
+    exdates: tuple[datetime | date, ...] = ()  # a date excludes its whole day
 
     @property
     def text(self) -> str:
@@ -114,7 +114,7 @@ _ZONE = re.compile(r"[\w+\-/. ]{1,100}", re.ASCII)
 
 
 def _read_line(line: str) -> _Line:
-    """A line without a name is taken for the rule."""
+    """Reads a line such as ``DTSTART:…``. A line without a name is read as the RRULE."""
     if ":" not in line:
         return _Line("RRULE", line.upper())
     if not (match := _LINE.fullmatch(line)):
@@ -203,7 +203,7 @@ def _read_start(line: _Line, parts: Parts) -> datetime:
 
 
 class _Reader(NamedTuple):
-    """How the value of one part is read and written; *read* gives None for what is not *allowed*."""
+    """The reader and writer of one part's value; *read* returns None for a value that is not *allowed*."""
 
     allowed: str
     read: Callable[[str], Any]
@@ -257,7 +257,7 @@ def _listed(
 
 
 _FREQUENCY = _Reader(f"one of {', '.join(FREQUENCIES)}", {name: name for name in FREQUENCIES}.get, str)
-_READERS = {  # in the order of the fields of Parts, which is also that of writing
+_READERS = {  # in the order of the fields of Parts, in which they are also written
     "INTERVAL": _number(1, MOST_INTERVAL),
     "COUNT": _number(1, MOST_COUNT),
     "UNTIL": _Reader("a date or a time such as 20301231 or 20301231T235959Z", _parse_moment, _write_moment),
@@ -311,7 +311,7 @@ def _read_part(name: str, text: str) -> Any:
 
 
 def _conflict(parts: Parts) -> str | None:
-    """Why these parts cannot stand together, by the table and the prose of RFC 5545's section 3.3.10."""
+    """The reason why these parts cannot be combined, by the table and the prose of RFC 5545, section 3.3.10."""
     frequency = parts.frequency
     numbered = any(day.ordinal for day in parts.by_day)
     if parts.count is not None and parts.until is not None:
@@ -335,24 +335,24 @@ def _conflict(parts: Parts) -> str | None:
 
 
 def most_to_choose_from(parts: Parts) -> int:
-    """No period has more occurrences than this, before BYSETPOS; some rules have fewer."""
+    """An upper bound of the occurrences in one period, before BYSETPOS; some rules have fewer."""
     axes = (parts.by_second, parts.by_minute, parts.by_hour)
     times = prod(len(axis) or 1 for axis in axes[: FREQUENCIES.index(parts.frequency)])
     return times * _most_days(parts)
 
 
 def _most_days(parts: Parts) -> int:
-    """Of one period."""
+    """An upper bound of the days in one period."""
     if parts.frequency not in ("WEEKLY", "MONTHLY", "YEARLY"):
         return 1
     if parts.frequency == "WEEKLY":
         return len(parts.by_day) or 1
     months = 1 if parts.frequency == "MONTHLY" else len(parts.by_month) or 12
     in_months = parts.frequency == "MONTHLY" or parts.by_month
-    each, numbered = (5 * months, months) if in_months else (53, 1)  # of a weekday, without and with a number
+    each, numbered = (5 * months, months) if in_months else (53, 1)  # days of a weekday, without and with an ordinal
     bounds = [
         len(parts.by_year_day),
-        len(parts.by_week_number) * 7 * 2,  # a year may have days of the week with that number of a neighbour
+        len(parts.by_week_number) * 7 * 2,  # a year may also contain days of that week of the year before or after
         len(parts.by_month_day) * months,
         sum(numbered if day.ordinal else each for day in parts.by_day),
     ]

@@ -1,4 +1,4 @@
-"""Rules that are asked for so often that they have names."""
+"""Named templates of common rules."""
 
 from typing import NamedTuple
 

@@ -1,5 +1,5 @@
-"""A rule within its bounds: from a start to an end, and without the days on which it rests; and rules in turn, where
-somebody has edited it."""
+"""The timetable of a schedule: its rule from a start to an end, without excluded days. An edited schedule has several
+rules, one after another."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -16,20 +16,21 @@ from duly.rules.rrule import MOST_STEPS, TooMuchWork
 from duly.rules.zones import instant_of, reading_of, seconds_of, to_wall, zone
 
 MOST_RESTED = 1000
-"""Days of rest in a row that are stepped over. A rule that meets more of them never fires."""
+"""Excluded days with occurrences, in a row, that are skipped. A rule with more of them counts as never firing."""
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 BEFORE = timedelta(microseconds=1)
 
 SAME_DAY = timedelta(days=3)
-"""How long after an edit a name of before it can come again: zones are up to 26 hours apart, and times of a day 24."""
+"""How long after an edit the name of an earlier occurrence can occur again: zones are up to 26 hours apart, and times
+of a day up to 24."""
 
 MOST_REPEATED = 1000
-"""How many occurrences after an edit are compared with those before it: three days of a rule with 300 times a day."""
+"""Occurrences after an edit that are compared with those before it: three days of a rule with 300 times a day."""
 
 
 class Timetable:
-    """Answers what its rule does, within its bounds."""
+    """The occurrences of a rule between start and end, without excluded days."""
 
     def __init__(self, rule: Rule, policies: Policies) -> None:
         self.rule, self.policies = rule, policies
@@ -39,8 +40,8 @@ class Timetable:
         self._answered: tuple[datetime, Occurrence] | None = None
 
     def after(self, instant: datetime) -> Occurrence | None:
-        """The first occurrence strictly later; None when there is none. The last answer is remembered for as long as it
-        holds: of a thousand users who share a birthday, each asks."""
+        """The first occurrence strictly later than *instant*; None if there is none. The last result is cached while it
+        is valid: a thousand users who share a birthday cause a thousand calls."""
         if (known := self._answered) is not None and known[0] <= instant < known[1].at:
             return known[1]
         found = self._after(instant)
@@ -63,7 +64,7 @@ class Timetable:
         raise ValueError(f"it rests on {MOST_RESTED:,} days in a row: no occurrence is left by its exclusions")
 
     def last(self, until: datetime) -> Occurrence | None:
-        """The last occurrence not later; None when there is none."""
+        """The last occurrence not later than *until*; None if there is none."""
         if self._end is not None and until > self._end:
             until = self._end
         begun = self.rule.steps
@@ -78,7 +79,7 @@ class Timetable:
         raise ValueError(f"it rests on {MOST_RESTED:,} days in a row: no occurrence is left by its exclusions")
 
     def count(self, first: datetime, until: datetime) -> int:
-        """How many there are between two instants, both included."""
+        """The number of occurrences between two instants, both included."""
         first = first if self._start is None else max(first, self._start)
         until = until if self._end is None else min(until, self._end)
         if first > until:
@@ -94,7 +95,7 @@ class Timetable:
         return total
 
     def _check_steps(self, begun: int, found: Occurrence) -> None:
-        """All occurrences on which it rests may take together what one question may."""
+        """Raises `TooMuchWork` if all excluded occurrences together took more steps than one call may take."""
         if self.rule.steps - begun > MOST_STEPS:
             raise TooMuchWork(
                 f"gave up after {MOST_STEPS:,} steps, at {found.at:%Y-%m-%d}: it rests on every "
@@ -102,7 +103,7 @@ class Timetable:
             )
 
     def jitter(self, at: datetime) -> timedelta:
-        """Up to how much later an occurrence is due."""
+        """The longest delay by which jitter may move an occurrence."""
         return self.policies.jitter
 
     @property
@@ -111,7 +112,7 @@ class Timetable:
 
     @property
     def by_instant(self) -> bool:
-        """Whether its occurrences are named by their instants."""
+        """Whether occurrences are named by their instants."""
         return not self.rule.local or bool(getattr(self.rule, "spacing", False))
 
     def rests(self, instant: datetime) -> bool:
@@ -121,12 +122,12 @@ class Timetable:
         return self._day(instant)[1]
 
     def _day(self, instant: datetime) -> tuple[datetime, datetime]:
-        """When the day on the wall began, and when the next one begins."""
+        """The first instant of the local day that contains *instant*, and of the next day."""
         day = to_wall(instant, self._zone).date()
         return self._midnight(day, instant), self._midnight(day + timedelta(days=1), instant)
 
     def _midnight(self, day: date, near: datetime) -> datetime:
-        """The first instant of a day on the wall; where midnight is left out, that is when the gap ends."""
+        """The first instant of a local day; if a gap skips midnight, the end of the gap."""
         place, reading = zone(self._zone), reading_of(datetime.combine(day, datetime.min.time()))
         piece = place.piece(seconds_of(near))
         at = reading - piece.offset
@@ -140,7 +141,7 @@ class Timetable:
 
 
 class Stretch(NamedTuple):
-    """A timetable while it was in force: after one instant, and until another, that one included."""
+    """A timetable and the time in which it was in force: after *since*, up to and including *until*."""
 
     table: Timetable
     since: datetime
@@ -148,14 +149,15 @@ class Stretch(NamedTuple):
 
 
 class Edited(Timetable):
-    """Answers what each rule named while it was in force. A name that an earlier rule has used up does not come again,
-    such as that of 9:00 in Tokyo when a schedule is moved to New York in the afternoon."""
+    """The timetable of an edited schedule: the occurrences of each rule while it was in force. A name that an earlier
+    rule has used does not occur again, such as 9:00 of a day when a schedule is moved from Tokyo to New York in the
+    afternoon."""
 
     def __init__(self, rule: Rule, policies: Policies, earlier: Sequence[Stretch]) -> None:
         super().__init__(rule, policies)
         own = Stretch(Timetable(rule, policies), earlier[-1].until, datetime.max.replace(tzinfo=UTC))
         self._stretches = (*earlier, own)
-        # For what was before the schedule, and so for a backfill of that, its oldest rule is as good as any.
+        # The oldest rule also covers the time before the schedule's creation, for a backfill of that time.
         self._bounds = [
             (LONG_AGO if place == 0 else since, until) for place, (_, since, until) in enumerate((*earlier, own))
         ]
@@ -208,14 +210,14 @@ class Edited(Timetable):
         return place > 0 and occurrence.at <= since + SAME_DAY and occurrence.at in self._repeated(place)
 
     def _repeated(self, place: int) -> frozenset[datetime]:
-        """Where a stretch has names that those before it have used up."""
+        """The instants of a stretch's occurrences whose names were used by an earlier stretch."""
         if place not in self._used_up:
             self._used_up[place] = frozenset(self._look_for_repeated(place)) if place else frozenset()
         return self._used_up[place]
 
     def _look_for_repeated(self, place: int) -> list[datetime]:
         table, since, until = self._stretches[place]
-        if table.by_instant:  # and these are all later
+        if table.by_instant:  # instants after the edit cannot repeat earlier ones
             return []
         before = [self._last_names(one) for one in range(place) if since - self._stretches[one].until < SAME_DAY]
         until = min(until, since + SAME_DAY) if until - since > SAME_DAY else until
@@ -227,7 +229,7 @@ class Edited(Timetable):
         return found
 
     def _last_names(self, place: int) -> frozenset[str]:
-        """What a stretch named last, which those after it may name again."""
+        """The names of a stretch's last occurrences, which later stretches might repeat."""
         if place not in self._named_last:
             table, since, until = self._stretches[place]
             since = max(since, until - SAME_DAY) if until - since > SAME_DAY else since
@@ -242,12 +244,12 @@ class Edited(Timetable):
 
 @lru_cache(maxsize=8192)
 def is_local(rule: str) -> bool:
-    """Whether a stored rule goes by clocks on the wall, in whatever zone."""
+    """Whether a stored rule follows wall clocks, in any zone."""
     return parse_rule(msgspec.json.decode(rule), DEFAULT_ZONE).local
 
 
 class Superseded(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a schedule went by before an edit, as it is stored."""
+    """The stored rule and policies of a schedule before an edit."""
 
     rule: dict[str, Any]
     timezone: str
@@ -261,13 +263,13 @@ class Superseded(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def read_earlier(earlier: str | None) -> list[Superseded]:
-    """The oldest first."""
+    """Reads the rules before the edits of a schedule, the oldest first."""
     return [] if earlier is None else msgspec.json.decode(earlier, type=list[Superseded])
 
 
 @lru_cache(maxsize=8192)
 def stored_timetable(rule: str, timezone: str, policies: str | None, earlier: str | None = None) -> Timetable:
-    """The timetable of a schedule as the store keeps it. Asked for at each firing, so those that fire are kept."""
+    """The timetable of a stored schedule. Each firing needs it, so the timetables of active schedules are cached."""
     read = stored_policies(policies)
     parsed = parse_rule(msgspec.json.decode(rule), timezone, read.dst)
     if earlier is None:

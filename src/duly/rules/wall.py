@@ -1,7 +1,7 @@
-"""Readings of a clock on the wall, and the instants at which it shows them.
+"""Wall-clock readings, and the instants at which a zone's clocks show them.
 
-Twice a year most walls leave readings out (a gap) or show them twice (an overlap). A rule says which readings it wants;
-here they become instants, each strictly later than the one before.
+When clocks are changed, readings are skipped (a gap) or shown twice (an overlap). This module turns the readings of a
+rule into instants, each strictly later than the one before.
 """
 
 from collections.abc import Iterator
@@ -11,39 +11,38 @@ from typing import NamedTuple, Protocol
 from duly.rules.zones import Piece, Zone, instant_of, seconds_of, wall_of
 
 GAPS = ("after", "shift", "skip")
-"""What becomes of a reading that a gap leaves out: it happens right after the gap, as much later as the gap is long,
-or not at all."""
+"""When a reading in a gap fires: right after the gap, later by the length of the gap, or never."""
 
 OVERLAPS = ("first", "second", "both")
-"""Which of two equal readings counts."""
+"""Which of two equal readings fires."""
 
 MOST_STEPS = 500
-"""Pieces that are looked through for one occurrence. More than a few are needed only where gaps swallow every reading,
-and then centuries of them are enough to say so."""
+"""Pieces that are searched for one occurrence. More than a few are needed only if every reading lies in a gap; 500
+pieces cover centuries, which is enough to report that."""
 
 MARGIN = 3 * 86400
-"""No zone is further from UTC, and no gap is longer, than what this leaves room for."""
+"""Seconds of safety around a search: more than any zone's offset from UTC plus any gap."""
 
 
 class Readings(Protocol):
-    """A set of readings, in seconds since the wall showed 1970-01-01T00:00:00."""
+    """A set of wall-clock readings, in seconds since the clock showed 1970-01-01T00:00:00."""
 
     def first(self, low: int) -> int | None:
-        """The first one that is at least *low*."""
+        """The first reading that is at least *low*."""
 
     def last(self, high: int) -> int | None:
-        """The last one below *high*."""
+        """The last reading below *high*."""
 
     def count(self, low: int, high: int) -> int:
-        """How many are at least *low* and below *high*."""
+        """The number of readings that are at least *low* and below *high*."""
 
 
 class Shown(NamedTuple):
-    """An instant, and what the wall shows then."""
+    """An instant, and the wall-clock reading at it."""
 
     instant: int
     reading: int
-    again: bool  # it has shown the same reading before
+    again: bool  # the second of two equal readings in an overlap
 
     @property
     def at(self) -> datetime:
@@ -51,15 +50,15 @@ class Shown(NamedTuple):
 
     @property
     def name(self) -> str:
-        """One writing of the reading, that tells the second of two apart."""
+        """The reading as text; the second of two equal readings has a suffix."""
         return wall_of(self.reading).isoformat() + (" again" if self.again else "")
 
 
 class WallTimes:
-    """The instants at which a zone's walls show some readings.
+    """The instants at which a zone's clocks show the given readings.
 
-    With *spacing*, each reading counts as often as it is shown, so that what recurs within hours keeps its pace in real
-    time. Without, each happens once, and *gap* and *overlap* decide when.
+    With *spacing*, a reading fires each time it is shown, so that a rule that recurs within hours stays evenly spaced
+    in real time. Without *spacing*, each reading fires by the policies *gap* and *overlap*.
     """
 
     def __init__(self, readings: Readings, zone: Zone, *, gap: str, overlap: str, spacing: bool) -> None:
@@ -68,7 +67,7 @@ class WallTimes:
         self._overlap = "both" if spacing else overlap
 
     def after(self, instant: datetime) -> Shown | None:
-        """The first one strictly later."""
+        """The first shown reading strictly later than *instant*."""
         low = seconds_of(instant) + 1
         for _ in range(MOST_STEPS):
             piece = self._zone.piece(low)
@@ -82,7 +81,7 @@ class WallTimes:
         raise ValueError(f"no occurrence was found up to {instant_of(low).year}: gaps swallow every one")
 
     def last(self, until: datetime) -> Shown | None:
-        """The last one not later."""
+        """The last shown reading not later than *until*."""
         high = seconds_of(until) + 1
         for _ in range(MOST_STEPS):
             piece = self._zone.piece(high - 1)
@@ -96,7 +95,7 @@ class WallTimes:
         raise ValueError(f"no occurrence was found back to {instant_of(high).year}: gaps swallow every one")
 
     def count(self, first: datetime, until: datetime) -> int:
-        """How many there are between these two, both included."""
+        """The number of shown readings between two instants, both included."""
         low, high = seconds_of(first), seconds_of(until) + 1
         low += first > instant_of(low)
         total = 0
@@ -111,7 +110,8 @@ class WallTimes:
         return total
 
     def anew(self, reading: int, again: bool) -> Shown | None:
-        """The first one that shows *reading* or more: where a reading of older zone data is now."""
+        """The first shown reading that is at least *reading*: the present instant of a reading that was computed with
+        older zone data."""
         low = reading - self._zone.offset(reading - self._zone.offset(reading)) - 86400
         shown = self.after(instant_of(low - 1))
         while shown is not None and (shown.reading, shown.again) < (reading, again):
@@ -131,7 +131,8 @@ class WallTimes:
         return next(self._moved(piece, piece.start if plain is None else plain + 1, high, back=True), plain)
 
     def _bounds(self, piece: Piece) -> tuple[int, int]:
-        """The readings that count in a piece: not those of an overlap that count in the piece beside it."""
+        """The bounds of the readings that fire in a piece, without readings of an overlap that fire in the neighbouring
+        piece."""
         floor, ceiling = piece.start + piece.offset, piece.end + piece.offset
         if self._overlap == "first":
             floor = max(floor, piece.start + piece.before)
@@ -140,8 +141,9 @@ class WallTimes:
         return floor, ceiling
 
     def _moved(self, piece: Piece, low: int, high: int, *, back: bool = False) -> Iterator[int]:
-        """The instants from *low* up to, not including, *high* at which readings happen that the gap before this piece
-        has left out, unless others do then. They are looked for one by one: a rule may want every second of the gap."""
+        """The instants from *low* up to, not including, *high* to which readings in the gap before this piece are
+        moved, without instants at which another reading fires. They are found one by one: a rule may contain every
+        second of the gap."""
         begin, end = piece.start + piece.before, piece.start + piece.offset
         if self._gap == "skip" or begin >= end:
             return

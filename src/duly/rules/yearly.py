@@ -1,4 +1,4 @@
-"""One date, every year."""
+"""The readings of a rule that fires on one date every year."""
 
 from datetime import date, time
 
@@ -6,17 +6,17 @@ from duly.rules.zones import WALL_EPOCH
 
 DAY = 86400
 LEAPS = ("feb28", "mar1", "skip")
-"""When 29 February is kept in a year that has none."""
+"""The date that stands for 29 February in a year without one."""
 
 FIRST_YEAR, LAST_YEAR = 1, 9998
 LONGEST_PAUSE = 8
-"""Years between two leap years around 1900, 2100 and so on."""
+"""Years between two leap years around 1900, 2100 and so on; elsewhere there are four."""
 
 _EPOCH = WALL_EPOCH.toordinal()
 
 
 class YearlyReadings:
-    """The readings of a month's day at a time, in every year from *since* on."""
+    """The readings of a month and day at a time of day, in every year from *since* on."""
 
     def __init__(self, month: int, day: int, at: time, leap: str, since: int = FIRST_YEAR) -> None:
         self._month, self._day, self._leap, self._since = month, day, leap, since
@@ -49,10 +49,10 @@ class YearlyReadings:
         return None if day is None else (day.toordinal() - _EPOCH) * DAY + self._time
 
     def kept_on(self, year: int) -> date | None:
-        """The date on which it is kept in a year."""
+        """The date of the occurrence in a year; None if 29 February is skipped."""
         try:
             return date(year, self._month, self._day)
-        except ValueError:  # 29 February, of a year that has none
+        except ValueError:  # 29 February, in a year without one
             return {"feb28": date(year, 2, 28), "mar1": date(year, 3, 1), "skip": None}[self._leap]
 
 

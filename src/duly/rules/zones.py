@@ -1,8 +1,7 @@
-"""Zones, from the files of the ``tzdata`` package alone: the system's own are often older, and would win.
+"""Time zones, read only from the ``tzdata`` package: the system's files are often older, and would take precedence.
 
-The only module that knows how far a zone is from UTC. It tells that in pieces: stretches of time in which the offset
-stays the same. Instants and offsets are whole seconds here; a reading of a clock on the wall is an instant plus its
-offset.
+This is the only module that knows the offset of a zone from UTC. It returns offsets as pieces: periods with a constant
+offset. Instants and offsets are whole seconds here; a wall-clock reading is an instant plus its offset.
 """
 
 import difflib
@@ -17,19 +16,19 @@ from zoneinfo import ZoneInfo
 import tzdata  # type: ignore[import-untyped]
 
 VERSION: str = tzdata.IANA_VERSION
-"""Which edition of the zone data every local time is computed with, such as 2026f."""
+"""The release of the zone data that all local times are computed with, such as 2026f."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 WALL_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a clock on the wall has no zone
 SECOND = timedelta(seconds=1)
 
 NOWHERE = "Factory"
-"""What zone data calls the zone of a machine that nobody has told where it is."""
+"""The zone of a machine whose zone was never configured; no valid zone for a schedule."""
 
 OFFSET = re.compile(r"(?:etc/)?(?:gmt|utc|z)?\s*([+\u2212-])(\d{1,2})(?::?\d\d)?")
 
 ABBREVIATION = 4
-"""Characters that an abbreviation has at most. What it is close to was not meant: CST is no MST."""
+"""Characters of an abbreviation at most. For these no similar name is suggested: MST is no replacement for CST."""
 
 NO_PLACE = {
     "EST": "UTC-5 in every season; New York is America/New_York",
@@ -44,15 +43,15 @@ NO_PLACE = {
     "EET": "Athens' time; name your own city, such as Europe/Athens",
     "WET": "Lisbon's time; name your own city, such as Europe/Lisbon",
 }
-"""Abbreviations that zone data knows for the sake of old programs, and what they are there."""
+"""Abbreviations that zone data keeps for old programs, with their meaning there."""
 
 BLOCK = 2**25  # seconds, a little more than a year
-PROBE = BLOCK // 64  # six days; since 1970 no zone has changed its offset twice in less than nearly seven
+PROBE = BLOCK // 64  # six days: since 1970, two changes of a zone's offset were at least nearly seven days apart
 FIRST, LAST = ((datetime(year, 12, 1, tzinfo=UTC) - EPOCH) // SECOND for year in (1, 9999))
 
 
 class Piece(NamedTuple):
-    """A stretch of time with one offset. Its ends are where the offset changes, or too far away to matter."""
+    """A period with a constant offset. Its ends are changes of the offset, or are too far away to matter."""
 
     start: int
     end: int
@@ -62,7 +61,7 @@ class Piece(NamedTuple):
 
 
 class Zone:
-    """A place's offsets from UTC, past and to come, as far as the law is known."""
+    """The offsets of a zone from UTC, past and future, as far as they are known."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -71,7 +70,7 @@ class Zone:
         self._changes: dict[int, tuple[tuple[int, int], ...]] = {}
 
     def piece(self, instant: int) -> Piece:
-        """The piece that an instant lies in."""
+        """The piece that contains an instant."""
         block = instant // BLOCK
         pieces = self._pieces.get(block)
         if pieces is None:
@@ -79,14 +78,14 @@ class Zone:
         for piece in pieces:
             if instant < piece.end:
                 return piece
-        raise ValueError(f"{instant} is not in its own block")  # cannot be: the last piece ends past the block
+        raise ValueError(f"{instant} is not in its own block")  # cannot happen: the last piece ends past the block
 
     def offset(self, instant: int) -> int:
         return self.piece(instant).offset
 
     def _pieces_of(self, block: int) -> tuple[Piece, ...]:
-        """Those that reach into a block. One that does not end here ends at the next change, if that is within the
-        next block: wherever an instant lies, the changes up to a year away from it are known."""
+        """The pieces that overlap a block. A piece that does not end in this block ends at the next change, if that is
+        in the next block: so the changes up to a year away from any instant are known."""
         start, end = (block - 1) * BLOCK, (block + 2) * BLOCK
         changes = [change for each in (block - 1, block, block + 1) for change in self._changes_of(each)]
         offset = self._probe(start)
@@ -99,7 +98,7 @@ class Zone:
         return tuple(piece for piece in pieces if piece.end > block * BLOCK)
 
     def _changes_of(self, block: int) -> tuple[tuple[int, int], ...]:
-        """When the offset changes within a block, and to what."""
+        """The changes of the offset within a block: each with its instant and the new offset."""
         found = self._changes.get(block)
         if found is None:
             changes = []
@@ -128,7 +127,7 @@ class Zone:
 
 @lru_cache(maxsize=1024)
 def zone(name: str) -> Zone:
-    """A zone by its IANA name; ValueError, with what was probably meant, for any other."""
+    """The zone with an IANA name. Raises ValueError, with a suggestion, for any other name."""
     if not isinstance(name, str) or name not in names():
         raise ValueError(f"{name!r:.60} is not a time zone{_meant(name)}")
     return Zone(name)
@@ -140,7 +139,7 @@ def names() -> frozenset[str]:
 
 
 def seconds_of(instant: datetime) -> int:
-    """Whole seconds since 1970, what is smaller left away."""
+    """Whole seconds since 1970, rounded down."""
     return (instant - EPOCH) // SECOND
 
 
@@ -149,7 +148,7 @@ def instant_of(seconds: int) -> datetime:
 
 
 def reading_of(wall: datetime) -> int:
-    """What a clock on the wall shows, as seconds since it showed 1970-01-01T00:00:00."""
+    """A wall-clock reading as seconds since the clock showed 1970-01-01T00:00:00."""
     return (wall - WALL_EPOCH) // SECOND
 
 
@@ -158,7 +157,7 @@ def wall_of(reading: int) -> datetime:
 
 
 def to_wall(instant: datetime, name: str) -> datetime:
-    """The date and time that clocks in a zone show at an instant."""
+    """The naive local date and time of a zone at an instant."""
     return instant.astimezone(UTC).replace(tzinfo=None) + timedelta(seconds=zone(name).offset(seconds_of(instant)))
 
 
@@ -168,7 +167,7 @@ def _load(name: str) -> ZoneInfo:
 
 
 def zone_warning(name: str | None) -> str | None:
-    """What to tell somebody who gives a zone that can be used and is seldom what was meant; None for most."""
+    """A warning for a valid zone that is seldom the intended one, or None."""
     if name is None:
         return None
     if (found := NO_PLACE.get(name)) is not None:
