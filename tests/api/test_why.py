@@ -28,8 +28,8 @@ async def test_what_nobody_serves_says_what_to_start(app: Duly, clock: ManualClo
     greeting = await app.at(START, "greet")
     hook = await app.at(START, "x", target=webhook("https://hooks.example/duly"))
     since = "it could have begun at 2026-01-01T00:00:00Z, and no event of its lane was started within the last hour"
-    assert await told(app, greeting) == ("waiting", f"{since}: start a worker that has a handler for 'greet'")
-    assert await told(app, hook) == ("waiting", f"{since}: start a worker that delivers by webhook")
+    assert await told(app, greeting) == ("waiting", f"{since}: check that a worker runs that has a handler for 'greet'")
+    assert await told(app, hook) == ("waiting", f"{since}: check that a worker runs that delivers by webhook")
 
 
 async def test_what_waits_for_its_turn_says_who_is_busy(app: Duly) -> None:
@@ -100,8 +100,11 @@ async def test_what_was_skipped_or_fired_says_so(app: Duly, clock: ManualClock) 
 
 
 async def test_only_the_tenants_own_are_told_about(app: Duly) -> None:
+    await app.at(START, "x", tenant="other")
+    [started] = await app.store.claim("ada", {"handler:x": 1}, MINUTE)
     event = await app.at(START, "x", tenant="acme")
-    assert (await app.events.why(event.id, tenant="acme")).kind == "waiting"
+    assert "no event of its lane was started" in (await app.events.why(event.id, tenant="acme")).told
+    assert f"worker {started.worker} started" in (await app.events.why(event.id)).told
     for id, tenant in ((event.id, "other"), (NOBODY, None)):
         with pytest.raises(NotFound):
             await app.events.why(id, tenant=tenant)

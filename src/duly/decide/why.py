@@ -82,7 +82,8 @@ def _waiting(event: Event, started: Event | None) -> str:
     if started is None:
         handler = event.lane.partition(":")[2] if event.lane.startswith(f"{HANDLER}:") else ""
         who = f"has a handler for {handler!r}" if handler else f"delivers by {event.lane}"
-        return f"{ready}, and no event of its lane was started within the last hour: start a worker that {who}"
+        quiet = "no event of its lane was started within the last hour"
+        return f"{ready}, and {quiet}: check that a worker runs that {who}"
     busy = f"worker {started.worker} started another one of its lane {_at(started.claimed)}"
     return f"{ready}: it waits for its turn, or for a limit of its destination or tenant; {busy}"
 

@@ -105,7 +105,7 @@ class Events:
         event = await self.get(id, tenant=tenant)
         same = Compare("lane", "=", event.lane) & Compare("claimed", ">=", Now(-LATELY))
         waits = event.status is Status.PENDING and event.held is None
-        started = (await self._store.page(same, limit=1)).events if waits else []
+        started = (await self._store.page(await self._spec(same, tenant), limit=1)).events if waits else []
         return why(event, await self._store.history(event.id), next(iter(started), None), await self._store.now())
 
     async def cancel(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
