@@ -13,8 +13,15 @@ from duly.errors import Problem
 
 EXAMPLE = "2026-12-01T09:00:00Z"
 MAX_DELAY = timedelta(days=365_000)
-FIRST_YEAR = 2  # years 1 and 9999 are left as a margin: converting to a zone or adding a delay must not overflow
+"""The longest delay, about 1,000 years: far below the limits of the databases."""
+
+FIRST_YEAR = 2
+"""The first year of an instant. Year 1 is a margin: the calendar must not end within a time zone's offset
+or a delay before it."""
+
 LAST_YEAR = 9998
+"""The last year of an instant. Year 9999 is a margin, for the same reason."""
+
 YEARS = f"{FIRST_YEAR} to {LAST_YEAR}"
 
 DATE = r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
@@ -29,7 +36,7 @@ LOCAL = rf"{DATE}([Tt ]{HOURS_AND_MINUTES}(:[0-5][0-9]({FRACTION})?)?)?"
 INSTANT = rf"{DATE}[Tt ]{HOURS_AND_MINUTES}(:[0-5][0-9]({FRACTION})?)?{OFFSET}"
 
 _MOMENT = re.compile(f"{INSTANT}|{LOCAL}")
-_FINER = re.compile(r"(\.[0-9]{6})[0-9]+")
+_BEYOND_MICROSECONDS = re.compile(r"(\.[0-9]{6})[0-9]+")
 
 _INSTANT = re.compile(INSTANT)
 
@@ -95,4 +102,4 @@ def read_moment(written: str) -> datetime:
     beyond microseconds are dropped. Raises ValueError for other notations and for days that do not exist."""
     if not _MOMENT.fullmatch(written):
         raise ValueError(f"{written[:50]!r} is neither an instant nor a local time")
-    return datetime.fromisoformat(_FINER.sub(r"\1", written.upper()))
+    return datetime.fromisoformat(_BEYOND_MICROSECONDS.sub(r"\1", written.upper()))

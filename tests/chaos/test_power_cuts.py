@@ -20,7 +20,7 @@ from duly import Duly, Event, InStatus, Retry, Status, Timer, Transaction, every
 from duly.decide.lifecycle import DELIVERED
 from duly.errors import Conflict
 from duly.records.event import TERMINAL, Settlement, lane_of
-from duly.stores.sqlite.driver import AT_ONCE, commit, in_transaction
+from duly.stores.sqlite.driver import NOT_SYNCED, commit, in_transaction
 from duly.stores.sqlite.store import SqliteStore
 from duly.testing import ManualClock
 from tests.chaos.power import Disk, Luck
@@ -87,7 +87,7 @@ class PoweredStore(SqliteStore):
     def _noted(self, call: Callable[..., T], connection: apsw.Connection, *args: Any) -> T:
         answer = call(connection, *args)
         # What `start` starts is reserved on disk, so that it need not be there itself.
-        self._life.committed(connection, durable=not (args and args[0].name == AT_ONCE))
+        self._life.committed(connection, durable=not (args and args[0].name == NOT_SYNCED))
         return answer
 
 

@@ -18,7 +18,7 @@ from duly.ids import new_ids
 from duly.records.event import NewEvent
 from duly.records.specs import Everything
 from duly.stores.postgres.bulk_copy import WORTH_COPYING
-from duly.stores.postgres.copy_rows import BLOCK
+from duly.stores.postgres.copy_rows import BLOCK_ROWS
 from duly.testing import ManualClock
 from duly.wiring import open_store
 from tests.make import DAY, MICROSECOND, SECOND, START, make_new
@@ -66,7 +66,7 @@ async def test_a_bulk_keeps_keys(store: Any) -> None:
 
 
 async def test_a_bulk_of_several_blocks_is_stored_in_order(store: Any) -> None:
-    count = 2 * BLOCK + 7
+    count = 2 * BLOCK_ROWS + 7
     events = [make_new(id=id, payload=n, due=START + n * SECOND) for n, id in enumerate(new_ids(count))]
     assert await store.add(events) == [event.id for event in events]
     stored = await found(store, [event.id for event in events])
@@ -112,7 +112,7 @@ async def test_delays_are_exact_in_bulk_and_count_from_the_stores_now(store: Any
 async def test_one_that_cannot_be_inserted_undoes_the_bulk(store: Any) -> None:
     twice = make_new()
     with pytest.raises(Exception, match=r"(?i)unique"):
-        await store.add([twice, *(make_new() for _ in range(3 * BLOCK)), twice])
+        await store.add([twice, *(make_new() for _ in range(3 * BLOCK_ROWS)), twice])
     assert await store.find(Everything(), limit=1) == []
     await store.add([make_new() for _ in range(MANY)])
     assert len(await store.find(Everything(), limit=1000)) == MANY
@@ -154,7 +154,7 @@ async def test_lanes_with_work_soon_are_told_once_of_a_bulk(on_postgres: Any) ->
 
 
 async def test_being_cancelled_in_the_middle_undoes_the_bulk(on_postgres: Any) -> None:
-    events = [make_new(payload="x" * 2000) for _ in range(5 * BLOCK)]
+    events = [make_new(payload="x" * 2000) for _ in range(5 * BLOCK_ROWS)]
     for turns in range(0, 12, 2):
         task = asyncio.create_task(on_postgres.add(events))
         for _ in range(turns):

@@ -179,7 +179,7 @@ async def test_heads_and_timers_are_claimed_apart(store: Any) -> None:
 async def test_a_series_with_more_than_a_batch_is_held_reheld_gated_and_cancelled_whole(
     store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly.stores.schedule_statements.BATCH", 3)
+    monkeypatch.setattr("duly.stores.schedule_statements.BATCH_ROWS", 3)
     schedule = make_schedule()
     async with store.begin() as tx:
         await tx.plant([make_head(schedule, due=START + n * HOUR, head=False) for n in range(8)])

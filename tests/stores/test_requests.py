@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from duly.ports import StoredResponse
-from duly.stores.key_statements import MEMORY
+from duly.stores.key_statements import RESPONSE_LIFETIME
 from duly.testing import ManualClock
 from tests.conftest import OpenStore
 
@@ -104,7 +104,7 @@ async def test_of_many_at_once_one_is_new(store: Any) -> None:
 
 async def test_an_answer_is_forgotten_after_a_day(store: Any, clock: ManualClock) -> None:
     await answered(store)
-    clock.advance(MEMORY - timedelta(microseconds=1))
+    clock.advance(RESPONSE_LIFETIME - timedelta(microseconds=1))
     assert await answered(store, fingerprint="put b") == REMEMBERED
     clock.advance(timedelta(microseconds=1))
     assert await answered(store, fingerprint="put b") is None
@@ -117,6 +117,6 @@ async def test_what_is_too_old_is_removed_so_many_at_a_time(store: Any, clock: M
     clock.advance(timedelta(hours=1))
     await answered(store, key="young")
     assert await store.forget_requests(10) == 0
-    clock.advance(MEMORY - timedelta(hours=1))
+    clock.advance(RESPONSE_LIFETIME - timedelta(hours=1))
     assert [await store.forget_requests(3) for _ in range(3)] == [3, 2, 0]
     assert await answered(store, key="young") == REMEMBERED

@@ -351,7 +351,7 @@ async def test_connections_that_nobody_uses_are_closed(store: Any, monkeypatch: 
 
 async def test_a_connection_is_replaced_in_time(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     before = await process_of(store, "acme")
-    monkeypatch.setattr(tenant_connections, "LONGEST_S", -1.0)
+    monkeypatch.setattr(tenant_connections, "LONGEST_LIFE_S", -1.0)
     assert await process_of(store, "acme") == before
     assert await process_of(store, "acme") != before
 

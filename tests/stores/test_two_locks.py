@@ -16,7 +16,7 @@ import pytest
 from duly import StoreError
 from duly.config import read_settings
 from duly.errors import Misuse, StoreUnavailable
-from duly.stores.postgres.rls_role import CONFINED, RIGHTS, ROLE
+from duly.stores.postgres.rls_role import CONFINED_TABLES, RIGHTS, ROLE
 from duly.stores.postgres.store import PostgresStore
 from duly.stores.postgres.tenant_session import CONFINED_CONNECTIONS, FOR_OTHERS
 from duly.verbs.events import Events
@@ -207,7 +207,7 @@ async def test_without_a_tenant_nothing_exists(shared: Any) -> None:
             await tx.execute(f"SET LOCAL ROLE {ROLE}")
             if tenant is not None:
                 await tx.execute(f"SET LOCAL duly.tenant = '{tenant}'")
-            for table in (*CONFINED, "history"):
+            for table in (*CONFINED_TABLES, "history"):
                 assert await tx.fetchval(f"SELECT count(*) FROM duly.{table}") == 0
             for table in HAVE_A_TENANT:
                 assert await tx.fetch(f"UPDATE duly.{table} SET tenant = tenant RETURNING 1") == []

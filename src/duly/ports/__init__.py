@@ -29,7 +29,7 @@ from duly.ports.claiming import (
     SettlePort,
 )
 from duly.ports.dead_letters import DeadLetter, DeadLetterPort, DeadLetterStore
-from duly.ports.events import EXAMINED, EventPort, EventStore, EventTransaction, Page
+from duly.ports.events import PAGE_EXAMINED, EventPort, EventStore, EventTransaction, Page
 from duly.ports.invariants import MOST_VIOLATIONS, NEWEST_EXAMINED, Examined, InvariantPort, Violation
 from duly.ports.pages import PAGE_BYTES, CutShort, Item, ListPage, page_of
 from duly.ports.requests import KeyPort, KeyStore, KeyTransaction, RequestPort, StoredResponse
@@ -63,12 +63,12 @@ from duly.ports.transactions import Clock, Clocked, Creations, Health, Notes, Tr
 from duly.ports.users import UserHeadPort, UserPort, UserStore, UserTransaction
 
 __all__ = [
-    "EXAMINED",
     "MOST_VIOLATIONS",
     "NEWEST_EXAMINED",
     "NOT_YET",
     "NO_FRONTIER",
     "PAGE_BYTES",
+    "PAGE_EXAMINED",
     "Added",
     "Channel",
     "ClaimPath",

@@ -57,7 +57,10 @@ class Reserved(NamedTuple):
 
 
 NO_FRONTIER = KnownFrontier()
+"""The frontier before the first scan: nothing is known."""
+
 NOT_YET = datetime.max.replace(tzinfo=UTC)
+"""An instant after every due time."""
 
 
 class ClaimPort(Protocol):

@@ -22,7 +22,7 @@ class Page(NamedTuple):
     next: str | None
 
 
-EXAMINED = 5_000
+PAGE_EXAMINED = 5_000
 """The number of events that one page examines: about 5 ms of work."""
 
 
@@ -39,7 +39,7 @@ class EventPort(Protocol):
     async def find(self, spec: Spec, *, limit: int, after: str | None = None) -> list[Event]:
         """Events that satisfy the spec, newest id first, at most *limit*, older than the id *after*."""
 
-    async def page(self, spec: Spec, *, limit: int, after: str | None = None, examine: int = EXAMINED) -> Page:
+    async def page(self, spec: Spec, *, limit: int, after: str | None = None, examine: int = PAGE_EXAMINED) -> Page:
         """Events like ``find``, but it examines at most *examine* events that may not satisfy the spec, and reads no
         more than PAGE_BYTES."""
 

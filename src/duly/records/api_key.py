@@ -10,12 +10,17 @@ import msgspec
 from duly.records.target import RATE
 from duly.records.wire.forms import JsonForm
 
-BEGINS = "duly_"
-HINT = len(BEGINS) + 6
+PREFIX = "duly_"
+"""The first characters of every key."""
+
+HINT_LENGTH = len(PREFIX) + 6
 """Characters of a key that are stored in clear text, so that people recognise it: 36 of its 256 bits."""
 
-BYTES = 32
-LENGTH = len(BEGINS) + 43
+SECRET_BYTES = 32
+"""Random bytes of a key: 256 bits cannot be guessed."""
+
+KEY_LENGTH = len(PREFIX) + 43
+"""Characters of a key: 32 bytes are 43 characters in base64 without padding."""
 
 
 class Scope(StrEnum):
@@ -65,11 +70,11 @@ class MadeKey(msgspec.Struct, frozen=True):
 
 def write_key(luck: bytes) -> str:
     """The text form of a key, from 256 random bits."""
-    return BEGINS + base64.urlsafe_b64encode(luck).rstrip(b"=").decode()
+    return PREFIX + base64.urlsafe_b64encode(luck).rstrip(b"=").decode()
 
 
 def looks_like_a_key(secret: object) -> bool:
-    return isinstance(secret, str) and secret.startswith(BEGINS) and len(secret) == LENGTH and secret.isascii()
+    return isinstance(secret, str) and secret.startswith(PREFIX) and len(secret) == KEY_LENGTH and secret.isascii()
 
 
 def hash_of(secret: str) -> str:
@@ -78,7 +83,7 @@ def hash_of(secret: str) -> str:
 
 
 def hint_of(secret: str) -> str:
-    return secret[:HINT]
+    return secret[:HINT_LENGTH]
 
 
 KEY_JSON = JsonForm(ApiKey, parts={"rate": RATE})

@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 OF_SCHEDULES = (
     "id tenant name type timezone enabled rule_json policies_json payload_json target_json retry_json"
 ).split()
+"""The fields of a schedule that people can edit, and its owner. Values that change by themselves, such as the next
+firing, change no ETag."""
+
 OF_USERS = (
     "id tenant key first_name last_name date_of_birth timezone anniversary delivery_time leap target_json "
     "attributes_json"
 ).split()
-"""The fields that people can edit, and the owner of the record. Values that change by themselves, such as the next
-firing, change no ETag."""
+"""The fields of a user that people can edit, and the user's owner."""
 
 
 def schedule_tag(schedule: "Schedule") -> str:

@@ -25,14 +25,18 @@ class Status(StrEnum):
 
 
 TERMINAL = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED, Status.SKIPPED})
+"""The statuses of events that have ended."""
 
 
 HANDLER = "handler"
 """The channel that calls a Python function; every other channel is named by the target."""
 
 
-SCHEDULE, USER = "schedule:", "user:"
-"""The prefixes of the names of series: of schedules, and of users."""
+SCHEDULE = "schedule:"
+"""The prefix of the names of schedules' series."""
+
+USER = "user:"
+"""The prefix of the names of users' series."""
 
 
 def lane_of(type: str, target: dict[str, Any] | None) -> str:

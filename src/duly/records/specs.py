@@ -50,12 +50,17 @@ OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 
 
-_SMALL = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
+_TO_LOWER_ASCII = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 
-# Every due time lies between these offsets from the current time, and every store can add them to an instant.
-_BEGINNING, _END = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-_FARTHEST_BACK, _FARTHEST_AHEAD = timedelta(days=-2_400_000), timedelta(days=2_920_000)
-_LONGEST = timedelta(days=3_660_000)  # no two instants are further apart, and no store overflows on it
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
+_END = datetime.max.replace(tzinfo=UTC)
+
+_EARLIEST_OFFSET = timedelta(days=-2_400_000)
+_LATEST_OFFSET = timedelta(days=2_920_000)
+"""Every due time lies between these offsets from the current time, and every store can add them to an instant."""
+
+_LONGEST_GAP = timedelta(days=3_660_000)
+"""No two instants are further apart, and no store overflows on it."""
 
 
 class Spec:
@@ -115,7 +120,7 @@ class Now:
     offset: timedelta = timedelta()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "offset", max(_FARTHEST_BACK, min(self.offset, _FARTHEST_AHEAD)))
+        object.__setattr__(self, "offset", max(_EARLIEST_OFFSET, min(self.offset, _LATEST_OFFSET)))
 
     def instant(self, now: datetime) -> datetime:
         try:
@@ -197,10 +202,10 @@ class ErrorLike(Spec):
 
     @property
     def small(self) -> str:
-        return self.text.translate(_SMALL)
+        return self.text.translate(_TO_LOWER_ASCII)
 
     def matches(self, event: Event, now: datetime) -> bool:
-        return event.last_error is not None and self.small in event.last_error.translate(_SMALL)
+        return event.last_error is not None and self.small in event.last_error.translate(_TO_LOWER_ASCII)
 
 
 @dataclass(frozen=True)
@@ -357,7 +362,7 @@ def _utc(instant: datetime) -> datetime:
 
 
 def _bounded(span: timedelta) -> timedelta:
-    return max(-_LONGEST, min(span, _LONGEST))
+    return max(-_LONGEST_GAP, min(span, _LONGEST_GAP))
 
 
 def _hours(hours: float) -> timedelta:
@@ -366,4 +371,4 @@ def _hours(hours: float) -> timedelta:
     try:
         return _bounded(timedelta(hours=hours))
     except OverflowError:
-        return _LONGEST if hours > 0 else -_LONGEST
+        return _LONGEST_GAP if hours > 0 else -_LONGEST_GAP

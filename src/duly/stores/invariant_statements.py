@@ -9,6 +9,8 @@ from duly.stores.query_base import QueryBase
 from duly.stores.schedule_statements import PARKED, WAITING
 
 COUNTING = "examined"
+"""The query in invariants.sql that counts events, and checks none."""
+
 REASONS: dict[str, Any] = {"paused": PAUSED, "reason": WAITING, "parked": PARKED}
 """The reasons for which events are held, as they are stored."""
 

@@ -9,7 +9,7 @@ from duly.stores.columns.lists import ADD_KEY
 from duly.stores.columns.readers import EPOCH
 from duly.stores.query_base import LAST_ID, QueryBase
 
-MEMORY = timedelta(hours=24)
+RESPONSE_LIFETIME = timedelta(hours=24)
 """How long a response to a request with an idempotency key is stored."""
 
 
@@ -54,11 +54,13 @@ class KeyQueries(QueryBase):
 
 class RequestQueries(QueryBase):
     async def recall(self, tenant: str, key: str, fingerprint: str) -> StoredResponse | None:
-        [row] = await self.ask("recall", tenant=tenant, key=key, fingerprint=fingerprint, memory=self.span(MEMORY))
+        [row] = await self.ask(
+            "recall", tenant=tenant, key=key, fingerprint=fingerprint, memory=self.span(RESPONSE_LIFETIME)
+        )
         return None if row[1] is None else StoredResponse(*row)
 
     async def remember(self, tenant: str, key: str, status: int, headers_json: str, body: bytes) -> None:
         await self.ask("remember", tenant=tenant, key=key, status=status, headers=headers_json, body=body)
 
     async def forget_requests(self, limit: int) -> int:
-        return len(await self.ask("forget_requests", limit=limit, memory=self.span(MEMORY)))
+        return len(await self.ask("forget_requests", limit=limit, memory=self.span(RESPONSE_LIFETIME)))

@@ -21,7 +21,11 @@ WITHIN = "within"
 """A parameter for the driver, not for the query: the number of bytes of rows to read; the result is CutShort if there
 are more."""
 
-FIRST_ID, LAST_ID = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
+FIRST_ID = "00000000-0000-0000-0000-000000000000"
+"""Sorts before every id of a row."""
+
+LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+"""Sorts after every id of a row."""
 
 
 class QueryBase(ABC):

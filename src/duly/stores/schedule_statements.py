@@ -15,11 +15,14 @@ from duly.records.schedule import Schedule
 from duly.stores.columns.lists import PLANT, PUT_SCHEDULE, RESHAPE
 from duly.stores.query_base import FIRST_ID, WITHIN, Columns, QueryBase, each
 
-BATCH = 5_000
+BATCH_ROWS = 5_000
 """Rows of one series that one statement changes: about 0.1 s on PostgreSQL, where statements have a time limit."""
 
 WAITING = f"{FULL}%"
+"""A LIKE pattern: the reason of events that wait for others of their schedule to end."""
+
 PARKED = waits_for("%").rstrip()
+"""A LIKE pattern: the reason of events that wait for a parked destination."""
 
 
 class ScheduleQueries(QueryBase):
@@ -189,9 +192,9 @@ class ScheduleQueries(QueryBase):
 
     async def _in_batches(self, name: str, **parameters: Any) -> int:
         """Repeats the query until no row is left to change; returns the number of changed rows."""
-        total, many = 0, BATCH
-        while many >= BATCH:
-            many = len(await self.ask(name, many=BATCH, **parameters))
+        total, many = 0, BATCH_ROWS
+        while many >= BATCH_ROWS:
+            many = len(await self.ask(name, many=BATCH_ROWS, **parameters))
             total += many
         return total
 

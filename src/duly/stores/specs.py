@@ -27,10 +27,11 @@ from duly.records.specs import (
 LAST_CHARACTER = "\U0010ffff"
 """The character that sorts after all others: both stores compare the names of series as bytes."""
 
-LARGEST = 2**63 - 1
+LARGEST_INTEGER = 2**63 - 1
 """The largest integer that both stores accept; the counts in rows stay far below."""
 
-TEXTS = frozenset(NULLABLE) - ORDERED | {"id"}
+TEXT_FIELDS = frozenset(NULLABLE) - ORDERED | {"id"}
+"""The fields that are text in both stores."""
 
 
 class Dialect(NamedTuple):
@@ -68,7 +69,9 @@ def compile_spec(spec: Spec, dialect: Dialect) -> tuple[str, dict[str, Any]]:
                 return "true"
             case Compare(field, op, Now(offset)):
                 return guard(field, f"e.{field} {op} {dialect.now} + {place(field, offset)}")
-            case Compare(field, _, value) if not _storable(value) or (field in TEXTS and not isinstance(value, str)):
+            case Compare(field, _, value) if not _storable(value) or (
+                field in TEXT_FIELDS and not isinstance(value, str)
+            ):
                 return "false"
             case Compare("id", "=", value) if not is_id(value):
                 return "false"
@@ -82,7 +85,7 @@ def compile_spec(spec: Spec, dialect: Dialect) -> tuple[str, dict[str, Any]]:
                     f"e.{field} = {place(field, value)}"
                     for value in values
                     if _storable(value)
-                    and (field not in TEXTS or isinstance(value, str))
+                    and (field not in TEXT_FIELDS or isinstance(value, str))
                     and (field != "id" or is_id(value))
                 ]
                 return guard(field, f"({' OR '.join(tests) or 'false'})")
@@ -109,7 +112,7 @@ def _plain(value: Any, dialect: Dialect) -> Any:
     if isinstance(value, timedelta):
         return dialect.span(value)
     if isinstance(value, int):
-        return max(-LARGEST, min(value, LARGEST))
+        return max(-LARGEST_INTEGER, min(value, LARGEST_INTEGER))
     return str(value) if isinstance(value, str) else value
 
 

@@ -11,9 +11,9 @@ from duly.decide.fair_share import Key
 from duly.decide.lifecycle import MAX_INTERRUPTIONS
 from duly.errors import NotFound
 from duly.ports import (
-    EXAMINED,
     NO_FRONTIER,
     PAGE_BYTES,
+    PAGE_EXAMINED,
     Added,
     Clock,
     CutShort,
@@ -361,7 +361,7 @@ class StoreQueries(
         asked = self.statement("find", limit=limit, within=within)
         return each(self.readers.event.read, await self.search(asked, older, index_choice(spec).also))
 
-    async def page(self, spec: Spec, *, limit: int, after: str | None = None, examine: int = EXAMINED) -> Page:
+    async def page(self, spec: Spec, *, limit: int, after: str | None = None, examine: int = PAGE_EXAMINED) -> Page:
         bound = await self._page_bound(spec, after, examine)
         # Bounded on both sides, also on the first page: otherwise a table without statistics would be scanned.
         within = spec if bound is None else spec & Compare("id", ">=", bound) & Compare("id", "<", after or LAST_ID)

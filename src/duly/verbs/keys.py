@@ -13,7 +13,7 @@ from duly.errors import Conflict, Invalid, Problem, Unauthenticated
 from duly.ids import new_id
 from duly.instants import due_problems, write_instant
 from duly.ports import KeyStore
-from duly.records.api_key import BYTES, ApiKey, MadeKey, Scope, hash_of, hint_of, looks_like_a_key, write_key
+from duly.records.api_key import SECRET_BYTES, ApiKey, MadeKey, Scope, hash_of, hint_of, looks_like_a_key, write_key
 from duly.verbs.found import require_found
 from duly.verbs.marks import reads
 
@@ -51,7 +51,7 @@ class Keys:
             problems.append(Problem("all_tenants", f"expected true or false, not {all_tenants!r:.50}"))
         if problems:
             raise Invalid(problems)
-        secret = write_key(luck.token_bytes(BYTES))
+        secret = write_key(luck.token_bytes(SECRET_BYTES))
         async with self._store.begin() as tx:
             now = await tx.now()
             key = ApiKey(

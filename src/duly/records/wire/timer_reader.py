@@ -13,7 +13,8 @@ from duly.records.event import TIMER_SPANS as SPANS
 from duly.records.event import Timer
 
 FIELDS = ("key", "due_at", "after", "type", "payload", "target", "retry", "correlation_id", *SPANS)
-SOME_TIME = datetime(2000, 1, 1, tzinfo=UTC)
+PLACEHOLDER_DUE = datetime(2000, 1, 1, tzinfo=UTC)
+"""Stands for a due time that is missing or wrong, so that the other fields can still be checked."""
 
 
 def read_timer(written: Any, tenant: str, channels: Collection[str], *, key: str | None = None) -> Timer:
@@ -59,12 +60,12 @@ def _due(written: Mapping[Any, Any], problems: list[Problem]) -> Any:
     if len(given) != 1:
         said = "is given beside after: give one of them" if given else "is missing: give it, or after"
         problems.append(Problem("due_at", said))
-        return SOME_TIME
+        return PLACEHOLDER_DUE
     [field] = given
     due = (read_instant if field == "due_at" else read_span)(field, written[field])
     if isinstance(due, Problem):
         problems.append(due)
-        return SOME_TIME
+        return PLACEHOLDER_DUE
     return due
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from duly.records.columns import Column, ColumnList, Kind
 
-BLOCK = 1000
+BLOCK_ROWS = 1000
 """Rows that are sent together: while the server reads them, the next block is written."""
 
 SHARED = frozenset("tenant type lane target_json retry_json destination via zone_data head".split())
@@ -23,10 +23,10 @@ EPOCH = datetime(2000, 1, 1, tzinfo=UTC)  # PostgreSQL's epoch: instants are mic
 FIRST_DAY = EPOCH.date().toordinal()
 MICROSECOND = timedelta(microseconds=1)
 SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)  # then 8 zero bytes: no flags, no header extension
-NULL = b"\xff\xff\xff\xff"
-TRUE = b"\0\0\0\1\1"
+NULL = b"\xff\xff\xff\xff"  # a length of -1
+TRUE = b"\0\0\0\1\1"  # a length of 1, then the value
 FALSE = b"\0\0\0\1\0"
-END = b"\xff\xff"
+END = b"\xff\xff"  # a row of -1 columns
 
 _pack_width = Struct(">h").pack
 _pack_length = Struct(">i").pack
@@ -102,7 +102,7 @@ def in_blocks(rows: Iterable[tuple[Any, ...]], write: Write) -> Iterator[bytes]:
     """The data of a COPY, block by block; each row is the arguments of its writer."""
     yield SIGNATURE
     left = iter(rows)
-    while block := b"".join(chain.from_iterable(starmap(write, islice(left, BLOCK)))):
+    while block := b"".join(chain.from_iterable(starmap(write, islice(left, BLOCK_ROWS)))):
         yield block
     yield END
 

@@ -121,8 +121,10 @@ KEEPALIVE_IDLE_S = 10
 """Seconds without a packet after which the kernel sends a keepalive probe to the other host."""
 
 KEEPALIVE_INTERVAL_S = 5
+"""Seconds between keepalive probes that get no answer."""
+
 KEEPALIVE_COUNT = 3
-"""The number of unanswered probes, KEEPALIVE_INTERVAL_S seconds apart, after which the kernel closes the connection."""
+"""The number of unanswered keepalive probes after which the kernel closes the connection."""
 
 UNACKNOWLEDGED_MS = 15_000
 """Milliseconds that sent data may stay unacknowledged."""

@@ -21,17 +21,21 @@ RIGHTS = {
     "destinations": ("SELECT", "INSERT", "UPDATE", "DELETE"),
     "requests": ("SELECT", "INSERT", "UPDATE"),
 }
-CONFINED = tuple(table for table in RIGHTS if table != "history")
+"""The privileges of the role, by table."""
+
+CONFINED_TABLES = tuple(table for table in RIGHTS if table != "history")
+"""The tables with a row-level policy; history is a view over them."""
 
 LEAST_VERSION = 15
 """The oldest supported version of PostgreSQL: in earlier versions, a view cannot use the privileges of its caller, and
 would show the rows of all tenants."""
 
-TRIES = 5
+MOST_TRIES = 5
+"""Attempts to create the role, because another server may be creating it at the same time."""
 
 Right = tuple[str, str]
 
-HAS = """
+RIGHTS_OF_ROLE = """
 SELECT c.relname, p.privilege
 FROM pg_class AS c CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE']) AS p (privilege)
 WHERE c.relnamespace = to_regnamespace('duly') AND c.relkind IN ('r', 'v', 'p', 'm')
@@ -53,7 +57,7 @@ async def prepare(connection: Any, lock: int) -> None:
             f"this is PostgreSQL {version.major}, and the API needs {LEAST_VERSION} or newer to confine its requests "
             "to their tenants; workers and the command line do not"
         )
-    for left in reversed(range(TRIES)):
+    for left in reversed(range(MOST_TRIES)):
         try:
             if await _missing(connection):
                 async with connection.transaction():
@@ -97,7 +101,7 @@ async def _missing(connection: Any) -> list[str]:
 
 
 async def _rights(connection: Any) -> set[Right]:
-    return {(row[0], row[1]) for row in await connection.fetch(HAS, ROLE)}
+    return {(row[0], row[1]) for row in await connection.fetch(RIGHTS_OF_ROLE, ROLE)}
 
 
 async def _check(connection: Any) -> None:
@@ -111,7 +115,7 @@ async def _check(connection: Any) -> None:
             "them from it, from PUBLIC and from roles that it is a member of."
         )
     async with _as_role(connection):
-        for table in CONFINED:
+        for table in CONFINED_TABLES:
             if not await connection.fetchval("SELECT row_security_active($1::regclass)", f"duly.{table}"):
                 raise StoreError(
                     f"row-level security does not bind {ROLE} on duly.{table}: let another role own the tables, "

@@ -21,7 +21,7 @@ from duly.stores.postgres.rls_role import ROLE
 IDLE_S = 60.0
 """Seconds without use after which a connection is closed."""
 
-LONGEST_S = 3600.0
+LONGEST_LIFE_S = 3600.0
 """Seconds after which a connection is replaced: a session keeps its role even if the privilege was revoked."""
 
 
@@ -87,7 +87,7 @@ class TenantConnections:
             self._closed
             or not is_open(connection)
             or connection.is_in_transaction()
-            or now - connection.opened_at > LONGEST_S
+            or now - connection.opened_at > LONGEST_LIFE_S
         ):
             self._drop(connection)
             return

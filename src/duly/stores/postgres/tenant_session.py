@@ -26,18 +26,28 @@ from duly.stores.postgres.tenant_connections import TenantConnections, TenantPla
 from duly.stores.queries import Query
 
 CONFINED_CONNECTIONS = 12
+"""Connections for requests of the API that do not begin with a search."""
+
 CONFINED_SEARCHING_CONNECTIONS = 4
-FOR_OTHERS, FOR_OTHERS_SEARCHING = 2, 1
-"""Connections of each pool that a single tenant cannot take, so that other tenants are served too."""
+"""Connections for requests of the API that begin with a search."""
+
+FOR_OTHERS = 2
+"""Of CONFINED_CONNECTIONS, those that a single tenant cannot take, so that other tenants are served too."""
+
+FOR_OTHERS_SEARCHING = 1
+"""Of CONFINED_SEARCHING_CONNECTIONS, those that a single tenant cannot take."""
 
 PLANNED_ANEW = (
     "SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on; SET LOCAL enable_mergejoin = on; "
     "SET LOCAL plan_cache_mode = force_custom_plan"
 )
+"""Planner settings for a search on a connection of the usual pool."""
+
 PLANNED_AS_USUAL = (
     "SET LOCAL enable_seqscan TO DEFAULT; SET LOCAL enable_hashjoin TO DEFAULT; "
     "SET LOCAL enable_mergejoin TO DEFAULT; SET LOCAL plan_cache_mode TO DEFAULT"
 )
+"""Undoes PLANNED_ANEW after the search."""
 
 
 class Pools(NamedTuple):

@@ -10,8 +10,11 @@ from duly.backoff import Backoff
 from duly.errors import StoreError
 from duly.stores.postgres.driver import SERVER_KEEPALIVE, PostgresConnection, QueryTimeout, terminate
 
-SHORTEST = 0.1  # seconds before the second attempt to connect
-LONGEST = 5.0  # seconds between attempts to connect, at most: workers poll meanwhile
+SHORTEST_RECONNECT_S = 0.1
+"""Seconds before the second attempt to connect."""
+
+LONGEST_RECONNECT_S = 5.0
+"""Seconds between attempts to connect, at most: workers poll meanwhile."""
 
 
 class PostgresWaker:
@@ -50,7 +53,7 @@ class PostgresWaker:
         self._woken.clear()
 
     async def _listen(self, connected: asyncio.Event) -> None:
-        backoff = Backoff(SHORTEST, LONGEST)
+        backoff = Backoff(SHORTEST_RECONNECT_S, LONGEST_RECONNECT_S)
         while True:
             try:
                 self._lost.clear()

@@ -15,9 +15,16 @@ from duly.stores.query_base import WITHIN, row_bytes
 from duly.stores.sqlite.locks import LockWait, who_holds
 
 TRANSIENT = (apsw.LockedError, apsw.IOError, apsw.NoMemError)
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # full disk, quota, or ulimit -f
-SYNCING = (apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC)
-AT_ONCE = "start"  # need not wait for the disk: its events are reserved there, and the next commit syncs both
+"""Errors that may be gone at the next attempt."""
+
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""System errors for a full disk, a quota and ulimit -f."""
+
+SYNC_ERRORS = (apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC)
+"""SQLite errors after which the data may be stored, or not."""
+
+NOT_SYNCED = "start"
+"""The query that need not wait for the disk: its events are reserved there, and the next commit syncs both."""
 
 
 def persist(connection: apsw.Connection, wait: Callable[[int], bool]) -> None:
@@ -58,7 +65,7 @@ def execute_plain(connection: apsw.Connection, sql: str, args: Sequence[Any] = (
 
 def in_transaction(connection: apsw.Connection, query: Query, parameters: dict[str, Any]) -> list[Any]:
     try:
-        if query.name == AT_ONCE:
+        if query.name == NOT_SYNCED:
             connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("BEGIN IMMEDIATE")
         rows = execute(connection, query, parameters)
@@ -67,7 +74,7 @@ def in_transaction(connection: apsw.Connection, query: Query, parameters: dict[s
         rollback(connection)
         raise
     finally:
-        if query.name == AT_ONCE:
+        if query.name == NOT_SYNCED:
             connection.execute("PRAGMA synchronous = FULL")
     return rows
 
@@ -120,7 +127,7 @@ def full_disk_told(path: str, connection: apsw.Connection | None) -> Iterator[No
         yield
     except (apsw.FullError, apsw.IOError) as error:
         out_of_space = connection is not None and connection.system_errno in NO_SPACE
-        syncing = getattr(error, "extendedresult", 0) in SYNCING
+        syncing = getattr(error, "extendedresult", 0) in SYNC_ERRORS
         if isinstance(error, apsw.FullError) or (out_of_space and not syncing):
             raise NotWritable(f"the disk of {path} is full: free some space") from error
         raise

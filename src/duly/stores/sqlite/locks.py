@@ -8,10 +8,10 @@ from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
-DELAYS = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025, 0.025, 0.025, 0.05, 0.05, 0.1)
+RETRY_DELAYS_S = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025, 0.025, 0.025, 0.05, 0.05, 0.1)
 """Seconds between tries, the same as in SQLite's own busy timeout."""
 
-WRITE_LOCK = 120
+WRITE_LOCK_BYTE = 120
 """The byte of the -shm file that a writer locks (https://www.sqlite.org/walformat.html#locks)."""
 
 
@@ -37,7 +37,7 @@ class LockWait:
             now = time.monotonic()
             if tried == 0:
                 began = now
-            delay = DELAYS[min(tried, len(DELAYS) - 1)]
+            delay = RETRY_DELAYS_S[min(tried, len(RETRY_DELAYS_S) - 1)]
             left = min(began + self._timeout, self._ends) - now
             if left <= 0:
                 self.waited = now - began
@@ -72,7 +72,7 @@ def _holder(path: str) -> int | None:
             words = line.split()
             if words[1] == "->" or words[3] != "WRITE" or int(words[5].rpartition(":")[2]) != locked.st_ino:
                 continue
-            if int(words[6]) <= WRITE_LOCK <= (math.inf if words[7] == "EOF" else int(words[7])):
+            if int(words[6]) <= WRITE_LOCK_BYTE <= (math.inf if words[7] == "EOF" else int(words[7])):
                 return int(words[4]) if _has_open(int(words[4]), locked) else None
     return None
 

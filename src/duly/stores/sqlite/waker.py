@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-LOOK_EVERY = 0.1
+VERSION_CHECK_INTERVAL_S = 0.1
 """Seconds between checks of the file's version while idle. A check costs 10 µs, but waking up for it costs up to 200
 µs."""
 
@@ -48,7 +48,7 @@ class SqliteWaker:
             if changed or left <= 0:
                 self._woken.set_result(None)
             else:
-                handle[:] = [loop.call_later(min(LOOK_EVERY, left), look)]
+                handle[:] = [loop.call_later(min(VERSION_CHECK_INTERVAL_S, left), look)]
 
         handle.append(loop.call_soon(look))  # type: ignore[arg-type]
         return handle
