@@ -49,7 +49,7 @@ async def times_replayed(app: Duly, ids: list[str]) -> set[int]:
 
 @pytest.fixture
 def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dead_letters, "AT_ONCE", 3)
+    monkeypatch.setattr(dead_letters, "LETTERS_PER_TRANSACTION", 3)
 
 
 # -- which
@@ -370,7 +370,7 @@ async def test_on_postgres_one_that_is_locked_keeps_nobody_waiting(app: Duly) ->
 async def test_many_who_replay_and_discard_at_once_do_each_once(
     duly: OpenDuly, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dead_letters, "AT_ONCE", 20)
+    monkeypatch.setattr(dead_letters, "LETTERS_PER_TRANSACTION", 20)
     apps = [await duly() for _ in range(4)]
     ids = await dead(apps[0].store, 300)
     few = ids[::30]
@@ -404,7 +404,7 @@ async def test_a_worker_that_fails_them_again_at_once_gets_each_once(
         return Rejected("no better")
 
     ids = await dead(app.store, 1000)
-    monkeypatch.setattr(dead_letters, "AT_ONCE", 20)
+    monkeypatch.setattr(dead_letters, "LETTERS_PER_TRANSACTION", 20)
     running = asyncio.create_task(app.run())
     assert (await app.events.replay_all()).events == 1000
     app.stop()

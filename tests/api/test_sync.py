@@ -176,7 +176,7 @@ def interruptible() -> Iterator[None]:
 def test_what_nobody_waits_for_any_more_does_not_go_on(
     sync: Sync, app: Duly, interruptible: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dead_letters, "AT_ONCE", 1)
+    monkeypatch.setattr(dead_letters, "LETTERS_PER_TRANSACTION", 1)
     sync.wait_for(dead(app.store, 100))
     waiting, interrupted = threading.get_ident(), threading.Event()
     told: list[Replayed] = []

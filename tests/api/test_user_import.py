@@ -12,7 +12,7 @@ from duly import Duly, InStatus, Misuse, User
 from duly.errors import Problem
 from duly.records.results import Imported, RefusedRow, StoredRow
 from duly.testing import ManualClock
-from duly.verbs.import_users import CHUNK, ImportLine, ImportObserver
+from duly.verbs.import_users import ROWS_PER_TRANSACTION, ImportLine, ImportObserver
 from tests.api.greeting import at, due, greetings, planned
 from tests.make import DAY, a_user
 
@@ -216,9 +216,9 @@ async def test_each_tenant_has_its_own_keys(app: Duly) -> None:
 
 
 async def test_more_than_a_chunk_is_stored_in_several_and_told_of_as_it_goes(app: Duly) -> None:
-    count = 2 * CHUNK + 7
+    count = 2 * ROWS_PER_TRANSACTION + 7
     many = rows(count)
-    many[CHUNK + 1]["timezone"] = "Mars"
+    many[ROWS_PER_TRANSACTION + 1]["timezone"] = "Mars"
     progress: list[Imported] = []
 
     async def one_by_one() -> AsyncIterator[dict[str, Any]]:
@@ -227,18 +227,20 @@ async def test_more_than_a_chunk_is_stored_in_several_and_told_of_as_it_goes(app
 
     done = await app.users.import_(one_by_one(), telling=ImportObserver(progress=progress.append))
     assert counted(done) == (count - 1, 0, 0, 1)
-    assert [told.last for told in progress] == [CHUNK, 2 * CHUNK, count]
-    assert [bad.number for bad in done.problems] == [CHUNK + 2]
-    again = await app.users.import_(iter([{**row, "timezone": "Asia/Tokyo"} for row in many[: CHUNK + 1]]))
-    in_tokyo = sum(row["timezone"] == "Asia/Tokyo" for row in many[: CHUNK + 1])
-    assert counted(again) == (0, CHUNK + 1 - in_tokyo, in_tokyo, 0)
+    assert [told.last for told in progress] == [ROWS_PER_TRANSACTION, 2 * ROWS_PER_TRANSACTION, count]
+    assert [bad.number for bad in done.problems] == [ROWS_PER_TRANSACTION + 2]
+    again = await app.users.import_(
+        iter([{**row, "timezone": "Asia/Tokyo"} for row in many[: ROWS_PER_TRANSACTION + 1]])
+    )
+    in_tokyo = sum(row["timezone"] == "Asia/Tokyo" for row in many[: ROWS_PER_TRANSACTION + 1])
+    assert counted(again) == (0, ROWS_PER_TRANSACTION + 1 - in_tokyo, in_tokyo, 0)
     await one_head_each(app)
 
 
 async def test_a_key_of_the_chunk_before_changes_what_that_has_added(
     app: Duly, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly.verbs.import_users.CHUNK", 3)
+    monkeypatch.setattr("duly.verbs.import_users.ROWS_PER_TRANSACTION", 3)
     many = [a_user(key=f"k{n % 4}", first_name=f"Name {n}") for n in range(20)]
     done = await app.users.import_(many)
     assert (done.added, done.rows, done.refused) == (4, 20, 0)
@@ -247,7 +249,7 @@ async def test_a_key_of_the_chunk_before_changes_what_that_has_added(
 
 
 async def test_rows_that_cannot_be_read_on_leave_whole_chunks(app: Duly, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duly.verbs.import_users.CHUNK", 10)
+    monkeypatch.setattr("duly.verbs.import_users.ROWS_PER_TRANSACTION", 10)
 
     def broken() -> Iterator[dict[str, Any]]:
         yield from rows(25)
@@ -262,7 +264,7 @@ async def test_rows_that_cannot_be_read_on_leave_whole_chunks(app: Duly, monkeyp
 
 
 async def test_an_import_that_is_cancelled_leaves_whole_chunks(app: Duly, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duly.verbs.import_users.CHUNK", 10)
+    monkeypatch.setattr("duly.verbs.import_users.ROWS_PER_TRANSACTION", 10)
     heard = asyncio.Event()
     work = asyncio.create_task(app.users.import_(rows(500), telling=ImportObserver(progress=lambda _: heard.set())))
     await heard.wait()

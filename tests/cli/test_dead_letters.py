@@ -259,8 +259,8 @@ def test_at_a_terminal_nobody_is_asked_who_said_yes(lite: Shell) -> None:
 
 
 def test_now_and_then_it_tells_how_far_it_is(lite: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dead_letters, "AT_ONCE", 2)
-    monkeypatch.setattr("duly.cli.progress.EVERY", 4)
+    monkeypatch.setattr(dead_letters, "LETTERS_PER_TRANSACTION", 2)
+    monkeypatch.setattr("duly.cli.progress.LINE_EVERY_ITEMS", 4)
     letters("sqlite:///duly.db", 9)
     lines = lite("events", "replay", "--all", "--yes").err.splitlines()
     assert [line.split(", ")[0] for line in lines] == ["4 of 9 replayed", "8 of 9 replayed"]
@@ -279,7 +279,7 @@ def test_a_store_that_fails_leaves_what_is_done_and_says_how_to_go_on(
         return await write(self, *args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(dead_letters, "AT_ONCE", 2)
+        patch.setattr(dead_letters, "LETTERS_PER_TRANSACTION", 2)
         patch.setattr(StoreQueries, "replay_found", fails)
         result = on("events", "replay", "--all", "--yes")
     assert result.code == 1

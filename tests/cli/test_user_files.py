@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from duly import Invalid, Misuse
-from duly.cli.users.files import LONGEST_LINE, format_of, read_users
+from duly.cli.users.files import LONGEST_LINE_BYTES, format_of, read_users
 from duly.errors import Problem
 
 HEADER = "first_name,last_name,date_of_birth,timezone"
@@ -165,7 +165,7 @@ def test_a_carriage_return_in_the_middle_is_bad() -> None:
 
 
 @pytest.mark.parametrize("format", ["csv", "jsonl"])
-@pytest.mark.parametrize("size", [LONGEST_LINE + 1, LONGEST_LINE + 2, 3 * LONGEST_LINE])
+@pytest.mark.parametrize("size", [LONGEST_LINE_BYTES + 1, LONGEST_LINE_BYTES + 2, 3 * LONGEST_LINE_BYTES])
 def test_a_line_of_more_than_a_megabyte_is_bad_and_the_next_one_is_not(format: str, size: int) -> None:
     before, good = (f"{HEADER}\n", f"{ADA}\n") if format == "csv" else ("\n", "{}\n")
     found = read(f"{before}{'x' * (size - 1)}\n{good}", format)
@@ -174,7 +174,7 @@ def test_a_line_of_more_than_a_megabyte_is_bad_and_the_next_one_is_not(format: s
 
 
 def test_a_huge_line_within_quotes_that_nobody_closed_takes_no_other_line_with_it() -> None:
-    found = read(f'{HEADER}\n"Ada\n{"x" * 3 * LONGEST_LINE}\n{ADA}\n')
+    found = read(f'{HEADER}\n"Ada\n{"x" * 3 * LONGEST_LINE_BYTES}\n{ADA}\n')
     assert list(found) == [2, 3, 4]
     assert found[3] == "is longer than 1,000,000 bytes"
     assert found[4] == AS_READ

@@ -210,7 +210,7 @@ def test_a_dry_run_does_not_tell_programs_that_anything_was_added(shell: Shell) 
 
 
 def test_a_dry_run_refuses_what_the_import_refuses(on: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_users, "CHUNK", 3)
+    monkeypatch.setattr(import_users, "ROWS_PER_TRANSACTION", 3)
     monkeypatch.setattr(import_users, "MOST_RECENT", 2)
     reminding = '"{""reminder"": {""on"": ""%s""}}"'
     assert import_(on, f"{HEADER}\n{row(0)}\n{row(1)}\n").code == 0
@@ -246,8 +246,8 @@ def test_a_dry_run_asks_the_event_types(shell: Shell) -> None:
 
 
 def test_now_and_then_it_tells_how_far_it_is(lite: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_users, "CHUNK", 2)
-    monkeypatch.setattr("duly.cli.progress.EVERY", 4)
+    monkeypatch.setattr(import_users, "ROWS_PER_TRANSACTION", 2)
+    monkeypatch.setattr("duly.cli.progress.LINE_EVERY_ITEMS", 4)
     lines = import_(lite, people(9)).err.splitlines()
     assert [line.split(", ")[0] for line in lines] == ["4 rows", "8 rows"]
     assert lines[0].endswith("line 5")
@@ -302,7 +302,7 @@ def fail_after(writes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         done.append(None)
         return await write(self, checked)
 
-    monkeypatch.setattr(import_users, "CHUNK", 2)
+    monkeypatch.setattr(import_users, "ROWS_PER_TRANSACTION", 2)
     monkeypatch.setattr(import_users._Import, "_write", fails)
 
 

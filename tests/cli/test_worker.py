@@ -276,8 +276,8 @@ def test_a_parent_that_is_stopped_while_its_processes_start_leaves_none_behind(
 def test_the_wait_before_a_restart_grows_while_processes_die_at_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(supervisor, "SHORTEST", 0.01)
-    monkeypatch.setattr(supervisor, "LONGEST", 0.05)
+    monkeypatch.setattr(supervisor, "FIRST_RESTART_DELAY_S", 0.01)
+    monkeypatch.setattr(supervisor, "LONGEST_RESTART_DELAY_S", 0.05)
 
     async def watch() -> None:
         processes = supervisor.Processes([sys.executable, "-S", "-c", "raise SystemExit(7)"], 1, patience=5)

@@ -172,8 +172,8 @@ async def told_when_busy(client: Client, between: Between, *first: str | bytes) 
 
 
 async def test_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "FIRST_WAIT", 100.0)
-    monkeypatch.setattr(connection, "LONGEST_WAIT", 100.0)
+    monkeypatch.setattr(connection, "FIRST_RETRY_WAIT_S", 100.0)
+    monkeypatch.setattr(connection, "LONGEST_RETRY_WAIT_S", 100.0)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

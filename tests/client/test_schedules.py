@@ -213,6 +213,6 @@ async def test_a_preview_that_is_long_to_find_is_asked_for_to_its_end(
 ) -> None:
     leap_days = {"cron": "0 0 29 2 *"}
     whole = await client.schedules.preview(leap_days, count=5)
-    monkeypatch.setattr("duly.api.access.preview_places.BUDGET", 0.0)
+    monkeypatch.setattr("duly.api.access.preview_places.PREVIEW_BUDGET_S", 0.0)
     assert await client.schedules.preview(leap_days, count=5) == whole
     assert await client.schedules.preview(leap_days, count=5, enough=lambda: True) == whole[:1]

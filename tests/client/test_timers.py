@@ -47,7 +47,7 @@ async def test_put_tells_what_became_of_it(app: Duly, client: Client) -> None:
 
 
 async def test_many_at_once(app: Duly, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duly.client.client.AT_ONCE", 7)
+    monkeypatch.setattr("duly.client.client.TIMERS_PER_REQUEST", 7)
     await client.at(START, "old", key="5")
     ids = await client.add_many(Timer(START + DAY, "x", n, key=str(n) if n % 5 == 0 else None) for n in range(20))
     assert [(await app.events.get(id)).payload for id in ids] == list(range(20))
@@ -78,7 +78,7 @@ async def test_what_only_the_server_knows_is_told_with_its_place(app: Duly, clie
 async def test_large_payloads_go_in_several_requests(
     app: Duly, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly.client.client.LARGEST", 2500)
+    monkeypatch.setattr("duly.client.client.LARGEST_BULK_BYTES", 2500)
     ids = await client.add_many(Timer(START, "x", "a" * 1000) for _ in range(5))
     assert {event.id for event in await app.events.find()} == set(ids)
 

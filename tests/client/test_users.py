@@ -65,7 +65,7 @@ async def test_pages_follow_one_another(app: Duly, client: Client, monkeypatch: 
 
 
 async def test_an_import_tells_what_became_of_each(app: Duly, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duly.client.import_users.AT_ONCE", 3)
+    monkeypatch.setattr("duly.client.import_users.USERS_PER_REQUEST", 3)
     await client.users.add(**ADA, key="known")
     rows: list[Any] = [
         ADA | {"key": "a"},

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 
 from duly.api.access import auth, key_lookups
-from duly.api.access.auth import BURST, Authenticator, Bucket, _bucket
+from duly.api.access.auth import BURST_S, Authenticator, Bucket, _bucket
 from duly.api.protocol.middleware import SAFETY
 from duly.api.server.proxies import whose_address
 from duly.errors import Misuse, StoreUnavailable
@@ -54,7 +54,7 @@ def test_a_bucket_never_lets_more_through_than_its_rate(rate: float, steps: list
             assert bucket.take(rate, now + wait + 1e-6) == 0  # it says the truth about how long
             now += wait + 1e-6
             taken += 1
-        burst = max(BURST * rate, 1)
+        burst = max(BURST_S * rate, 1)
         assert taken <= (now - began) * rate + burst + 1e-3 * rate + 1
 
 
@@ -86,7 +86,7 @@ async def test_a_key_that_asks_too_often_waits_and_others_do_not(http: Caller, m
 
 
 async def test_who_is_forgotten_among_many_does_not_begin_anew(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auth, "MOST_KEPT", 1)
+    monkeypatch.setattr(auth, "MOST_CACHED", 1)
     now = time.monotonic()
     monkeypatch.setattr(auth.time, "monotonic", lambda: now)
     slow = (await http.app.keys.create("slow", rate="1/m")).secret
@@ -100,7 +100,7 @@ async def test_who_is_forgotten_among_many_does_not_begin_anew(http: Caller, mon
 
 
 def test_only_full_buckets_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auth, "MOST_KEPT", 10)
+    monkeypatch.setattr(auth, "MOST_CACHED", 10)
     buckets: OrderedDict[str, Bucket] = OrderedDict()
     for number in range(100):
         _bucket(buckets, f"{number}", 1000.0).take(1.0, 1000.0)
@@ -128,7 +128,7 @@ async def test_that_a_key_is_used_is_told_after_the_answer_and_fails_no_request(
 
 
 async def test_of_keys_that_are_used_only_so_many_are_kept(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auth, "MOST_KEPT", 3)
+    monkeypatch.setattr(auth, "MOST_CACHED", 3)
     door = Authenticator(http.app)
     for number in range(10):
         await door.note_use((await http.app.keys.create(f"{number}")).key.id)
@@ -146,7 +146,7 @@ async def test_an_unknown_key_is_looked_up_once_in_a_second(http: Caller, monkey
     for _ in range(50):
         assert (await http("GET", "/v1/events", authorization=f"Bearer {unknown}")).status_code == 401
     assert len(asked) == 1
-    now += auth.TRUSTED_FOR + 0.01
+    now += auth.KEY_CACHED_FOR_S + 0.01
     assert (await http("GET", "/v1/events", authorization=f"Bearer {unknown}")).status_code == 401
     assert len(asked) == 2
 
@@ -171,19 +171,19 @@ async def test_guesses_at_once_wait_the_longer_the_more_they_are(http: Caller, m
     async def sleep(seconds: float) -> None:
         """Nobody's wait is over before all wait."""
         slept.append(seconds)
-        if len(slept) == 60 - auth.GUESSES:
+        if len(slept) == 60 - auth.UNKNOWN_KEYS_PER_SECOND:
             all_wait.set()
         await all_wait.wait()
 
     now = time.monotonic()
     monkeypatch.setattr(auth.time, "monotonic", lambda: now)
     monkeypatch.setattr(auth, "sleep", sleep)
-    monkeypatch.setattr(key_lookups, "TOGETHER", 0.0)
+    monkeypatch.setattr(key_lookups, "BATCH_WINDOW_S", 0.0)
     await http.app.keys.create("a")
     guesses = [write_key(number.to_bytes(32, "big")) for number in range(60)]
     answers = await asyncio.gather(*(http("GET", "/v1/events", authorization=f"Bearer {one}") for one in guesses))
     assert sorted({answer.status_code for answer in answers}) == [401, 429]
-    assert slept == [min(number * auth.SLOWED, auth.SLOWEST) for number in range(1, 41)]
+    assert slept == [min(number * auth.GUESS_DELAY_S, auth.LONGEST_GUESS_DELAY_S) for number in range(1, 41)]
 
 
 async def test_whoever_guesses_keys_is_slowed_down_and_who_has_one_is_not(
@@ -191,7 +191,7 @@ async def test_whoever_guesses_keys_is_slowed_down_and_who_has_one_is_not(
 ) -> None:
     now = time.monotonic()
     monkeypatch.setattr(auth.time, "monotonic", lambda: now)
-    monkeypatch.setattr(key_lookups, "TOGETHER", 0.0)  # for the loop's clock stands still as well
+    monkeypatch.setattr(key_lookups, "BATCH_WINDOW_S", 0.0)  # for the loop's clock stands still as well
     made = await http.app.keys.create("a")
     good = f"Bearer {made.secret}"
     assert (await http("GET", "/v1/events", authorization=good)).status_code == 200
@@ -202,7 +202,7 @@ async def test_whoever_guesses_keys_is_slowed_down_and_who_has_one_is_not(
         statuses.append((await http("GET", "/v1/events", authorization=f"Bearer {guess}")).status_code)
     assert statuses == [401] * len(asked) + [429] * (100 - len(asked))
     assert 20 <= len(asked) <= 21
-    now += auth.TRUSTED_FOR + 0.01
+    now += auth.KEY_CACHED_FOR_S + 0.01
     for number in range(30):
         await http("GET", "/v1/events", authorization=f"Bearer {write_key(bytes([number]) * 32)}")
     assert (await http("GET", "/v1/events", authorization=good)).status_code == 200
@@ -213,7 +213,7 @@ async def test_keys_that_are_guessed_at_once_are_counted_before_anybody_waits(
 ) -> None:
     now = time.monotonic()
     monkeypatch.setattr(auth.time, "monotonic", lambda: now)
-    monkeypatch.setattr(key_lookups, "TOGETHER", 0.0)  # for the loop's clock stands still as well
+    monkeypatch.setattr(key_lookups, "BATCH_WINDOW_S", 0.0)  # for the loop's clock stands still as well
     await http.app.keys.create("a")
     asked, together = looking_up(http, monkeypatch), []
     known_hashes = http.app.store.known_hashes
@@ -234,8 +234,8 @@ async def test_keys_that_are_guessed_at_once_are_counted_before_anybody_waits(
 async def test_a_flood_of_unknown_keys_keeps_no_known_one_out(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.monotonic()
     monkeypatch.setattr(auth.time, "monotonic", lambda: now)
-    monkeypatch.setattr(key_lookups, "TOGETHER", 0.0)  # for the loop's clock stands still as well
-    monkeypatch.setattr(auth, "MOST_KEPT", 10)
+    monkeypatch.setattr(key_lookups, "BATCH_WINDOW_S", 0.0)  # for the loop's clock stands still as well
+    monkeypatch.setattr(auth, "MOST_CACHED", 10)
     made = [await http.app.keys.create(f"{number}") for number in range(30)]
     seen_before = f"Bearer {made[0].secret}"
     assert (await http("GET", "/v1/events", authorization=seen_before)).status_code == 200
@@ -250,7 +250,7 @@ async def test_a_flood_of_unknown_keys_keeps_no_known_one_out(http: Caller, monk
 async def test_a_known_key_that_comes_in_a_flood_is_told_if_the_database_is_away(
     http: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auth, "GUESSES", 0.001)
+    monkeypatch.setattr(auth, "UNKNOWN_KEYS_PER_SECOND", 0.001)
     made = [await http.app.keys.create(name) for name in "ab"]
     assert (await http("GET", "/v1/events", authorization=f"Bearer {write_key(bytes(32))}")).status_code == 401
 
@@ -283,7 +283,7 @@ def other_each_time(number: int) -> str:
 
 
 def test_a_header_is_no_address_unless_a_trusted_proxy_sends_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auth, "GUESSES", 0.01)
+    monkeypatch.setattr(auth, "UNKNOWN_KEYS_PER_SECOND", 0.01)
     with served(url, keyless=False) as server:
         assert guess_through(server, other_each_time) == {401: 1, 429: 59}
     with served(url, keyless=False, trusted_proxies="127.0.0.0/8") as server:
@@ -335,15 +335,15 @@ async def test_a_revoked_key_is_good_for_a_second_at_most(http: Caller, monkeypa
     made = await http.app.keys.create("a")
     assert (await http("GET", "/v1/events", authorization=f"Bearer {made.secret}")).status_code == 200
     await http.app.keys.revoke(made.key.id)
-    now += auth.TRUSTED_FOR + 0.01
+    now += auth.KEY_CACHED_FOR_S + 0.01
     assert (await http("GET", "/v1/events", authorization=f"Bearer {made.secret}")).status_code == 401
-    assert auth.TRUSTED_FOR <= 1
+    assert auth.KEY_CACHED_FOR_S <= 1
 
 
 async def test_a_key_that_expires_is_good_until_then(
     http: Caller, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auth, "TRUSTED_FOR", -1.0)
+    monkeypatch.setattr(auth, "KEY_CACHED_FOR_S", -1.0)
     made = await http.app.keys.create("a", expires=timedelta(hours=1))
     for passed, status in ((0, 200), (3599, 200), (1, 401), (1, 401)):
         clock.advance(seconds=passed)

@@ -139,7 +139,7 @@ def test_the_limit_of_open_files_says_how_many_there_may_be(files: int) -> None:
 
 
 def test_who_does_not_take_an_answer_is_not_waited_for(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_protocol, "PATIENCE", 0.3)
+    monkeypatch.setattr(http_protocol, "SLOW_CLIENT_TIMEOUT_S", 0.3)
     with socket.socket() as line:
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
         line.connect(("127.0.0.1", server.port))

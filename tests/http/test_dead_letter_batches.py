@@ -22,7 +22,7 @@ MANY = 12
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request takes five."""
     monkeypatch.setattr("duly.api.nouns.dead_letter_batches.MOST_AT_ONCE", 5)
-    monkeypatch.setattr("duly.verbs.dead_letters.AT_ONCE", 3)
+    monkeypatch.setattr("duly.verbs.dead_letters.LETTERS_PER_TRANSACTION", 3)
 
 
 async def pieces(http: Caller, act: str, body: dict[str, Any]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ import pytest
 from duly.api.access import preview_places
 from duly.api.nouns import timers
 from duly.api.protocol import bodies, listing
-from duly.api.protocol.bodies import DEEP
+from duly.api.protocol.bodies import MOST_LEVELS
 from duly.engine import rule_threads
 from duly.rules.recurrence import Every
 from duly.rules.timetable import Timetable
@@ -121,7 +121,7 @@ async def test_a_preview_that_takes_too_long_has_fewer_and_says_so(
     http: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await http.put("/v1/schedules/leap", SCHEDULE)
-    monkeypatch.setattr(preview_places, "BUDGET", 0.0)
+    monkeypatch.setattr(preview_places, "PREVIEW_BUDGET_S", 0.0)
     first = await http.post("/v1/schedules/preview", LEAP_DAYS)
     assert (len(first["occurrences"]), first["complete"]) == (1, False)
     then = await http.post("/v1/schedules/preview", {**LEAP_DAYS, "after": first["occurrences"][-1]["due_at"]})
@@ -135,7 +135,7 @@ async def test_a_preview_that_takes_too_long_has_fewer_and_says_so(
 async def test_too_many_previews_at_once_are_told_to_come_again(
     http: Caller, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preview_places, "PATIENCE", 0.01)
+    monkeypatch.setattr(preview_places, "PLACE_TIMEOUT_S", 0.01)
     asking = asyncio.create_task(http("POST", "/v1/schedules/preview", LEAP_DAYS))
     while not slow.begun.is_set():  # noqa: ASYNC110 - nobody tells of it
         await asyncio.sleep(0)
@@ -205,7 +205,7 @@ async def test_others_have_their_turn_while_many_are_checked(
     many = [{"type": "x", "after": "1h", "payload": {"number": number}} for number in range(3000)]
     many[1700] = {"type": "x"}
     told = (await http("POST", "/v1/timers", {"timers": many})).json()
-    assert len(checked) == len(many) // timers.BREATH
+    assert len(checked) == len(many) // timers.TIMERS_PER_SLICE
     assert (told["created"], told["refused"]) == (2999, 1)
     assert [place for place, one in enumerate(told["results"]) if one["status"] == "refused"] == [1700]
 
@@ -220,11 +220,11 @@ async def test_others_have_their_turn_while_a_page_is_written(
     assert len((await http.get("/v1/events"))["events"]) == len(shown) == 5
 
 
-@pytest.mark.parametrize(("least", "many"), [(1, 4), (1000, 2), (listing.PIECE, 1)], ids=str)
+@pytest.mark.parametrize(("least", "many"), [(1, 4), (1000, 2), (listing.PIECE_BYTES, 1)], ids=str)
 async def test_a_page_is_the_same_in_however_many_pieces_it_is_sent(
     http: Caller, turns: Callable[[], int], monkeypatch: pytest.MonkeyPatch, least: int, many: int
 ) -> None:
-    monkeypatch.setattr(listing, "PIECE", least)
+    monkeypatch.setattr(listing, "PIECE_BYTES", least)
     sent: dict[int, bytes] = {}
 
     async def send(message: Any) -> None:
@@ -260,20 +260,20 @@ def body(payload: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("payload", "status"),
     [
-        (b"[" * DEEP + b"]" * DEEP, 400),
-        (b'{"a":' * DEEP + b"1" + b"}" * DEEP, 400),
+        (b"[" * MOST_LEVELS + b"]" * MOST_LEVELS, 400),
+        (b'{"a":' * MOST_LEVELS + b"1" + b"}" * MOST_LEVELS, 400),
         (b"[" + b"[],{}," * 500 + b"[]]", 201),
         (b'["' + b"[" * 500 + b'"]', 201),
         (b'["\\"' + b"[" * 500 + b'"]', 201),
         (b'["\\\\\\"' + b"{" * 500 + b'\\\\"]', 201),
-        (b'["\\\\", ' + b"[" * DEEP + b"]" * DEEP + b"]", 400),
-        (b'["a\\\\\\\\", ' + b"[" * DEEP + b'"' + b"]" * 500 + b'"' + b"]" * DEEP + b"]", 400),
+        (b'["\\\\", ' + b"[" * MOST_LEVELS + b"]" * MOST_LEVELS + b"]", 400),
+        (b'["a\\\\\\\\", ' + b"[" * MOST_LEVELS + b'"' + b"]" * 500 + b'"' + b"]" * MOST_LEVELS + b"]", 400),
     ],
 )
 async def test_the_depth_of_a_body_is_what_json_says(
     http: Caller, payload: bytes, status: int, breath: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bodies, "BREATH", breath)
+    monkeypatch.setattr(bodies, "SLICE_BYTES", breath)
     answer = await http("PUT", "/v1/timers/a", body(payload), content_type="application/json")
     assert answer.status_code == status, answer.text
     if status == 201:
@@ -288,7 +288,7 @@ async def test_others_have_their_turn_while_a_body_is_looked_through(
     looked = noted(monkeypatch, "duly.api.protocol.bodies.accumulate", turns)
     large = body(b"[" + b"[]," * 300_000 + b"[]]")
     answer = await http("PUT", "/v1/timers/a", large, content_type="application/json")
-    assert len(looked) == math.ceil(len(large) / bodies.BREATH)
+    assert len(looked) == math.ceil(len(large) / bodies.SLICE_BYTES)
     assert answer.status_code == 201
 
 

@@ -18,8 +18,8 @@ PATIENCE = 0.3
 
 @pytest.fixture
 def server(sqlite_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    monkeypatch.setattr(bodies, "PATIENCE", PATIENCE)
-    monkeypatch.setattr(http_protocol, "PATIENCE", PATIENCE)
+    monkeypatch.setattr(bodies, "BODY_TIMEOUT_S", PATIENCE)
+    monkeypatch.setattr(http_protocol, "SLOW_CLIENT_TIMEOUT_S", PATIENCE)
     (tmp_path / "duly.db").write_bytes(sqlite_file.read_bytes())
     with served(f"sqlite:///{tmp_path}/duly.db") as server:
         yield server
@@ -175,7 +175,7 @@ def test_a_head_of_nearly_that_size_is_read(server: Served) -> None:
 
 def test_a_head_that_is_too_large_but_no_more_is_told_so(server: Served) -> None:
     with Line(server) as line:
-        line.send(b"GET /healthz HTTP/1.1\r\nX-Long: " + b"x" * (http_protocol.LARGEST_HEAD - 20))
+        line.send(b"GET /healthz HTTP/1.1\r\nX-Long: " + b"x" * (http_protocol.LARGEST_HEAD_BYTES - 20))
         check(line.heard(), 431)
 
 

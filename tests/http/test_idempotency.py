@@ -239,7 +239,7 @@ async def test_after_a_day_a_key_is_forgotten(http: Caller, clock: ManualClock) 
 async def test_what_is_forgotten_does_not_stay_in_the_table(
     http: Caller, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handler, "SWEPT_EVERY", 0.0)
+    monkeypatch.setattr(handler, "SWEEP_INTERVAL_S", 0.0)
     for number in range(5):
         await http.post("/v1/users", USER, idempotency_key=f"old {number}")
     assert await counted(http, "requests") == 5
@@ -249,7 +249,7 @@ async def test_what_is_forgotten_does_not_stay_in_the_table(
 
 
 async def test_sweeping_that_fails_harms_no_request(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handler, "SWEPT_EVERY", 0.0)
+    monkeypatch.setattr(handler, "SWEEP_INTERVAL_S", 0.0)
 
     async def broken(_limit: int) -> int:
         raise StoreUnavailable("planted")

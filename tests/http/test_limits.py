@@ -9,7 +9,7 @@ import pytest
 
 from duly.api.app import OPERATIONS
 from duly.api.description.operations import Operation
-from duly.api.protocol.bodies import DEEP
+from duly.api.protocol.bodies import MOST_LEVELS
 from duly.decide.checks import MAX_DEPTH
 from duly.records.filters import FIELDS
 from tests.conftest import OpenDuly
@@ -49,7 +49,7 @@ def written(payload: str) -> bytes:
         (b'{"type": "\\ud800"}', 400),
         (b'{"type": "x"} {}', 400),
         (b"[" * 100_000, 400),
-        (b'{"a":' * (DEEP + 1) + b"1" + b"}" * (DEEP + 1), 400),
+        (b'{"a":' * (MOST_LEVELS + 1) + b"1" + b"}" * (MOST_LEVELS + 1), 400),
         (b"[]", 422),
         (b"null", 422),
         (b'"text"', 422),

@@ -32,14 +32,14 @@ async def until_waiting(http: Caller, many: int) -> None:
 
 
 async def test_who_comes_beyond_the_places_is_answered_at_once(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(long_poll, "MOST_OF_ONE", 2)
+    monkeypatch.setattr(long_poll, "MOST_WAITING_OF_ONE_CALLER", 2)
     await put(http)
     asked = [asyncio.create_task(http("POST", TRIGGER, prefer="wait=60")) for _ in range(2)]
     await until_waiting(http, 2)
     third = await asyncio.wait_for(http("POST", TRIGGER, prefer="wait=60"), 30)
     assert (third.status_code, third.json()["status"]) == (201, "PENDING")
     assert "preference-applied" not in third.headers
-    monkeypatch.setattr(long_poll, "MOST_OF_ONE", 10)
+    monkeypatch.setattr(long_poll, "MOST_WAITING_OF_ONE_CALLER", 10)
     monkeypatch.setattr(long_poll, "MOST_WAITING", 2)
     fourth = await asyncio.wait_for(http("POST", TRIGGER, prefer="wait=60"), 30)
     assert (fourth.status_code, "preference-applied" in fourth.headers) == (201, False)
@@ -53,7 +53,7 @@ async def test_who_comes_beyond_the_places_is_answered_at_once(http: Caller, mon
 async def test_who_waits_while_the_server_stops_is_answered_with_what_is_known(
     http: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(long_poll, "FIRST_LOOK", 60.0)
+    monkeypatch.setattr(long_poll, "FIRST_POLL_INTERVAL_S", 60.0)
     await put(http)
     asked = asyncio.create_task(http("POST", TRIGGER, prefer="wait=60"))
     await until_waiting(http, 1)

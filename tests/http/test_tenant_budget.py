@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from duly.api.access import tenant_budget
-from duly.api.access.tenant_budget import BURST, PATIENCE, SHARE, TenantBudget, long_answer
+from duly.api.access.tenant_budget import BUDGET_TIMEOUT_S, BURST_S, TENANT_CORE_SHARE, TenantBudget, long_answer
 from duly.api.protocol.problems import RefusedRequest
 from duly.engine.rule_threads import SPENT, Spent, evaluated
 from tests.http.calling import Caller
@@ -39,11 +39,11 @@ async def spend(kept: TenantBudget, tenant: str, seconds: float) -> None:
 
 async def test_a_burst_is_not_waited_for_and_more_is_paid_for_first(clock_of_pace: Clock) -> None:
     kept, began = TenantBudget(), clock_of_pace.now
-    await spend(kept, "acme", BURST)
+    await spend(kept, "acme", BURST_S)
     await spend(kept, "acme", 0.5)
     assert clock_of_pace.now == began
     await spend(kept, "acme", 0.0)
-    assert clock_of_pace.now - began == pytest.approx(0.5 / SHARE)
+    assert clock_of_pace.now - began == pytest.approx(0.5 / TENANT_CORE_SHARE)
 
 
 async def test_over_time_a_tenant_has_its_share_and_another_waits_for_nothing(clock_of_pace: Clock) -> None:
@@ -54,7 +54,7 @@ async def test_over_time_a_tenant_has_its_share_and_another_waits_for_nothing(cl
         await spend(kept, "globex", 0.0)
         assert clock_of_pace.now == before
     used = 200 * 0.1 / (clock_of_pace.now - began)
-    assert SHARE * 0.7 < used <= SHARE * 1.1
+    assert TENANT_CORE_SHARE * 0.7 < used <= TENANT_CORE_SHARE * 1.1
 
 
 async def test_what_is_not_costly_is_never_waited_for(clock_of_pace: Clock) -> None:
@@ -70,15 +70,15 @@ async def test_what_is_not_costly_is_never_waited_for(clock_of_pace: Clock) -> N
 
 async def test_who_would_wait_too_long_is_refused() -> None:
     kept = TenantBudget()
-    await spend(kept, "acme", BURST + 2 * PATIENCE)
+    await spend(kept, "acme", BURST_S + 2 * BUDGET_TIMEOUT_S)
     began = time.monotonic()
-    kept_patience, tenant_budget.PATIENCE = tenant_budget.PATIENCE, 0.01
+    kept_patience, tenant_budget.BUDGET_TIMEOUT_S = tenant_budget.BUDGET_TIMEOUT_S, 0.01
     try:
         with pytest.raises(RefusedRequest, match="take more than one tenant's share of this server: ask more slowly"):
             await spend(kept, "acme", 0.0)
     finally:
-        tenant_budget.PATIENCE = kept_patience
-    assert time.monotonic() - began < PATIENCE
+        tenant_budget.BUDGET_TIMEOUT_S = kept_patience
+    assert time.monotonic() - began < BUDGET_TIMEOUT_S
 
 
 async def test_accounts_that_are_paid_are_forgotten(clock_of_pace: Clock) -> None:

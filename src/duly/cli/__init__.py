@@ -16,6 +16,7 @@ from duly.cli.demo import commands as demo_commands
 from duly.cli.doctor import commands as doctor_commands
 from duly.cli.events import at
 from duly.cli.events import commands as event_commands
+from duly.cli.exit_codes import DONE, FAILED, INTERRUPTED, WRONG_USE
 from duly.cli.invocation import Invocation
 from duly.cli.keys import commands as key_commands
 from duly.cli.output import forgive_encoding, tell_error
@@ -28,7 +29,6 @@ from duly.errors import BadSetting, DulyError, Invalid, Misuse, StoreError
 EVERYWHERE = {"--db": "sqlite:///duly.db", "--app": "shop:duly", "--json": ""}
 """The options that every command has, each with an example."""
 
-DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
 commands = App(
     name="duly",

@@ -16,6 +16,8 @@ from duly.errors import DulyError, Invalid, NotWritable, StoreUnavailable
 from duly.records.event import Status
 
 WIDE_ENOUGH_FOR_PIPES = 200
+"""Columns of the output where it does not go to a terminal."""
+
 
 STYLES = {
     Status.PENDING: "cyan",

@@ -13,8 +13,11 @@ from rich.console import Console, RenderableType
 from rich.status import Status
 from rich.text import Text
 
-EVERY = 100_000
-EVERY_SECONDS = 10
+LINE_EVERY_ITEMS = 100_000
+"""Items after which a line is printed where there is no terminal."""
+
+LINE_EVERY_S = 10
+"""Seconds after which a line is printed, if the items take longer."""
 
 
 class ProgressLine:
@@ -47,7 +50,7 @@ class ProgressLine:
             self._status.update(Text(said) if drawn is None else drawn)
             return
         now = time.monotonic()
-        if done - self._told >= EVERY or now - self._told_at >= EVERY_SECONDS:
+        if done - self._told >= LINE_EVERY_ITEMS or now - self._told_at >= LINE_EVERY_S:
             self._told, self._told_at = done, now
             if not self._json:
                 print(said, file=sys.stderr, flush=True)

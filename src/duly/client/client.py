@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 import msgspec
 
 from duly.client.answers import problems_of
-from duly.client.connection import LARGEST, ServerConnection, place
+from duly.client.connection import LARGEST_BULK_BYTES, ServerConnection, place
 from duly.client.event_types import EventTypes
 from duly.client.events import Events
 from duly.client.group import check_tenant
@@ -31,13 +31,16 @@ from duly.rules.recurrence import Rule
 if TYPE_CHECKING:
     from duly.sync import SyncClient
 
-AT_ONCE = 5000
+TIMERS_PER_REQUEST = 5000
+"""Timers in one request; the server takes twice as many."""
 
 CHANGES = {"changed": "moved"}
 """Names of changes that differ between the API and the verbs."""
 
-AFTER = {"after": "due", "due_at": "due"}
-UNSAID = "default"
+RENAMED_OF_TIMER = {"after": "due", "due_at": "due"}
+"""Names of a timer's fields that differ between JSON and the verbs."""
+
+DEFAULT_TENANT = "default"
 """The tenant of a timer that names none."""
 
 IN_THE_SERVER = "it is for the program that runs the events: use Duly there, or `duly serve --app`"
@@ -114,7 +117,7 @@ class Client:
             return (await self._put(planned)).event
         body = timer_body(planned)
         timer = place("timers", planned.key)
-        return await self._connection.ask("PUT", timer, body, reads=EVENT_JSON, once=True, renamed=AFTER)
+        return await self._connection.ask("PUT", timer, body, reads=EVENT_JSON, once=True, renamed=RENAMED_OF_TIMER)
 
     async def after(
         self,
@@ -149,7 +152,7 @@ class Client:
         refuse_transaction(transaction)
         given = list(timers)
         for timer in given:
-            if isinstance(timer, Timer) and timer.tenant != UNSAID:
+            if isinstance(timer, Timer) and timer.tenant != DEFAULT_TENANT:
                 check_tenant(self._connection, timer.tenant)
         planned = plan(given, ANY_CHANNEL, new_ids)
         results: list[TimerResult] = []
@@ -158,7 +161,7 @@ class Client:
         refused = [
             problem
             for index, result in enumerate(results)
-            for problem in problems_of(result.errors, f"[{index}].", AFTER)
+            for problem in problems_of(result.errors, f"[{index}].", RENAMED_OF_TIMER)
         ]
         if refused:
             raise Invalid(refused)
@@ -244,7 +247,7 @@ class Client:
         the delay again."""
         [result] = await self._send([_raw(planned)])
         if result.errors:
-            raise Invalid(problems_of(result.errors, renamed=AFTER))
+            raise Invalid(problems_of(result.errors, renamed=RENAMED_OF_TIMER))
         return Added(await self.events.get(str(result.id)), CHANGES.get(result.status, result.status))
 
     async def _send(self, timers: Sequence[msgspec.Raw]) -> list[TimerResult]:
@@ -261,7 +264,7 @@ def _chunks(events: Sequence[NewEvent]) -> Iterator[Sequence[msgspec.Raw]]:
     chunk: list[msgspec.Raw] = []
     size = 0
     for raw in map(_raw, events):
-        if chunk and (len(chunk) >= AT_ONCE or size + len(raw) > LARGEST):
+        if chunk and (len(chunk) >= TIMERS_PER_REQUEST or size + len(raw) > LARGEST_BULK_BYTES):
             yield chunk
             chunk, size = [], 0
         chunk.append(raw)

@@ -27,12 +27,22 @@ if TYPE_CHECKING:
     import aiohttp
 
 INSTALL = "pip install 'duly[client]'"
-CONNECT_WITHIN = 10.0
-FIRST_WAIT = 0.1  # seconds before the second attempt
-LONGEST_WAIT = 5.0  # seconds between attempts, at most, unless the server wants more
-LARGE = 256 * 1024
-LARGEST = 8 * 1024 * 1024  # bytes of a bulk request; a server takes twice as many
-AGAIN = frozenset({429, 502, 503, 504})
+CONNECT_TIMEOUT_S = 10.0
+"""Seconds to open a TCP connection."""
+
+FIRST_RETRY_WAIT_S = 0.1
+"""Seconds before the second attempt."""
+
+LONGEST_RETRY_WAIT_S = 5.0
+"""Seconds between attempts, at most, unless the server's Retry-After says more."""
+
+STREAMED_FROM_BYTES = 256 * 1024
+"""Bytes; a larger body is sent piece by piece."""
+
+LARGEST_BULK_BYTES = 8 * 1024 * 1024
+"""Bytes of a request with many timers or users; the server takes twice as many."""
+
+RETRIED_STATUSES = frozenset({429, 502, 503, 504})
 """Statuses after which a request is retried."""
 
 MAY_BE_DONE = "it may have been carried out"
@@ -85,7 +95,7 @@ class ServerConnection:
         self._session = aiohttp.ClientSession(
             headers=self._headers,
             cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_WITHIN),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
             connector=aiohttp.TCPConnector(ssl=True if self._tls is None else self._tls),
         )
 
@@ -144,11 +154,11 @@ class ServerConnection:
 
     async def _persist(self, request: ClientRequest, seconds: float) -> Reply:
         deadline = time.monotonic() + seconds
-        backoff = Backoff(FIRST_WAIT, LONGEST_WAIT, spread=random.uniform)
+        backoff = Backoff(FIRST_RETRY_WAIT_S, LONGEST_RETRY_WAIT_S, spread=random.uniform)
         turn, unsure = 0, False
         while True:
             got = await self._try(request, deadline - time.monotonic())
-            if isinstance(got, Reply) and got.status not in AGAIN:
+            if isinstance(got, Reply) and got.status not in RETRIED_STATUSES:
                 return got
             turn += 1
             unsure = unsure or _may_be_done(got, request)
@@ -219,7 +229,7 @@ def _may_be_done(got: Reply | ConnectionLost, request: ClientRequest) -> bool:
 
 def _sent(body: bytes | None) -> bytes | io.BytesIO | None:
     """The body; a large one as a stream, sent piece by piece, so that other tasks of the event loop get their turn."""
-    return body if body is None or len(body) <= LARGE else io.BytesIO(body)
+    return body if body is None or len(body) <= STREAMED_FROM_BYTES else io.BytesIO(body)
 
 
 def place(*parts: str) -> str:

@@ -5,14 +5,15 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 
 from duly.client.answers import problems_of
-from duly.client.connection import LARGEST, ServerConnection, place
+from duly.client.connection import LARGEST_BULK_BYTES, ServerConnection, place
 from duly.decide.checks import write_json
 from duly.errors import Problem
 from duly.records.results import Imported, RefusedRow, StoredRow
 from duly.records.wire.answers import UserResults
 from duly.verbs.import_users import MOST_REMEMBERED, ImportLine, ImportObserver, Lines, numbered
 
-AT_ONCE = 2000
+USERS_PER_REQUEST = 2000
+"""Users in one request; the server takes five times as many."""
 
 
 IMPORTED = msgspec.json.Decoder(UserResults)
@@ -58,7 +59,7 @@ async def _chunks(rows: Lines) -> AsyncIterator[Chunk]:
     async for line in numbered(rows):
         row = _row(line)
         length = len(row.encode()) if isinstance(row, str) else 0
-        if chunk and (len(chunk) >= AT_ONCE or size + length > LARGEST):
+        if chunk and (len(chunk) >= USERS_PER_REQUEST or size + length > LARGEST_BULK_BYTES):
             yield chunk
             chunk, size = [], 0
         chunk.append((line.number, row))

@@ -26,7 +26,7 @@ from duly.rules.policies import PolicyOptions
 from duly.rules.recurrence import Rule
 from duly.verbs.schedules import UNCHANGED
 
-MOST_WAIT = 60.0
+LONGEST_WAIT_S = 60.0
 """Seconds for which a server waits for an event at most."""
 
 
@@ -257,6 +257,6 @@ def _place(name: str, *act: str) -> str:
 
 def _seconds(wait: timedelta | float | None) -> int:
     seconds = wait.total_seconds() if isinstance(wait, timedelta) else wait or 0.0
-    if not 0 <= seconds <= MOST_WAIT:
-        raise Invalid([Problem("wait", f"must be 0 to {MOST_WAIT:g} seconds, not {wait!s:.50}")])
+    if not 0 <= seconds <= LONGEST_WAIT_S:
+        raise Invalid([Problem("wait", f"must be 0 to {LONGEST_WAIT_S:g} seconds, not {wait!s:.50}")])
     return -int(-seconds // 1)

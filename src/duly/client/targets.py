@@ -20,7 +20,7 @@ from duly.durations import format_duration
 from duly.errors import Misuse, NotFound
 from duly.records.target import TARGET_JSON, TARGET_PAGE, Known, Target
 from duly.records.wire.answers import ReleasedEvents
-from duly.verbs.targets import KEEP
+from duly.verbs.targets import OLD_SECRET_KEPT_FOR
 
 BY_NAME = "over HTTP, only stored targets can be named: use the command line, `duly targets`, for the others"
 ELSEWHERE = "the command line has it: `duly targets`"
@@ -63,7 +63,7 @@ class Targets(Group):
         name: str,
         *,
         secret: str | None = None,
-        keep: timedelta | str = KEEP,
+        keep: timedelta | str = OLD_SECRET_KEPT_FOR,
         tenant: str | None = None,
         by: str = "api",
     ) -> Target:

@@ -14,8 +14,11 @@ from duly.ports import DeadLetter, DeadLetterStore
 from duly.records.results import Discarded, Replayed
 from duly.records.specs import Spec
 
-AT_ONCE = 500
+LETTERS_PER_TRANSACTION = 500
+"""Dead letters that are replayed or discarded in one transaction, for which others wait."""
+
 MOST_KINDS = 100
+"""Kinds of dead letters that are counted apart."""
 
 
 class Place(NamedTuple):
@@ -96,7 +99,7 @@ class _Walk:
             if room == 0:
                 self.rest = place
                 return
-            most = min(many for many in (AT_ONCE, place.left, room) if many is not None)
+            most = min(many for many in (LETTERS_PER_TRANSACTION, place.left, room) if many is not None)
             letters = await self._store.find_dead(self._spec, since=place.since, after=place.after, limit=most)
             if letters:
                 yield letters

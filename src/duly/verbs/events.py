@@ -31,9 +31,9 @@ from duly.verbs.marks import for_doors, reads
 
 MOST = MOST_LISTED
 AN_EVENTS = "an event's"
-LATELY = timedelta(hours=1)
+LANE_SERVED_WITHIN = timedelta(hours=1)
 """An event started within this time shows that some worker serves its lane."""
-USUAL_TENANT = "default"
+DEFAULT_TENANT = "default"
 
 
 class Events:
@@ -103,7 +103,7 @@ class Events:
     async def why(self, id: str, *, tenant: str | None = None) -> Why:
         """Why an event has not fired yet, or did not fire."""
         event = await self.get(id, tenant=tenant)
-        same = Compare("lane", "=", event.lane) & Compare("claimed", ">=", Now(-LATELY))
+        same = Compare("lane", "=", event.lane) & Compare("claimed", ">=", Now(-LANE_SERVED_WITHIN))
         waits = event.status is Status.PENDING and event.held is None
         started = (await self._store.page(await self._spec(same, tenant), limit=1)).events if waits else []
         return why(event, await self._store.history(event.id), next(iter(started), None), await self._store.now())
@@ -245,7 +245,7 @@ class Events:
     async def _spec(self, spec: Spec | EventFilter | None, tenant: str | None) -> Spec:
         """The spec for the store: of the filter, and of the tenant."""
         if isinstance(spec, EventFilter):
-            spec = (await self._with_schedule_id(spec, tenant or USUAL_TENANT)).spec()
+            spec = (await self._with_schedule_id(spec, tenant or DEFAULT_TENANT)).spec()
         spec = Everything() if spec is None else spec
         return spec if tenant is None else spec & OfTenant(tenant)
 

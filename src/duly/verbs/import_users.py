@@ -20,12 +20,18 @@ from duly.records.event import NewEvent, user_of
 from duly.records.results import Imported, RefusedRow, StoredRow
 from duly.records.user import User
 
-CHUNK = 2000
-BREATH = 50
+ROWS_PER_TRANSACTION = 2000
+"""Rows that are checked and stored together."""
+
+ROWS_PER_SLICE = 50
 """Rows that are checked before other tasks of the event loop get their turn."""
 
 MOST_TRIES = 5
+"""Attempts to store a chunk, while others add or delete users with the same keys."""
+
 MOST_REMEMBERED = 1000
+"""Refused rows that the result of an import lists; all of them are counted."""
+
 MOST_RECENT = 20_000
 """Users that a dry run keeps at most; of earlier users it only knows that they would exist."""
 
@@ -130,7 +136,7 @@ class _Import:
         unchanged: dict[str, int] = {}
         refused: list[RefusedRow] = []
         for count, (keyed, id) in enumerate(zip(rows, new_ids(len(rows)), strict=True)):
-            if count % BREATH == 0:
+            if count % ROWS_PER_SLICE == 0:
                 await asyncio.sleep(0)
             try:
                 fields = _fields(keyed.line)
@@ -289,7 +295,7 @@ async def _chunks(rows: Lines) -> AsyncIterator[list[_Keyed]]:
     async for line in numbered(rows):
         written = None if isinstance(line.fields, Problem) else line.fields.get("key")
         key = None if written is None or name_problems("key", written) else written
-        if len(chunk) >= CHUNK or key in keys:
+        if len(chunk) >= ROWS_PER_TRANSACTION or key in keys:
             yield chunk
             chunk, keys = [], set()
         chunk.append(_Keyed(line, key))

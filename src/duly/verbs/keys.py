@@ -19,6 +19,7 @@ from duly.verbs.marks import reads
 
 A_KEYS = "a key's"
 MOST_OF_A_NAME = 10
+"""Keys with the same name that the error for an ambiguous name lists."""
 
 
 class Keys:

@@ -37,6 +37,8 @@ from duly.verbs.histories import history_page
 from duly.verbs.marks import for_doors, reads
 
 MOST_BACKFILLED = 10_000
+"""Events that one backfill may create, in one transaction."""
+
 MICROSECOND = timedelta(microseconds=1)
 UNCHANGED: Any = object()
 

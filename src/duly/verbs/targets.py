@@ -40,14 +40,19 @@ from duly.verbs.found import require_found
 from duly.verbs.marks import for_doors, reads
 
 MOST_SECRETS = 5
-MOST_PLACES = 10_000
-EXAMINED = 100_000
+"""Secrets that sign at once; a rotation drops the oldest above that."""
+
+MOST_CONCURRENCY = 10_000
+"""Events at once from each worker that a limit may allow: as many as DULY_CONCURRENCY may."""
+
+EVENTS_EXAMINED = 100_000
 """Events, those due next, that are checked before a target is deleted: that takes 0.02 to 0.05 s."""
 
-KEEP = timedelta(days=1)
+OLD_SECRET_KEPT_FOR = timedelta(days=1)
 """How long the old secret of a target still signs beside the new one."""
 
 LONGEST_KEPT = timedelta(days=365)
+"""How long a caller may ask for an old secret to be kept."""
 
 DISABLED = "is disabled"
 
@@ -132,7 +137,7 @@ class Targets:
         name: str,
         *,
         secret: str | None = None,
-        keep: timedelta | str = KEEP,
+        keep: timedelta | str = OLD_SECRET_KEPT_FOR,
         tenant: str = "default",
         by: str = "api",
     ) -> Target:
@@ -225,7 +230,7 @@ class Targets:
         a target that can be deleted again."""
         async with self._store.begin() as tx:
             found = await self._found(tx, name, tenant)
-            if not force and (many := await tx.aimed_at(found, EXAMINED)):
+            if not force and (many := await tx.aimed_at(found, EVENTS_EXAMINED)):
                 raise Conflict(_in_use(name, many))
             await tx.unpark(tenant, name)
         await open_again(self._store, tenant, name, storable(by))
@@ -286,8 +291,8 @@ class Targets:
         """Limit how many events go to a destination at once, from each worker, and how many a second, from all workers.
         Without a destination, the limit is for all of the tenant's together. None means no limit."""
         problems = [*name_problems("tenant", tenant)]
-        if concurrency is not None and (type(concurrency) is not int or not 1 <= concurrency <= MOST_PLACES):
-            problems.append(Problem("concurrency", f"must be 1 to {MOST_PLACES:,}, not {concurrency!r:.50}"))
+        if concurrency is not None and (type(concurrency) is not int or not 1 <= concurrency <= MOST_CONCURRENCY):
+            problems.append(Problem("concurrency", f"must be 1 to {MOST_CONCURRENCY:,}, not {concurrency!r:.50}"))
         try:
             often = None if rate is None else 1 / read_rate(rate).total_seconds()
         except Invalid as error:

@@ -22,7 +22,9 @@ from duly.verbs.histories import history_page
 from duly.verbs.import_users import ImportObserver, Lines, import_users, rehearse
 from duly.verbs.marks import for_doors, reads
 
-AT_ONCE = 500
+USERS_PER_TRANSACTION = 500
+"""Users whose events a refresh updates in one transaction."""
+
 QUIET = ImportObserver()
 A_USERS = "a user's"
 
@@ -177,7 +179,7 @@ class Users:
         or changed."""
         users, events, refused = 0, 0, dict[str, Invalid]()
         after: str | None = None
-        while ids := await self._store.walk_users(tenant, after=after, limit=AT_ONCE):
+        while ids := await self._store.walk_users(tenant, after=after, limit=USERS_PER_TRANSACTION):
             async with self._store.begin() as tx:
                 changed, bad = await refresh_users(tx, ids, self._how, storable(by))
             users, events, after = users + len(ids), events + changed, ids[-1]

@@ -22,21 +22,27 @@ from duly.records.api_key import ApiKey, Scope, looks_like_a_key
 
 log = logging.getLogger("duly.http")
 
-TENANT = "duly-tenant"
-TRUSTED_FOR = 1.0
+TENANT_HEADER = "duly-tenant"
+KEY_CACHED_FOR_S = 1.0
 """Seconds for which a looked-up key is cached: a revoked key still works for that long."""
 
-NOTED_EVERY = 60.0
-MOST_KEPT = 10_000
-GUESSES = 20.0
+USE_RECORDED_EVERY_S = 60.0
+"""Seconds between two records of a key's use, so that not every request writes to the database."""
+
+MOST_CACHED = 10_000
+"""Entries of each cache: of keys, and of token buckets. Limits their memory under a flood of different callers."""
+
+UNKNOWN_KEYS_PER_SECOND = 20.0
 """Unknown keys that an address may send in a second; above that, unknown keys of all addresses are looked up in
 batches."""
 
-SLOWED = 0.01
-SLOWEST = 2.0
-"""Seconds that a refused guess waits for its answer: SLOWED for each guess that is waiting, at most SLOWEST."""
+GUESS_DELAY_S = 0.01
+"""Seconds that a refused guess waits for its answer, for each guess that is waiting."""
 
-BURST = 1.0
+LONGEST_GUESS_DELAY_S = 2.0
+"""Seconds that a refused guess waits for its answer at most."""
+
+BURST_S = 1.0
 """Seconds of a rate's requests that may arrive at once."""
 
 Authenticate = Callable[[Request], Awaitable[Caller]]
@@ -102,7 +108,7 @@ class Authenticator:
             raise Unauthenticated("this needs an API key: send it as Authorization: Bearer …")
         _refuse_other_sites(request)
         refuse_proxies(request)
-        if request.headers.get(TENANT, self._keyless) != self._keyless:
+        if request.headers.get(TENANT_HEADER, self._keyless) != self._keyless:
             raise Forbidden(
                 "only a key for all tenants may name one: make it with `duly keys create NAME --all-tenants`"
             )
@@ -113,19 +119,19 @@ class Authenticator:
         the database is asked, so that parallel guesses are counted as well; a good key gets its token back."""
         now = time.monotonic()
         seen = self._seen.get(secret) or self._unknown.get(secret)
-        if seen is not None and now - seen.at <= TRUSTED_FOR:
+        if seen is not None and now - seen.at <= KEY_CACHED_FOR_S:
             found = seen.found
         elif secret in self._seen or not looks_like_a_key(secret):  # was good before, or is refused without a query
             found = await self._look_up(secret)
         else:
             guessing = _bucket(self._guesses, whose_address(request, self._duly.settings.trusted_proxies), now)
-            wait = guessing.take(GUESSES, now)
+            wait = guessing.take(UNKNOWN_KEYS_PER_SECOND, now)
             if wait and not await self._key_lookups.knows(secret):
                 await self._slow_down()
                 _refuse_if_too_soon(wait, "unknown keys were shown too often from this address")
             found = await self._look_up(secret)
             if not wait and isinstance(found, ApiKey):
-                guessing.give_back(GUESSES)
+                guessing.give_back(UNKNOWN_KEYS_PER_SECOND)
         if seen is None or seen.found is not found:
             self._keep(secret, KeyLookup(found, now))
         if isinstance(found, Unauthenticated):
@@ -137,7 +143,7 @@ class Authenticator:
         server little."""
         self._slowed += 1
         try:
-            await sleep(min(self._slowed * SLOWED, SLOWEST))
+            await sleep(min(self._slowed * GUESS_DELAY_S, LONGEST_GUESS_DELAY_S))
         finally:
             self._slowed -= 1
 
@@ -154,12 +160,12 @@ class Authenticator:
         if good or looks_like_a_key(secret):  # a string that cannot be a key may have any length
             kept[secret] = seen
             kept.move_to_end(secret)
-            if len(kept) > MOST_KEPT:
+            if len(kept) > MOST_CACHED:
                 kept.popitem(last=False)
 
     def was_noted(self, key: str) -> bool:
-        """Whether the use of a key was recorded within the last NOTED_EVERY seconds."""
-        return time.monotonic() - self._noted.get(key, -NOTED_EVERY) < NOTED_EVERY
+        """Whether the use of a key was recorded within the last USE_RECORDED_EVERY_S."""
+        return time.monotonic() - self._noted.get(key, -USE_RECORDED_EVERY_S) < USE_RECORDED_EVERY_S
 
     async def note_use(self, key: str) -> None:
         """Records that a key was used. Best effort: no request waits for it, or fails because of it."""
@@ -167,7 +173,7 @@ class Authenticator:
             return
         self._noted[key] = time.monotonic()
         self._noted.move_to_end(key)
-        while len(self._noted) > MOST_KEPT:
+        while len(self._noted) > MOST_CACHED:
             self._noted.popitem(last=False)
         try:
             await self._duly.keys.used([key])
@@ -186,7 +192,7 @@ def _bucket(buckets: "OrderedDict[str, Bucket]", whose: str, now: float) -> "Buc
     one."""
     bucket = buckets.setdefault(whose, Bucket())
     buckets.move_to_end(whose)
-    while len(buckets) > MOST_KEPT and next(iter(buckets.values())).full(now):
+    while len(buckets) > MOST_CACHED and next(iter(buckets.values())).full(now):
         buckets.popitem(last=False)
     return bucket
 
@@ -201,7 +207,7 @@ class Bucket:
 
     def __init__(self) -> None:
         self._spent_until = float("-inf")  # a monotonic clock may start near 0
-        self._burst = BURST
+        self._burst = BURST_S
 
     def take(self, rate: float, now: float) -> float:
         """Takes a token and returns 0; if none is left, returns the seconds to wait."""
@@ -216,7 +222,7 @@ class Bucket:
 
     def wait(self, rate: float, now: float) -> float:
         """Seconds until a token is available."""
-        self._burst = max(BURST, 1 / rate)
+        self._burst = max(BURST_S, 1 / rate)
         ends = max(self._spent_until, now - self._burst) + 1 / rate
         return ends - now if ends > now + 1e-9 else 0.0
 
@@ -234,7 +240,7 @@ def _kind(told: object) -> str:
 
 
 def _tenant(request: Request, own: str, *, all_tenants: bool) -> str:
-    written = request.headers.get(TENANT)
+    written = request.headers.get(TENANT_HEADER)
     if written is None:
         return own
     try:

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Collection
 
 from duly.errors import DulyError
 
-TOGETHER = 0.05
+BATCH_WINDOW_S = 0.05
 """Seconds for which keys are collected before a query: at most 20 queries a second."""
 
-MOST_TOGETHER = 10_000
+MOST_WAITING_KEYS = 10_000
 """Keys that may wait at once; a single process does not receive more in that time."""
 
 
@@ -23,7 +23,7 @@ class KeyLookups:
 
     async def knows(self, secret: str) -> bool:
         """Whether a key with this secret exists, also if it is revoked or expired."""
-        if secret not in self._waiting and len(self._waiting) >= MOST_TOGETHER:
+        if secret not in self._waiting and len(self._waiting) >= MOST_WAITING_KEYS:
             return False
         answer = self._waiting.setdefault(secret, asyncio.get_running_loop().create_future())
         if self._asking is None or self._asking.done():
@@ -35,7 +35,7 @@ class KeyLookups:
 
     async def _ask(self) -> None:
         while self._waiting:
-            await asyncio.sleep(TOGETHER)
+            await asyncio.sleep(BATCH_WINDOW_S)
             waiting, self._waiting = self._waiting, {}
             found: set[str] | DulyError
             try:

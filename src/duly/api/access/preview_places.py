@@ -9,14 +9,16 @@ from duly.api.protocol.problems import RETRY_AFTER, RefusedRequest
 from duly.api.protocol.request import ApiRequest
 from duly.keyed_semaphore import KeyedSemaphore
 
-BUDGET = 0.5
+PREVIEW_BUDGET_S = 0.5
 """Seconds for one preview; then it returns the occurrences found so far."""
 
-AT_ONCE = 2
-EACH = 1
+PREVIEWS_AT_ONCE = 2
+"""Previews of all tenants that are evaluated at once."""
+
+PREVIEWS_OF_ONE_TENANT = 1
 """Previews of one tenant at once: the next one waits behind the same tenant's own, not ahead of other tenants."""
 
-PATIENCE = 10.0
+PLACE_TIMEOUT_S = 10.0
 """Seconds that a preview waits for a place before it is refused."""
 
 
@@ -25,7 +27,7 @@ class PreviewPlaces:
     tenants take turns, no matter how many previews one of them has requested."""
 
     def __init__(self) -> None:
-        self._places, self._tenants = asyncio.Semaphore(AT_ONCE), KeyedSemaphore(EACH)
+        self._places, self._tenants = asyncio.Semaphore(PREVIEWS_AT_ONCE), KeyedSemaphore(PREVIEWS_OF_ONE_TENANT)
 
     async def take(self, tenant: str) -> None:
         await self._tenants.take(tenant)
@@ -44,7 +46,7 @@ class PreviewBudget:
     """The time limit of a preview, checked after each occurrence; when the time is spent, the preview is incomplete."""
 
     def __init__(self) -> None:
-        self._ends = time.monotonic() + BUDGET
+        self._ends = time.monotonic() + PREVIEW_BUDGET_S
         self.spent = False
 
     def __call__(self) -> bool:
@@ -58,7 +60,7 @@ async def a_turn(ask: ApiRequest) -> AsyncIterator[PreviewBudget]:
     connection."""
     places: PreviewPlaces = ask.request.app.state.previews
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PLACE_TIMEOUT_S):
             await places.take(ask.tenant)
     except TimeoutError:
         told = "too many rules are being previewed just now: try again in a moment"

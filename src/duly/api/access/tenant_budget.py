@@ -14,33 +14,34 @@ from duly.api.protocol.problems import RefusedRequest
 from duly.engine.rule_threads import SPENT, Spent
 from duly.keyed_semaphore import KeyedSemaphore
 
-SHARE = 0.2
+TENANT_CORE_SHARE = 0.2
 """Share of a core, over time, for the costly work of one tenant."""
 
-BURST = 1.0
+BURST_S = 1.0
 """Seconds of costly work that a tenant may use before its requests wait."""
 
-PATIENCE = 10.0
+BUDGET_TIMEOUT_S = 10.0
 """Seconds for which a request waits for its tenant's budget before it is refused."""
 
-ADVANCE = 0.02
+ADVANCE_CHARGE_S = 0.02
 """Seconds charged for each request that has waited, in advance."""
 
-LONG = 65_536
+LONG_ANSWER_BYTES = 65_536
 """Bytes; a shorter answer costs nothing."""
 
-PER_BYTE = 3e-9
+CPU_S_PER_BYTE = 3e-9
 """Seconds of processor time to read and write a byte of an answer."""
 
-PER_ITEM = 30e-6
+CPU_S_PER_ITEM = 30e-6
 """Seconds of processor time for an item of a page, whatever its size."""
 
-MOST_KEPT = 10_000
+MOST_TENANTS_KEPT = 10_000
+"""Tenants whose budgets are kept, to limit the memory."""
 
 
 class TenantBudget:
-    """The budget of each tenant, which refills at SHARE. While it is overdrawn, the tenant's requests start one at a
-    time, each when the work before it has been paid off."""
+    """The budget of each tenant, which refills at TENANT_CORE_SHARE. While it is overdrawn, the tenant's requests start
+    one at a time, each when the work before it has been paid off."""
 
     def __init__(self) -> None:
         self._paid_at: OrderedDict[str, float] = OrderedDict()  # the time.monotonic at which the debt is paid off
@@ -63,25 +64,25 @@ class TenantBudget:
 
     async def _wait_until_paid(self, tenant: str) -> None:
         try:
-            async with timeout(PATIENCE), self._queue.one(tenant):
+            async with timeout(BUDGET_TIMEOUT_S), self._queue.one(tenant):
                 await sleep(self._wait(tenant))
-                self._spend(tenant, ADVANCE)  # otherwise, all waiting requests would start together
+                self._spend(tenant, ADVANCE_CHARGE_S)  # otherwise, all waiting requests would start together
         except TimeoutError:
             told = "the rules and pages that were asked for take more than one tenant's share of this server"
             raise RefusedRequest(
-                429, f"{told}: ask more slowly", headers={"Retry-After": str(round(PATIENCE))}
+                429, f"{told}: ask more slowly", headers={"Retry-After": str(round(BUDGET_TIMEOUT_S))}
             ) from None
 
     def _wait(self, tenant: str) -> float:
-        return self._paid_at.get(tenant, 0.0) - BURST / SHARE - monotonic()
+        return self._paid_at.get(tenant, 0.0) - BURST_S / TENANT_CORE_SHARE - monotonic()
 
     def _spend(self, tenant: str, seconds: float) -> None:
         now = monotonic()
-        self._paid_at[tenant] = max(self._paid_at.pop(tenant, now), now) + seconds / SHARE
-        while len(self._paid_at) > MOST_KEPT or (self._paid_at and next(iter(self._paid_at.values())) <= now):
+        self._paid_at[tenant] = max(self._paid_at.pop(tenant, now), now) + seconds / TENANT_CORE_SHARE
+        while len(self._paid_at) > MOST_TENANTS_KEPT or (self._paid_at and next(iter(self._paid_at.values())) <= now):
             self._paid_at.popitem(last=False)
 
 
 def long_answer(size: int, items: int = 0) -> float:
     """Seconds of processor time that an answer of *size* bytes has cost."""
-    return size * PER_BYTE + items * PER_ITEM if size > LONG else 0.0
+    return size * CPU_S_PER_BYTE + items * CPU_S_PER_ITEM if size > LONG_ANSWER_BYTES else 0.0

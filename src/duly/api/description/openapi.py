@@ -35,7 +35,7 @@ Instants are UTC and end in Z; what is sent may have any offset. Errors are prob
 that is wrong at once. The tenant is that of the API key.
 """
 
-AT_THE_DOOR = (400, 408, 431)
+REFUSED_BEFORE_ROUTING = (400, 408, 431)
 """Statuses for requests that are malformed, arrive too slowly or have too large a head: they are refused before the
 operation is known."""
 
@@ -84,7 +84,7 @@ def described(operation: Operation) -> dict[str, Any]:
 def described_open(one: OpenOperation) -> dict[str, Any]:
     """The OpenAPI path item of an operation that needs no key."""
     good = {str(status): _content(answers, {}) for status, answers in one.answers.items()}
-    refused = {str(status): _problem(status) for status in sorted({*AT_THE_DOOR, *one.refuses})}
+    refused = {str(status): _problem(status) for status in sorted({*REFUSED_BEFORE_ROUTING, *one.refuses})}
     summary, _, description = one.told.partition(". ")
     said = {"summary": summary.rstrip("."), "description": description, "operationId": one.name, "tags": ["system"]}
     return {"get": {**said, "parameters": [], "security": [], "responses": good | refused}}
@@ -123,7 +123,7 @@ def _answered(told: str) -> dict[str, Any]:
 
 
 def _refusals(operation: Operation) -> list[int]:
-    refusals = {*AT_THE_DOOR, 401, 403, 413, 422, 429, 503}
+    refusals = {*REFUSED_BEFORE_ROUTING, 401, 403, 413, 422, 429, 503}
     if "{" in operation.path:
         refusals.add(404)
     if operation.takes is not None:

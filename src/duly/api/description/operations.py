@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from duly.api.protocol.bodies import LARGE
+from duly.api.protocol.bodies import ORDINARY_BODY_BYTES
 from duly.api.protocol.request import Afterwards, Run
 from duly.records.api_key import Scope
 
@@ -31,7 +31,7 @@ class RequestBody:
 
     schema: Schema
     example: Any
-    most: int = LARGE
+    most: int = ORDINARY_BODY_BYTES
     required: bool = True
 
 

@@ -18,6 +18,7 @@ from duly.spans import SpanOption
 Schema = Mapping[str, Any]
 
 MOST_BULK = 10_000
+"""Timers or users in one request."""
 
 
 def exactly(pattern: str) -> str:

@@ -17,7 +17,10 @@ from duly.verbs.dead_letters import Extent, Place
 from duly.verbs.events import check_limit
 
 MOST_AT_ONCE = 10_000
+"""Dead letters that one request replays or discards."""
+
 MOST_WANTED = 2**53
+"""Dead letters that a caller may ask for: the largest whole number that every JSON parser reads exactly."""
 
 _places = msgspec.json.Decoder(Place)
 

@@ -50,6 +50,7 @@ MERGED = ("misfire", "retry", "dst", "depends_on")
 """Objects of which a change may set single fields."""
 
 MOST_TRIES = 30
+"""Merges of a change that are tried, while other requests change the same schedule."""
 
 
 def _shown(schedule: Schedule, status: int = 200, **headers: str) -> ApiResponse:

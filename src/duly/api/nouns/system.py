@@ -25,7 +25,7 @@ from duly.signals import StoreDown
 
 operations = Operations("system")
 
-KNOWN_FOR = 1.0
+READINESS_CACHED_FOR_S = 1.0
 """Seconds for which the result of the database check is cached."""
 
 
@@ -86,7 +86,7 @@ class Readiness:
     def __init__(self, answering: RequestHandler) -> None:
         self._answering = answering
         self._asking = asyncio.Lock()
-        self._answers, self._asked = False, -KNOWN_FOR
+        self._answers, self._asked = False, -READINESS_CACHED_FOR_S
         self._writing: asyncio.Task[None] | None = None
         answering.duly.observe(self._hear, StoreDown)
 
@@ -96,7 +96,7 @@ class Readiness:
         except DulyError:
             return False
         async with self._asking:
-            if time.monotonic() - self._asked >= KNOWN_FOR:
+            if time.monotonic() - self._asked >= READINESS_CACHED_FOR_S:
                 self._answers = await self._ask()
                 self._asked = time.monotonic()
         return self._answers
@@ -113,7 +113,7 @@ class Readiness:
         take longer than a readiness probe waits."""
         if self._writing is None:
             self._writing = asyncio.create_task(self._answering.duly.store.try_writing())
-        await asyncio.wait({self._writing}, timeout=KNOWN_FOR)
+        await asyncio.wait({self._writing}, timeout=READINESS_CACHED_FOR_S)
         if not self._writing.done():
             return False
         ended, self._writing = self._writing, None

@@ -11,7 +11,7 @@ import msgspec
 from duly.api.description import examples
 from duly.api.description.operations import DescribedResponse, Operations, RequestBody
 from duly.api.description.schema_words import MOST_BULK, ref
-from duly.api.protocol.bodies import BULKY
+from duly.api.protocol.bodies import BULK_BODY_BYTES
 from duly.api.protocol.problems import errors_of
 from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.engine.destinations.target_references import key_of, targets_missing
@@ -21,7 +21,7 @@ from duly.records.wire.answers import TimerResults
 from duly.records.wire.timer_reader import read_timer
 
 operations = Operations("timers")
-BREATH = 100
+TIMERS_PER_SLICE = 100
 """Timers that are checked before other tasks of the event loop get their turn."""
 
 CHANGES = {"moved": "changed"}
@@ -82,7 +82,7 @@ async def cancel_timer(ask: ApiRequest) -> ApiResponse:
     "/v1/timers",
     {200: DescribedResponse("What became of each, in order", TimerResults, examples.TIMER_RESULTS)},
     takes=RequestBody(
-        ref("Timers"), {"timers": [{**examples.TIMER, "key": "invoice-7"}, {"type": "x", "due_at": 5}]}, BULKY
+        ref("Timers"), {"timers": [{**examples.TIMER, "key": "invoice-7"}, {"type": "x", "due_at": 5}]}, BULK_BODY_BYTES
     ),
 )
 async def put_timers(ask: ApiRequest) -> ApiResponse:
@@ -117,9 +117,9 @@ Numbered = tuple[int, NewEvent]
 async def _planned(ask: ApiRequest, written: Sequence[Any], results: list[dict[str, Any]]) -> list[Numbered]:
     """The events of the valid timers, with their positions; stores the errors of each invalid timer as its result."""
     events: list[Numbered] = []
-    for place in range(0, len(written), BREATH):
+    for place in range(0, len(written), TIMERS_PER_SLICE):
         timers: list[tuple[int, Timer]] = []
-        for index, one in enumerate(written[place : place + BREATH], place):
+        for index, one in enumerate(written[place : place + TIMERS_PER_SLICE], place):
             try:
                 timers.append((index, read_timer(one, ask.tenant, ask.own.channels)))
             except Invalid as error:

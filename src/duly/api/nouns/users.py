@@ -9,7 +9,7 @@ from duly.api.description.operations import DescribedResponse, Operations, Reque
 from duly.api.description.schema_words import MOST_BULK, name, ref
 from duly.api.description.schemas import PAGING, PAGING_BY_ID
 from duly.api.nouns.events import id_of, list_page
-from duly.api.protocol.bodies import BULKY
+from duly.api.protocol.bodies import BULK_BODY_BYTES
 from duly.api.protocol.etags import etag, expected
 from duly.api.protocol.pages import asked_page, page_of, page_of_history, page_of_these
 from duly.api.protocol.problems import errors_of
@@ -188,7 +188,7 @@ async def user_history(ask: ApiRequest) -> ApiResponse:
     "POST",
     "/v1/users/import",
     {200: DescribedResponse("What became of each, in order", UserResults, examples.USER_RESULTS)},
-    takes=RequestBody(ref("NewUsers"), {"users": [examples.NEW_USER, {"first_name": "Ada"}]}, BULKY),
+    takes=RequestBody(ref("NewUsers"), {"users": [examples.NEW_USER, {"first_name": "Ada"}]}, BULK_BODY_BYTES),
 )
 async def import_users(ask: ApiRequest) -> ApiResponse:
     """Add many users. One whose key is known is changed; one that is bad does not harm the others."""

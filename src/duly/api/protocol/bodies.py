@@ -15,20 +15,26 @@ from duly.decide.checks import MAX_DEPTH
 from duly.errors import Invalid, Problem
 
 MEGABYTE = 1024 * 1024
-LARGE = 2 * MEGABYTE
+ORDINARY_BODY_BYTES = 2 * MEGABYTE
 """Bytes of an ordinary body: a payload may have one megabyte."""
 
-BULKY = 16 * MEGABYTE
-DEEP = MAX_DEPTH + 10
+BULK_BODY_BYTES = 16 * MEGABYTE
+"""Bytes of a body with many timers or users."""
+
+MOST_LEVELS = MAX_DEPTH + 10
+"""Nesting of a body: that of a payload, and the levels around it."""
+
 MOST_VALUES = 1_000_000
 """Values in a body: parsing this many takes as long as a few requests, and other requests wait meanwhile."""
 
-BREATH = 16 * 1024
+SLICE_BYTES = 16 * 1024
 """Bytes that are scanned before other tasks of the event loop get their turn."""
 
-HALF = "a character is written by half, as \\ud800 without what follows it: write both halves, or the character itself"
+HALF_A_CHARACTER = (
+    "a character is written by half, as \\ud800 without what follows it: write both halves, or the character itself"
+)
 
-PATIENCE = 30.0
+BODY_TIMEOUT_S = 30.0
 """Seconds within which a body has to arrive."""
 
 _FIRST_HALF = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")
@@ -44,7 +50,7 @@ async def read_body(request: Request, most: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(BODY_TIMEOUT_S):
             async for part in request.stream():
                 size += len(part)
                 if size > most:
@@ -52,7 +58,7 @@ async def read_body(request: Request, most: int) -> bytes:
                 parts.append(part)
     except TimeoutError:
         raise RefusedRequest(
-            408, f"the body did not arrive within {PATIENCE:g} s", headers={"Connection": "close"}
+            408, f"the body did not arrive within {BODY_TIMEOUT_S:g} s", headers={"Connection": "close"}
         ) from None
     except ClientDisconnect:
         raise RefusedRequest(400, "the connection ended before the body did") from None
@@ -81,18 +87,18 @@ async def read_json(request: Request, body: bytes, required: bool) -> Any:
 def _told(error: Exception, body: bytes) -> str:
     """The description of a parse error. The parser sometimes reports half a surrogate pair as the end of the body."""
     told = str(error)
-    return HALF if "surrogate" in told or ("truncated" in told and _FIRST_HALF.search(body)) else told
+    return HALF_A_CHARACTER if "surrogate" in told or ("truncated" in told and _FIRST_HALF.search(body)) else told
 
 
 async def _check_shape(body: bytes) -> None:
     """Checks nesting and number of values before any objects are created. Scans the body only if a count of its
     brackets and commas could exceed a limit; for a body that is not JSON, the result has no meaning."""
-    if body.count(b"[") + body.count(b"{") <= DEEP and body.count(b",") < MOST_VALUES:
+    if body.count(b"[") + body.count(b"{") <= MOST_LEVELS and body.count(b",") < MOST_VALUES:
         return
     plain = body.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in body else body
     depth, values, quoted = 0, 0, False
-    for place in range(0, len(plain), BREATH):
-        parts = plain[place : place + BREATH].split(b'"')
+    for place in range(0, len(plain), SLICE_BYTES):
+        parts = plain[place : place + SLICE_BYTES].split(b'"')
         outside = b"".join(parts[quoted::2])
         quoted ^= len(parts) % 2 == 0
         steps = array("b", outside.translate(_STEPS, _ALL_ELSE))  # 1 for each opening bracket, -1 for each closing one
@@ -100,8 +106,8 @@ async def _check_shape(body: bytes) -> None:
         if values > MOST_VALUES:
             told = f"the body has more than {MOST_VALUES:,} values: send less, or in several requests"
             raise RefusedRequest(413, told)
-        if depth + max(accumulate(steps), default=0) > DEEP:
-            raise RefusedRequest(400, f"the body is nested more than {DEEP} levels deep")
+        if depth + max(accumulate(steps), default=0) > MOST_LEVELS:
+            raise RefusedRequest(400, f"the body is nested more than {MOST_LEVELS} levels deep")
         depth += sum(steps)
         await asyncio.sleep(0)
 

@@ -19,7 +19,7 @@ from duly.api.access.tenancy import prepare_tenancies, tenancy
 from duly.api.access.tenant_budget import TenantBudget, long_answer
 from duly.api.description.operations import Operation
 from duly.api.protocol.all_problems import gathered, together
-from duly.api.protocol.bodies import LARGE, read_body, read_json
+from duly.api.protocol.bodies import ORDINARY_BODY_BYTES, read_body, read_json
 from duly.api.protocol.etags import if_match_problems, unheeded
 from duly.api.protocol.listing import InPieces, Listed
 from duly.api.protocol.problems import (
@@ -53,10 +53,11 @@ from duly.observers.logs import Line
 log = logging.getLogger("duly.http")
 
 REPLAYED = {"Idempotency-Replayed": "true"}
-SWEPT_EVERY = 10.0
+SWEEP_INTERVAL_S = 10.0
 """Seconds between two deletions of expired idempotency keys."""
 
 MOST_SWEPT = 20_000
+"""Expired idempotency keys that one sweep deletes: more than a server can add in SWEEP_INTERVAL_S."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -83,7 +84,7 @@ class RequestHandler:
             _check_address(request)
             caller = await self._admission.admit(request, operation.needs)
             request.state.caller = caller
-            body = await read_body(request, operation.takes.most if operation.takes else LARGE)
+            body = await read_body(request, operation.takes.most if operation.takes else ORDINARY_BODY_BYTES)
             asked = await _read(operation, request, body)
             async with self._budget.turn(caller.tenant) as spent:
                 answer = await self._carry_out(operation, request, caller, asked)
@@ -149,9 +150,9 @@ class RequestHandler:
         return problem_of(_not_open()) if self.duly.loop is None else problem(500, BUG)
 
     async def _sweep(self) -> None:
-        """Deletes expired idempotency keys now and then, after a request that has added one. MOST_SWEPT in SWEPT_EVERY
-        seconds is more than one server can add."""
-        if time.monotonic() - self._swept < SWEPT_EVERY:
+        """Deletes expired idempotency keys now and then, after a request that has added one. MOST_SWEPT in
+        SWEEP_INTERVAL_S is more than one server can add."""
+        if time.monotonic() - self._swept < SWEEP_INTERVAL_S:
             return
         self._swept = time.monotonic()
         try:

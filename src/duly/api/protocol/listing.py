@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from duly.engine.rule_threads import Slices
 
-PIECE = 65_536
+PIECE_BYTES = 65_536
 """Bytes; a piece is sent once it has this size."""
 
 _encode = msgspec.json.Encoder().encode
@@ -37,7 +37,7 @@ class Listed(NamedTuple):
                 parts.append(b",")
             parts.append(_encode(self.show(item)))
             size += len(parts[-1])
-            if size >= PIECE:
+            if size >= PIECE_BYTES:
                 pieces.append(b"".join(parts))
                 parts, size = [], 0
             await slices.between()

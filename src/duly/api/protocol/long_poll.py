@@ -14,12 +14,20 @@ from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.errors import DulyError
 from duly.records.event import EVENT_JSON, TERMINAL, Event
 
-LONGEST_WAIT = 60.0
-FIRST_LOOK, LAST_LOOK = 0.05, 0.5
-"""Seconds between two reads of the event. They grow: a client that has waited long is in no hurry."""
+LONGEST_WAIT_S = 60.0
+"""Seconds that a request waits at most, whatever the client prefers."""
 
-MOST_WAITING, MOST_OF_ONE = 100, 10
-"""Requests that may wait at once, in all and of one caller. A request above that is answered immediately."""
+FIRST_POLL_INTERVAL_S = 0.05
+"""Seconds between the first two reads of the event."""
+
+LONGEST_POLL_INTERVAL_S = 0.5
+"""Seconds to which the interval grows: a client that has waited long is in no hurry."""
+
+MOST_WAITING = 100
+"""Requests that may wait at once. A request above that is answered immediately."""
+
+MOST_WAITING_OF_ONE_CALLER = 10
+"""Requests of the same caller that may wait at once, so that one caller leaves room for others."""
 
 _WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?(\d{1,18})\"?\s*(?:$|[,;])", re.IGNORECASE)
 
@@ -38,7 +46,8 @@ class LongPoll:
     @contextmanager
     def place(self, caller: str) -> Iterator[bool]:
         """Whether this caller may wait; counts it as waiting meanwhile."""
-        free = self._callers.total() < MOST_WAITING and self._callers[caller] < MOST_OF_ONE and not self._over.is_set()
+        room = self._callers.total() < MOST_WAITING and self._callers[caller] < MOST_WAITING_OF_ONE_CALLER
+        free = room and not self._over.is_set()
         self._callers[caller] += free
         try:
             yield free
@@ -64,13 +73,13 @@ async def until_ended(ask: ApiRequest, answer: ApiResponse) -> ApiResponse:
         return answer
     waiting: LongPoll = ask.request.app.state.waiting
     with waiting.place(ask.caller.key or ask.tenant) as free:
-        return await _wait(ask, answer, min(float(preferred[1]), LONGEST_WAIT), waiting) if free else answer
+        return await _wait(ask, answer, min(float(preferred[1]), LONGEST_WAIT_S), waiting) if free else answer
 
 
 async def _wait(ask: ApiRequest, answer: ApiResponse, seconds: float, waiting: LongPoll) -> ApiResponse:
     deadline = time.monotonic() + seconds
     id = msgspec.json.decode(msgspec.json.encode(answer.body))["id"]
-    look, applied = FIRST_LOOK, {"Preference-Applied": f"wait={seconds:g}"}
+    look, applied = FIRST_POLL_INTERVAL_S, {"Preference-Applied": f"wait={seconds:g}"}
     over = False
     while not await ask.request.is_disconnected():
         try:
@@ -85,7 +94,7 @@ async def _wait(ask: ApiRequest, answer: ApiResponse, seconds: float, waiting: L
         if over:
             break
         over = not await waiting.pause(min(look, left))  # then read once more: the last read may be old
-        look = min(LAST_LOOK, look * 1.5)
+        look = min(LONGEST_POLL_INTERVAL_S, look * 1.5)
     return answer
 
 

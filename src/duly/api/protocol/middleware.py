@@ -30,7 +30,7 @@ SAFETY = {
 RAW_SAFETY = {name.lower().encode(): value.encode() for name, value in SAFETY.items()}
 HTTPS = {b"strict-transport-security": b"max-age=31536000"}
 
-LEFT = 499
+CLIENT_CLOSED_REQUEST = 499
 """The status, in metrics and in the log, of a request that ended before it was answered: the client disconnected, or
 the server was stopped."""
 
@@ -71,7 +71,7 @@ class Middleware:
         try:
             await self._app(scope, receive, send_on)
         except asyncio.CancelledError:
-            status = status if begun else LEFT
+            status = status if begun else CLIENT_CLOSED_REQUEST
             raise
         except Exception as error:
             log.error(Line("request.failed", {"request": id, "error": without_message(error)}))

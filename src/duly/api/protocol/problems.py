@@ -25,8 +25,11 @@ MEDIA_TYPE = "application/problem+json"
 RENAMED = {"due": "due_at"}
 """Names of fields that differ between the verbs and JSON."""
 
-MOST_TOLD, MOST_TOLD_OF_ONE = 100, 10
-"""Problems reported for a request, and for each item of a batch: an answer must not be far larger than its request."""
+MOST_PROBLEMS = 100
+"""Problems reported for a request: an answer must not be far larger than its request."""
+
+MOST_PROBLEMS_OF_ONE_ITEM = 10
+"""Problems reported for each item of a batch, for the same reason."""
 
 RETRY_AFTER = "1"
 MAY_BE = (
@@ -75,7 +78,7 @@ def problem(
         "title": _title(status),
         "status": status,
         "detail": detail,
-        "errors": errors_of(problems, MOST_TOLD),
+        "errors": errors_of(problems, MOST_PROBLEMS),
     }
     return ApiResponse(body, status, {"Content-Type": MEDIA_TYPE, **(headers or {})})
 
@@ -88,7 +91,7 @@ def _title(status: int) -> str:
         return "Error"
 
 
-def errors_of(problems: Sequence[Problem], most: int = MOST_TOLD_OF_ONE) -> list[dict[str, str]]:
+def errors_of(problems: Sequence[Problem], most: int = MOST_PROBLEMS_OF_ONE_ITEM) -> list[dict[str, str]]:
     return [{"path": RENAMED.get(path, path), "message": message} for path, message in problems[:most]]
 
 
@@ -99,7 +102,7 @@ def problem_of(error: DulyError) -> ApiResponse:
     if isinstance(error, Invalid):
         count = len(error.problems)
         told = f"{count} problem{'' if count == 1 else 's'}, and nothing was changed"
-        first = f"; the first {MOST_TOLD} are told" if count > MOST_TOLD else ""
+        first = f"; the first {MOST_PROBLEMS} are told" if count > MOST_PROBLEMS else ""
         return problem(422, told + first, error.problems)
     for kind, status in _STATUSES:
         if isinstance(error, kind):

@@ -10,6 +10,8 @@ from duly.errors import Problem
 from duly.records.cursors import read_cursor, write_cursor
 
 USUAL_LIMIT = 100
+"""Items of a page, if a request does not say."""
+
 PAGING = ("limit", "cursor", "after")
 _WHOLE = re.compile(r"[0-9]{1,9}")
 

@@ -15,10 +15,10 @@ from duly.observers.logs import Line
 
 log = logging.getLogger("duly.http")
 
-AT_ONCE = 32
+ACCEPTED_PER_TURN = 32
 """Connections that are accepted before other tasks of the event loop get their turn."""
 
-PAUSE = 1.0
+PAUSE_S = 1.0
 """Seconds without accepting, after the operating system has refused a connection."""
 
 
@@ -46,7 +46,7 @@ class Acceptor:
         self._loop.add_reader(self._listening, self._accept)
 
     def _accept(self) -> None:
-        for _ in range(AT_ONCE):
+        for _ in range(ACCEPTED_PER_TURN):
             try:
                 accepted, address = self._listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -72,11 +72,11 @@ class Acceptor:
             accepted.close()
 
     def _pause(self, error: OSError) -> None:
-        """Stops accepting for PAUSE seconds, for example after EMFILE: no file descriptor is left. Meanwhile the
+        """Stops accepting for PAUSE_S, for example after EMFILE: no file descriptor is left. Meanwhile the
         connection waits in the kernel's queue."""
         self._loop.remove_reader(self._listening)
-        self._pausing = self._loop.call_later(PAUSE, self._start)
-        self._connections.end_some(AT_ONCE)
+        self._pausing = self._loop.call_later(PAUSE_S, self._start)
+        self._connections.end_some(ACCEPTED_PER_TURN)
         if self._told.may_tell():
-            facts = {"error": error.strerror or str(error), "open": len(self._connections), "wait": PAUSE}
+            facts = {"error": error.strerror or str(error), "open": len(self._connections), "wait": PAUSE_S}
             log.error(Line("connections.not_accepted", facts))

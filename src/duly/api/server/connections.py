@@ -13,17 +13,17 @@ from duly.observers.logs import Line
 
 log = logging.getLogger("duly.http")
 
-MOST = 10_000
+MOST_CONNECTIONS = 10_000
 """Connections, if the limit of open files allows that many: an idle one takes some 6 KB of memory."""
 
-OF_FILES = 2
+FILES_PER_CONNECTION = 2
 """One in this many open files may be a connection: the database, deliveries and connections being closed need the
 others."""
 
-OF_ONE_ADDRESS = 2
+ADDRESS_SHARE_DIVISOR = 2
 """One in this many connections may come from the same address."""
 
-TOLD_EVERY = 60.0
+LOG_INTERVAL_S = 60.0
 """Seconds between two log lines about the same kind of trouble, however often it happens."""
 
 
@@ -39,7 +39,7 @@ class Connections:
 
     def __init__(self, most: int | None = None, trusted: Sequence[Network] = ()) -> None:
         self.most = most or default_limit()
-        self._most_of_one = max(1, self.most // OF_ONE_ADDRESS)
+        self._most_of_one = max(1, self.most // ADDRESS_SHARE_DIVISOR)
         self._trusted = trusted
         self._from: dict[OpenConnection, str] = {}
         self._open: Counter[str] = Counter()  # by address
@@ -114,11 +114,11 @@ class RateLimitedLog:
     """Decides whether the next log line about some trouble is due."""
 
     def __init__(self) -> None:
-        self._last = -TOLD_EVERY
+        self._last = -LOG_INTERVAL_S
 
     def may_tell(self) -> bool:
         now = time.monotonic()
-        if now - self._last < TOLD_EVERY:
+        if now - self._last < LOG_INTERVAL_S:
             return False
         self._last = now
         return True
@@ -127,8 +127,10 @@ class RateLimitedLog:
 def default_limit() -> int:
     """The number of connections that the limit of open files allows this process."""
     if sys.platform == "win32":
-        return MOST
+        return MOST_CONNECTIONS
     import resource
 
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST if files == resource.RLIM_INFINITY else max(1, min(MOST, files // OF_FILES))
+    if files == resource.RLIM_INFINITY:
+        return MOST_CONNECTIONS
+    return max(1, min(MOST_CONNECTIONS, files // FILES_PER_CONNECTION))

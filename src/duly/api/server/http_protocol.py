@@ -13,15 +13,18 @@ from duly.api.protocol.problems import MEDIA_TYPE, problem
 from duly.api.server.connections import Connections
 from duly.ids import new_id
 
-LARGEST_HEAD = 64 * 1024
+LARGEST_HEAD_BYTES = 64 * 1024
 """Bytes of a request's first line and headers."""
 
-TOO_LARGE = f"the request's head is larger than {LARGEST_HEAD // 1024} KB: send less in its address and its headers"
+TOO_LARGE = (
+    f"the request's head is larger than {LARGEST_HEAD_BYTES // 1024} KB: send less in its address and its headers"
+)
 NO_HOST = "the request has no Host header, and HTTP/1.1 asks for one"
 TWO_HOSTS = "the request has more than one Host header: send one"
-AROUND = len(": \r\n")
+HEADER_SEPARATOR_BYTES = len(": \r\n")
+"""Bytes around a header's name and value."""
 
-PATIENCE = 30.0
+SLOW_CLIENT_TIMEOUT_S = 30.0
 """Seconds within which a head has to arrive, and within which a client has to read some of its answer; a connection
 that sends nothing at all is closed after the same time."""
 
@@ -66,7 +69,7 @@ class HttpProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._reading_head:  # what has arrived is only a part of the head
             self._head += len(data)
-            if self._head > LARGEST_HEAD and not self.transport.is_closing():
+            if self._head > LARGEST_HEAD_BYTES and not self.transport.is_closing():
                 self._refuse(431, TOO_LARGE)
 
     def on_message_begin(self) -> None:
@@ -80,12 +83,12 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._fields += len(name) + len(value) + AROUND
+        self._fields += len(name) + len(value) + HEADER_SEPARATOR_BYTES
         self._check_size(len(self.url) + self._fields)
         super().on_header(name, value)
 
     def _check_size(self, size: int) -> None:
-        if size > LARGEST_HEAD:
+        if size > LARGEST_HEAD_BYTES:
             self._problem = TOO_LARGE
             raise httptools.HttpParserError(TOO_LARGE)
 
@@ -119,10 +122,10 @@ class HttpProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def _look_what_is_taken(self) -> None:
-        """Schedules a check in PATIENCE seconds, as long as some of an answer has not been read by the client."""
+        """Schedules a check after SLOW_CLIENT_TIMEOUT_S, as long as the client has not read all of an answer."""
         if self._taking is None and (left := self.transport.get_write_buffer_size()):
             self._not_taken, self._taken_some = left, False
-            self._taking = self.loop.call_later(PATIENCE, self._end_unless_taken)
+            self._taking = self.loop.call_later(SLOW_CLIENT_TIMEOUT_S, self._end_unless_taken)
 
     def _end_unless_taken(self) -> None:
         self._taking = None
@@ -136,7 +139,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._refuse(431 if self._problem == TOO_LARGE else 400, self._problem or "this is no HTTP request")
 
     def _wait(self) -> None:
-        self._waiting = self.loop.call_later(PATIENCE, self._end)
+        self._waiting = self.loop.call_later(SLOW_CLIENT_TIMEOUT_S, self._end)
 
     def _stop_waiting(self) -> None:
         if self._waiting is not None:
@@ -146,7 +149,7 @@ class HttpProtocol(HttpToolsProtocol):
     def _end(self) -> None:
         self._waiting = None
         if not self.transport.is_closing():
-            self._refuse(408, f"the request did not arrive within {PATIENCE:g} s")
+            self._refuse(408, f"the request did not arrive within {SLOW_CLIENT_TIMEOUT_S:g} s")
 
     def _refuse(self, status: int, detail: str) -> None:
         """Answers with a problem directly, because the application has not seen the request."""

@@ -42,7 +42,7 @@ KEY_FIRST = (
     "Authorization: Bearer …"
 )
 
-OWN_PREFIX = 64
+IPV6_CUSTOMER_BITS = 64
 """Bits of an IPv6 address that identify its owner: the owner may choose the others, and change them for every
 request."""
 
@@ -79,7 +79,7 @@ def network_of(peer: str) -> str:
     """The owner of an address: the address itself, or for IPv6 the network of one customer."""
     address = _read(peer)
     if isinstance(address, IPv6Address):
-        return str(ip_network((address, OWN_PREFIX), strict=False))
+        return str(ip_network((address, IPV6_CUSTOMER_BITS), strict=False))
     return peer if address is None else str(address)
 
 

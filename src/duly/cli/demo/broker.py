@@ -26,7 +26,9 @@ from duly.timer_service.service import TimerBroker, open_broker, take_timers
 
 HOST = "127.0.0.1"
 COMMANDS_AT_ONCE = 100
-CALLS = (6, 9)
+"""Commands that are taken from the broker at a time."""
+
+CALL_OFFSETS_S = (6, 9)
 """Seconds after the start of each round at which a service call is due."""
 
 # Ends the server and removes its folder when the pipe closes: at the end, and when the demo is killed.
@@ -87,7 +89,7 @@ class DemoBroker:
 
     async def ask(self) -> None:
         """Sends the timer commands of the example service."""
-        for seconds in CALLS:
+        for seconds in CALL_OFFSETS_S:
             due = datetime.now(UTC) + timedelta(seconds=seconds)
             name = f"call {seconds}-{secrets.token_hex(2)}"
             command = {

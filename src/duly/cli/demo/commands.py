@@ -39,10 +39,12 @@ DATABASE = "sqlite:///duly-demo.db"
 KEY = SecretKeys("what the demo keeps secret is for everybody to see")  # if there is no DULY_SECRET_KEY
 LEASE = timedelta(seconds=3)  # short, so that events interrupted by a crash are retried soon
 ROUND = timedelta(seconds=15)
-UNWATCHED = timedelta(seconds=15)
+"""How often the demo plans its timers again."""
+
+DURATION_WITHOUT_TERMINAL = timedelta(seconds=15)
 """How long the demo runs without a terminal."""
 
-A_WHILE = timedelta(days=1)
+THIS_YEARS_BIRTHDAY_WITHIN = timedelta(days=1)
 """Birthday events farther ahead than this are next year's."""
 
 
@@ -80,7 +82,7 @@ def demo(
     if invocation.app:
         raise Misuse("the demo brings its own handlers: leave --app out")
     watched = sys.stdout.isatty() and not invocation.json
-    span = _span(for_) if for_ is not None else None if watched else UNWATCHED
+    span = _span(for_) if for_ is not None else None if watched else DURATION_WITHOUT_TERMINAL
     url = invocation.db or DATABASE
     view = Screen(url) if watched else Lines(url, json=invocation.json)
     quiet = logging.getLogger("duly")  # the view shows the same, more readably
@@ -256,7 +258,7 @@ async def _invite(duly: Duly) -> None:
     for guest in GUESTS:
         with contextlib.suppress(NotFound):
             before = await duly.users.by_key(guest.first_name, tenant=TENANT)
-            ahead, soon = await duly.users.ahead(before.id), await duly.now() + A_WHILE
+            ahead, soon = await duly.users.ahead(before.id), await duly.now() + THIS_YEARS_BIRTHDAY_WITHIN
             if ahead and ahead[0].due < soon:
                 continue  # not greeted yet
             await duly.users.delete(before.id, reason="was greeted")
@@ -275,7 +277,7 @@ async def _invite(duly: Duly) -> None:
 async def _plan_rounds(duly: Duly, span: timedelta | None, broker: "DemoBroker | None", *, webhooks: bool) -> None:
     """Plans the rounds; starts none that could not end before the demo does."""
     left = span
-    while left is None or left >= min(UNWATCHED, span or UNWATCHED):
+    while left is None or left >= min(DURATION_WITHOUT_TERMINAL, span or DURATION_WITHOUT_TERMINAL):
         with contextlib.suppress(StoreUnavailable):
             await duly.add_many(_round(webhooks=webhooks))
         if broker is not None:

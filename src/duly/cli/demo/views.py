@@ -22,7 +22,7 @@ from duly.signals import Completed, DeadLettered, GivenBack, Interrupted, Retrie
 if TYPE_CHECKING:
     from duly.cli.demo.receiver import Arrival
 
-COMING_UP = 6
+UPCOMING_ROWS = 6
 """Rows for upcoming events; fired events get the rest of the terminal."""
 
 
@@ -241,15 +241,15 @@ class Screen(View):
         self._live.update(self._draw(), refresh=True)
 
     def _draw(self) -> RenderableType:
-        rows = max(3, min(12, self._console.height - COMING_UP - 9))
+        rows = max(3, min(12, self._console.height - UPCOMING_ROWS - 9))
         return Group("", self._coming_up(), "", self._just_fired(rows), "", self._footer())
 
     def _coming_up(self) -> Table:
         now = datetime.now(UTC) + self._ahead
         drawn = _grid("COMING UP")
-        for event in sorted(self._unfinished, key=_soonest)[:COMING_UP]:
+        for event in sorted(self._unfinished, key=_soonest)[:UPCOMING_ROWS]:
             drawn.add_row(*_waiting(event, now))
-        return _filled(drawn, COMING_UP)
+        return _filled(drawn, UPCOMING_ROWS)
 
     def _just_fired(self, rows: int) -> Table:
         drawn = _grid("JUST NOW")

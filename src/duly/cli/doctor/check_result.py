@@ -2,7 +2,9 @@
 
 from typing import NamedTuple
 
-OK, WARN, FAIL = "ok", "warn", "fail"
+OK = "ok"
+WARN = "warn"
+FAIL = "fail"
 
 
 class CheckResult(NamedTuple):

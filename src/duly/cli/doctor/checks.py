@@ -21,7 +21,10 @@ from duly.stores.migrations import migrations, pending
 from duly.verbs.events import MOST
 
 FIRST_SOUND_SQLITE = (3, 51, 3)
+"""The first version in which a reset of the WAL cannot corrupt the file."""
+
 TOLERABLE_CLOCK = timedelta(seconds=1)
+"""The difference between this host's clock and the database's that is not reported."""
 
 
 async def examine(invocation: Invocation, *, every: bool = False) -> list[CheckResult]:

@@ -7,7 +7,8 @@ from duly.cli.output import counted
 from duly.duly import Duly
 from duly.ports import NEWEST_EXAMINED, Examined
 
-MOST_TOLD = 10
+MOST_SHOWN = 10
+"""Findings of one kind that are listed; the others are counted."""
 
 ADVICE = {
     "holds_have_reasons": (
@@ -27,9 +28,9 @@ BY_HAND = (
 async def rows(duly: Duly, *, every: bool) -> AsyncIterator[CheckResult]:
     """Contradictions in the rows of the newest events, or of *every* event."""
     examined = await duly.store.invariants(None if every else NEWEST_EXAMINED)
-    for one in examined.violations[:MOST_TOLD]:
+    for one in examined.violations[:MOST_SHOWN]:
         yield CheckResult(FAIL, "rows", str(one), ADVICE.get(one.invariant, BY_HAND))
-    if more := len(examined.violations[MOST_TOLD:]):
+    if more := len(examined.violations[MOST_SHOWN:]):
         yield CheckResult(FAIL, "rows", f"and {more:,} more that contradict each other")
     if not examined.violations:
         yield CheckResult(

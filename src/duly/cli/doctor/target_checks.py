@@ -19,7 +19,8 @@ from duly.errors import Misuse
 from duly.records.target import Known, Target
 from duly.target_secrets import Seal
 
-MOST_TOLD = 10
+MOST_SHOWN = 10
+"""Findings of one kind that are listed; the others are counted."""
 
 Waiting = tuple[str, str, int, datetime]
 """A lane, a status, the number of events, and when the oldest is due."""
@@ -81,10 +82,10 @@ async def targets(duly: Duly) -> AsyncIterator[CheckResult]:
     parked = await all_parked(duly, None)
     waiting = await duly.targets.waiting_for(parked)
     now = await duly.now()
-    for known in parked[:MOST_TOLD]:
+    for known in parked[:MOST_SHOWN]:
         yield _parked(known, waiting.get((known.tenant, known.destination), 0), now)
-    if len(parked) > MOST_TOLD:
-        yield CheckResult(WARN, "targets", f"and {len(parked) - MOST_TOLD:,} more", "see `duly targets parked`")
+    if len(parked) > MOST_SHOWN:
+        yield CheckResult(WARN, "targets", f"and {len(parked) - MOST_SHOWN:,} more", "see `duly targets parked`")
     if not parked:
         yield CheckResult(OK, "targets", "none is parked")
 
@@ -97,12 +98,12 @@ async def _seals(duly: Duly) -> AsyncIterator[CheckResult]:
         yield CheckResult(FAIL, "secrets", found, "set the DULY_SECRET_KEY with which they were put")
         return
     closed = list(dict.fromkeys(filter(None, (_closed(target, duly) for target in sealed))))
-    for error in closed[:MOST_TOLD]:
+    for error in closed[:MOST_SHOWN]:
         found, _, advice = error.partition(": ")
         yield CheckResult(FAIL, "secrets", found, advice)
-    if len(closed) > MOST_TOLD:
+    if len(closed) > MOST_SHOWN:
         yield CheckResult(
-            FAIL, "secrets", f"and {counted(len(closed) - MOST_TOLD, 'more target')} that cannot be opened"
+            FAIL, "secrets", f"and {counted(len(closed) - MOST_SHOWN, 'more target')} that cannot be opened"
         )
     if sealed and not closed:
         yield CheckResult(OK, "secrets", f"DULY_SECRET_KEY opens {counted(len(sealed), 'target')}")

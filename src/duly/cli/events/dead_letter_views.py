@@ -16,7 +16,10 @@ from duly.records.event import HANDLER
 from duly.records.results import DeadLetterKind, DeadLetters, Discarded, Replayed
 
 SHOWN_KINDS = 10
-BAR = 30
+"""Kinds of dead letters that are listed; the others are counted together."""
+
+BAR_WIDTH = 30
+"""Columns of the progress bar."""
 
 
 class BulkPlan(NamedTuple):
@@ -91,7 +94,7 @@ class BulkReport:
         pace = done.events / max(self._line.seconds, 0.001)
         said = f"{done.events:,} of {self._plan.events:,} {self._plan.participle}, {pace:,.0f}/s"
         drawn = Table.grid(padding=(0, 1, 0, 0))
-        drawn.add_row(ProgressBar(self._plan.events, done.events, width=BAR), Text(said))
+        drawn.add_row(ProgressBar(self._plan.events, done.events, width=BAR_WIDTH), Text(said))
         self._line.tell(done.events, said, drawn)
         if self._stop and done.events + done.left_alone < self._plan.events:
             raise Stopped

@@ -16,6 +16,7 @@ from duly.cli.batch import Reason
 from duly.cli.events.acts import each
 from duly.cli.events.dead_letter_views import BulkPlan, BulkReport, Stopped, kinds
 from duly.cli.events.filters import ANY_DEAD_LETTER, DeadLetterFilters
+from duly.cli.exit_codes import DONE, FAILED, INTERRUPTED
 from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.output import counted, note, print_json, screen, tell_error
 from duly.cli.progress import stopped_by_signals
@@ -25,8 +26,6 @@ from duly.errors import DulyError, Misuse, StoreError
 from duly.instants import write_instant
 from duly.records.filters import EventFilter
 from duly.records.results import DeadLetters, Discarded, Replayed
-
-DONE, FAILED, INTERRUPTED = 0, 1, 130
 
 Deed = Callable[[Duly, EventFilter, BulkReport], Awaitable[Replayed | Discarded]]
 

@@ -18,6 +18,7 @@ ONE_LINE_EACH = 150
 """The width, in columns, from which on an event fits on one line."""
 
 WIDE_ENOUGH_FOR_NOTES = 110
+"""The width, in columns, from which on notes fit beside the times."""
 
 WIDE_ENOUGH_FOR_TIMES = 69
 """The width, in columns, from which on an id, a status and a time fit on one line."""

@@ -17,10 +17,13 @@ from duly.observers.logs import Line
 
 log = logging.getLogger("duly")
 
-SHORTEST = 1.0  # seconds before a process that died is restarted, the first time
-LONGEST = 30.0  # seconds before a restart, at most: a process that cannot start must not fill the logs
+FIRST_RESTART_DELAY_S = 1.0
+"""Seconds before a process that died is restarted, the first time."""
 
-STEADY = 60.0
+LONGEST_RESTART_DELAY_S = 30.0
+"""Seconds before a restart, at most: the delay grows, so that a process that cannot start does not fill the logs."""
+
+STEADY_AFTER_S = 60.0
 """Seconds; a process that lived this long did not die at its start, so the back-off begins again."""
 
 
@@ -58,7 +61,7 @@ class Processes:
             _signal(child, signal.SIGKILL)
 
     async def _keep_one(self) -> None:
-        backoff = Backoff(SHORTEST, LONGEST)
+        backoff = Backoff(FIRST_RESTART_DELAY_S, LONGEST_RESTART_DELAY_S)
         while not self._stopping.is_set():
             began = time.monotonic()
             child = await self._start()
@@ -66,7 +69,7 @@ class Processes:
             self._children.discard(child)
             if self._stopping.is_set():
                 return
-            if time.monotonic() - began > STEADY:
+            if time.monotonic() - began > STEADY_AFTER_S:
                 backoff.reset()
             wait = backoff.next()
             _tell(logging.ERROR, "process.died", process=child.pid, ended=_ended(code), restart_in=wait)

@@ -30,7 +30,10 @@ from duly.rules.templates import TEMPLATES
 schedules = App(name="schedules", help="Look at schedules, put them, and pause, trigger, move or delete them.")
 
 SHOWN_AHEAD = 5
+"""Next occurrences on the page of a schedule."""
+
 SHOWN_EVENTS = 5
+"""Latest events on the page of a schedule."""
 
 
 def register(commands: App) -> None:

@@ -137,6 +137,7 @@ INTERPRETERS = {"sh", "bash", "dash", "zsh", "ksh", "python", "perl", "ruby", "p
 WRAPPERS = {"sudo", "env", "nice", "ionice", "chronic", "exec", "time", "nohup", "setsid", "command", "cronic"}
 PREPARATIONS = {"cd", "test", "[", "[[", "export", "source", ".", "sleep", "umask", "set", "mkdir", "if", "true"}
 LONGEST_NAME = 60
+"""Characters of a job's name before its suffix."""
 
 
 def name_jobs(jobs: list[Job]) -> list[str]:

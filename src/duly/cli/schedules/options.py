@@ -143,7 +143,9 @@ class DeliveryOptions:
         )
 
 
-NO_RULE, NO_BOUNDS, AS_USUAL = RuleOptions(), TimetableOptions(), DeliveryOptions()
+NO_RULE = RuleOptions()
+NO_BOUNDS = TimetableOptions()
+AS_USUAL = DeliveryOptions()
 
 
 def _given(**options: Any) -> dict[str, Any]:

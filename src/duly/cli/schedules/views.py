@@ -31,6 +31,8 @@ STATES = {
     "error": "bold red",
 }
 SOON = timedelta(seconds=1)
+"""A change this soon after the creation is a part of it, and not shown."""
+
 UNDECLARED = "not in the code"
 
 

@@ -20,6 +20,7 @@ from duly.records.user import USER_JSON
 users = App(name="users", help="Add, import, change and delete users, and look at what is ahead of them.")
 
 SHOWN_EVENTS = 5
+"""Latest events on the page of a user."""
 
 
 def register(commands: App) -> None:

@@ -17,7 +17,9 @@ from duly.decide.users import FIELDS, REQUIRED
 from duly.errors import Invalid, Misuse, Problem
 from duly.verbs.import_users import ImportLine
 
-LONGEST_LINE = 1_000_000
+LONGEST_LINE_BYTES = 1_000_000
+"""Bytes of a line, so that a file without line ends does not fill the memory."""
+
 BOM = b"\xef\xbb\xbf"  # a byte order mark, with which some editors begin a file
 EXTENSIONS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 FORMATS = ("csv", "jsonl")
@@ -55,14 +57,14 @@ def read_users(
     return _read_csv(stream, from_line, length) if format == "csv" else _read_json(stream, from_line, length)
 
 
-TOO_LONG = Problem("", f"is longer than {LONGEST_LINE:,} bytes")
+TOO_LONG = Problem("", f"is longer than {LONGEST_LINE_BYTES:,} bytes")
 
 
 def _beginning(stream: BinaryIO, raw: bytes) -> bytes:
     """The beginning of a line that is too long, just enough to show that it is; the rest is skipped."""
     rest = raw
     while rest and not rest.endswith(b"\n"):
-        rest = stream.readline(LONGEST_LINE)
+        rest = stream.readline(LONGEST_LINE_BYTES)
     return raw + b"\n"
 
 
@@ -71,12 +73,12 @@ def _beginning(stream: BinaryIO, raw: bytes) -> bytes:
 
 def _read_json(stream: BinaryIO, from_line: int, length: LineCount) -> Iterator[ImportLine]:
     number = 0
-    while raw := stream.readline(LONGEST_LINE + 1):
+    while raw := stream.readline(LONGEST_LINE_BYTES + 1):
         number += 1
-        if len(raw) > LONGEST_LINE:
+        if len(raw) > LONGEST_LINE_BYTES:
             raw = _beginning(stream, raw)
         if number >= from_line and not raw.isspace():
-            yield ImportLine(number, TOO_LONG if len(raw) > LONGEST_LINE else _object(raw))
+            yield ImportLine(number, TOO_LONG if len(raw) > LONGEST_LINE_BYTES else _object(raw))
     length.lines = number
 
 
@@ -115,7 +117,7 @@ class _Rows:
     def __init__(self, stream: BinaryIO, length: LineCount) -> None:
         self._stream, self._length = stream, length
         self._record: list[bytes] = []  # the lines of the current row
-        first = stream.readline(LONGEST_LINE + 1).removeprefix(BOM)
+        first = stream.readline(LONGEST_LINE_BYTES + 1).removeprefix(BOM)
         self._again = deque([first] if first else [])  # lines to read before those of the stream
         self._spoilt = False
 
@@ -149,9 +151,9 @@ class _Rows:
 
     def _texts(self) -> Iterator[str]:
         record, again, readline, size = self._record, self._again, self._stream.readline, 0
-        while raw := again.popleft() if again else readline(LONGEST_LINE + 1):
+        while raw := again.popleft() if again else readline(LONGEST_LINE_BYTES + 1):
             size = size + len(raw) if record else len(raw)
-            if size > LONGEST_LINE:
+            if size > LONGEST_LINE_BYTES:
                 record.append(raw if raw.endswith(b"\n") else _beginning(self._stream, raw))
                 raise _TooLong
             record.append(raw)

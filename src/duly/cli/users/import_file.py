@@ -12,6 +12,7 @@ from typing import Annotated, BinaryIO
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
+from duly.cli.exit_codes import DONE, FAILED, INTERRUPTED
 from duly.cli.invocation import Hidden, missing_file, person
 from duly.cli.names import DEFAULT_TENANT
 from duly.cli.output import counted, note, tell_error
@@ -26,7 +27,6 @@ from duly.records.results import Imported
 from duly.verbs.import_users import ImportObserver, rehearse
 
 STDIN = "-"
-DONE, FAILED, INTERRUPTED = 0, 1, 130
 
 
 def register(app: App) -> None:

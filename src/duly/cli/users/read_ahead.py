@@ -8,8 +8,11 @@ from itertools import islice
 
 from duly.verbs.import_users import ImportLine
 
-AT_ONCE = 250
-READ_AHEAD = 8
+LINES_PER_BATCH = 250
+"""Lines that the thread passes to the event loop at a time."""
+
+BATCHES_AHEAD = 8
+"""Batches that are read before they are needed: 2,000 lines, which is one transaction of an import."""
 
 
 class ReadAhead:
@@ -18,7 +21,7 @@ class ReadAhead:
     def __init__(self, lines: Iterator[ImportLine]) -> None:
         self._lines = lines
         self._read: asyncio.Queue[list[ImportLine]] = asyncio.Queue()
-        self._room = threading.Semaphore(READ_AHEAD)
+        self._room = threading.Semaphore(BATCHES_AHEAD)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._bug: Exception | None = None
         self.error: OSError | None = None  # why the reading ended early
@@ -54,7 +57,7 @@ class ReadAhead:
     def _read_some(self) -> bool:
         batch: list[ImportLine] = []
         try:
-            batch.extend(islice(self._lines, AT_ONCE))
+            batch.extend(islice(self._lines, LINES_PER_BATCH))
         finally:  # also after an error: the lines before it count
             if batch:
                 self._tell(batch)

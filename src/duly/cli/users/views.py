@@ -17,14 +17,17 @@ from duly.records.user import User
 ONE_LINE_EACH = 150
 """The width, in columns, from which on a user fits on one line."""
 
-NEXT = 30
+NEXT_WIDTH = 30
 """Columns for the next event, where a user takes two lines."""
 
 
-LOCAL, UTC = len("Thu 2026-12-10 09:00:00"), len("2026-12-10 12:00:00")
-"""Columns for the times of planned events."""
+LOCAL_WIDTH = len("Thu 2026-12-10 09:00:00")
+"""Columns for the local time of a planned event."""
 
-FOLDED = 12
+UTC_WIDTH = len("2026-12-10 12:00:00")
+"""Columns for its time in UTC."""
+
+WRAP_WIDTH = 12
 """Columns; a longer text beside the times is wrapped."""
 
 
@@ -62,8 +65,8 @@ def _wide(users: Sequence[User], heads: Mapping[str, Event], width: int) -> Tabl
 
 def _narrow(users: Sequence[User], heads: Mapping[str, Event], now: datetime, width: int) -> Table:
     drawn = empty_table()
-    drawn.add_column("ID", width=max(36, width - NEXT - 4), overflow="fold")
-    drawn.add_column("NEXT (LOCAL)", no_wrap=True, width=NEXT, overflow="ellipsis")
+    drawn.add_column("ID", width=max(36, width - NEXT_WIDTH - 4), overflow="fold")
+    drawn.add_column("NEXT (LOCAL)", no_wrap=True, width=NEXT_WIDTH, overflow="ellipsis")
     for user in users:
         head = heads.get(user.id)
         tenant = "" if user.tenant == "default" else f"{readable(user.tenant)} · "
@@ -122,17 +125,17 @@ def planned(user: User, heads: Sequence[Event], now: datetime, width: int) -> Re
     if not heads:
         return Text("nothing is planned", "dim")
     types, told = [readable(head.type) for head in heads], [timing(head, now) for head in heads]
-    room = width - LOCAL - 2 - min(FOLDED, max(map(len, types)))
-    room_beside = room - 2 - min(FOLDED, max(map(len, told)))
+    room = width - LOCAL_WIDTH - 2 - min(WRAP_WIDTH, max(map(len, types)))
+    room_beside = room - 2 - min(WRAP_WIDTH, max(map(len, told)))
     drawn = empty_table()
     drawn.add_column("PLANNED", overflow="fold")
-    drawn.add_column(readable(user.timezone), overflow="fold", min_width=LOCAL)
-    if room_beside >= UTC + 2:
+    drawn.add_column(readable(user.timezone), overflow="fold", min_width=LOCAL_WIDTH)
+    if room_beside >= UTC_WIDTH + 2:
         drawn.add_column("UTC", no_wrap=True)
     if room_beside >= 0:
         drawn.add_column("", overflow="fold")
     for head, type, ahead in zip(heads, types, told, strict=True):
-        due = [utc(head.due)] if room_beside >= UTC + 2 else []
+        due = [utc(head.due)] if room_beside >= UTC_WIDTH + 2 else []
         drawn.add_row(type, _own(head, user), *due, *([ahead] if room_beside >= 0 else []))
     return drawn
 
