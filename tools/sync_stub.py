@@ -1,7 +1,7 @@
-"""Writes ``src/duly/sync.pyi``: what type checkers and editors know of ``duly.sync`` and ``Client.sync``.
+"""Writes ``src/duly/sync.pyi``, the type stub of ``duly.sync`` and ``Client.sync`` for type checkers and editors.
 
-The signatures are copied from the source of the asynchronous verbs: ``async def`` becomes ``def``, and an
-``AsyncIterator`` an ``Iterator``. `make stubs` runs it; a test compares the file with what it would write.
+The signatures are copied from the source of the asynchronous verbs: ``async def`` becomes ``def``, and
+``AsyncIterator`` becomes ``Iterator``. `make stubs` runs this tool; a test checks that the file is up to date.
 """
 
 import ast
@@ -22,17 +22,17 @@ from duly.sync import Sync, SyncClient
 SOURCE = Path(__file__).parents[1] / "src"
 STUB = SOURCE / "duly/sync.pyi"
 HEADER = '"""What ``sync.py`` offers, for type checkers. Written by ``make stubs`` from the asynchronous verbs."""'
-DOCSTRING_WIDTH = 108  # characters: what the formatter allows in a line, without the indentation and the quotes
+DOCSTRING_WIDTH = 108  # characters: the formatter's line length, without the indentation and the quotes
 KEPT_DECORATORS = {"property", "contextmanager"}
 SPECIAL = {"__init__", "__enter__", "__exit__", "__aenter__", "__aexit__"}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Imports = dict[str, str]
-"""Names that the stub uses, with the modules that they come from."""
+"""Names that the stub uses, with the modules they are imported from."""
 
 
 class Module(NamedTuple):
-    """A module of the source: its tree, and where the names in it come from."""
+    """A module of the source: its syntax tree, and the origin of each name in it."""
 
     name: str
     tree: ast.Module
@@ -58,11 +58,11 @@ def module(name: str) -> Module:
     return Module(name, tree, origins)
 
 
-# -- what is written
+# -- the parts of the stub
 
 
 def stub() -> str:
-    """The text of the stub, formatted."""
+    """The formatted text of the stub."""
     imports: Imports = {"TypeVar": "typing"}
     duly, client = module("duly.duly"), module("duly.client.client")
     of_duly = {name: signatures(*found, imports) for name, found in groups(duly, "Duly", Sync.GROUPS)}
@@ -84,7 +84,7 @@ def stub() -> str:
 
 
 def groups(where: Module, owner: str, names: tuple[str, ...]) -> Iterator[tuple[str, tuple[Module, str]]]:
-    """The classes of ``self.events = Events(…)`` and the like, by the names of the groups."""
+    """The classes of the groups, by name, read from assignments such as ``self.events = Events(…)``."""
     [init] = [one for one in _functions(where.find(owner)) if one.name == "__init__"]
     made = {
         node.targets[0].attr: node.value.func.id
@@ -122,7 +122,7 @@ def verbs(where: Module, owner: str, names: tuple[str, ...], imports: Imports) -
 
 
 def plain_class(name: str, imports: Imports, more: list[str] | None = None) -> str:
-    """A class of ``sync.py`` itself, and *more* in it."""
+    """The stub of a class of ``sync.py`` itself, with the members in *more* added."""
     where = module("duly.sync")
     node = where.find(name)
     functions = [one for one in _functions(node) if one.name in SPECIAL or not one.name.startswith("_")]
@@ -137,7 +137,7 @@ def plain_class(name: str, imports: Imports, more: list[str] | None = None) -> s
 
 
 def written(function: Function, where: Module, imports: Imports) -> str:
-    """One signature, with the first sentence of its docstring."""
+    """The stub of a function: its signature, and the first sentence of its docstring."""
     asynchronous = isinstance(function, ast.AsyncFunctionDef) and not function.name.startswith("__a")
     node = copy.deepcopy(function)
     arguments = node.args
@@ -166,7 +166,7 @@ def formatted(text: str) -> str:
     return text
 
 
-# -- within
+# -- helpers
 
 
 def _class_name(group: str) -> str:
@@ -190,7 +190,7 @@ def _unquoted(annotation: ast.expr | None) -> ast.expr | None:
 
 
 def _default(value: ast.expr) -> ast.expr:
-    """Only what reads the same everywhere is repeated."""
+    """A default for the stub: literals are copied, any other expression becomes ``...``."""
     try:
         ast.literal_eval(value)
     except ValueError:
@@ -206,7 +206,7 @@ def _first_sentence(function: Function) -> str | EllipsisType:
 
 
 def _note(annotation: ast.expr | None, where: Module, imports: Imports) -> None:
-    """Take down where the names in it come from."""
+    """Adds the origin of each name in an annotation to *imports*."""
     for node in ast.walk(annotation) if annotation is not None else ():
         if not isinstance(node, ast.Name) or (hasattr(builtins, node.id) and node.id not in where.origins):
             continue
