@@ -1,1 +1,1 @@
-"""Measures rates, lateness and cost. ``make bench`` runs everything; ``docs/benchmarks.md`` says how to read it."""
+"""Measures rates, lateness and cost. ``make bench`` runs all benchmarks; ``docs/benchmarks.md`` explains them."""

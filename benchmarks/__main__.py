@@ -111,7 +111,7 @@ def _row(case: Case, runs: list[dict[str, Any]], reason: str | None) -> Row:
 
 
 def _busiest(figures: dict[Case, list[dict[str, Any]]]) -> dict[str, float]:
-    """Other load, looked at before each case."""
+    """The highest other load of the machine, measured before each case."""
     loads = [run["other_load_percent"] for runs in figures.values() for run in runs]
     return {"most_other_load_percent": max(loads, default=0.0)}
 

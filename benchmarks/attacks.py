@@ -1,9 +1,9 @@
-"""What one tenant can do to others over HTTP, for as long as it is let.
+"""Attacks of one tenant on the others over HTTP.
 
 python -m benchmarks.attacks previews http://127.0.0.1:8080 duly_…
 
-Runs until it is ended. Each attack is a few loops that ask again as soon as they are answered, whatever the answer is:
-a server that refuses does well.
+Runs until it is terminated. Each attack is a few loops that send the next request as soon as the last is answered, also
+when it was refused: a server that refuses does well.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ Ask = Callable[..., Awaitable[None]]
 
 
 async def rules(ask: Ask, number: int) -> None:
-    """Puts rules that take long to evaluate."""
+    """Puts schedules whose rules take long to evaluate."""
     for place, rule in enumerate(HEAVY):
         await ask("PUT", f"/v1/schedules/heavy-{number}-{place}", {"type": "bench", "rule": rule})
 
@@ -49,7 +49,7 @@ async def pages(ask: Ask, _number: int) -> None:
 
 
 async def keys(ask: Ask, _number: int) -> None:
-    """Guesses keys, many at once."""
+    """Guesses API keys, 25 at once."""
     await asyncio.gather(*(ask("GET", "/v1/events", key=f"duly_{secrets.token_urlsafe(32)}") for _ in range(25)))
 
 
@@ -62,7 +62,7 @@ LOOPS: dict[str, Callable[[Ask, int], Awaitable[None]]] = {
 
 
 async def sockets(address: str) -> None:
-    """Connects, sends nothing, and connects again when it is cut off."""
+    """Opens connections without sending anything, and replaces a quarter of them every second."""
     parts, held = urlsplit(address), list[socket.socket]()
     loop = asyncio.get_running_loop()
     while True:
@@ -108,6 +108,6 @@ async def _again(loop: Callable[[Ask, int], Awaitable[None]], ask: Ask, number: 
 
 
 if __name__ == "__main__":
-    os.nice(19)  # on one machine, the attackers must not take what the server needs
+    os.nice(19)  # on one machine, the attackers must not take CPU time that the server needs
     names, address, secret = sys.argv[1:]
     asyncio.run(attack(names.split(","), address, secret))

@@ -1,4 +1,4 @@
-"""What the API is measured against: Starlette, uvicorn and asyncpg, and no more than a row stored for each request."""
+"""The baseline of the API benchmarks: Starlette, uvicorn and asyncpg, which store one row for each request."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ def application(url: str) -> Starlette:
 
 
 def main() -> None:
-    """uvicorn as ``duly serve`` sets it up."""
+    """Serves the application with uvicorn, configured as in ``duly serve``."""
     listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     print(f"http://127.0.0.1:{listening.getsockname()[1]}", file=sys.stderr, flush=True)

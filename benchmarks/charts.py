@@ -1,4 +1,4 @@
-"""The figures as charts: drain, insert, the distribution of lateness, and growth."""
+"""Charts of the results: drain, insert, the distribution of lateness, and growth."""
 
 import math
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ RATE = "events_per_second"
 
 
 def draw_all(results: Results, folder: Path) -> list[Path]:
-    """Draw what there are figures for; the files."""
+    """Draws each chart for which there are results, and returns the files."""
     drawn = []
     for name, draw in (("drain", _drain), ("insert", _insert), ("lateness", _lateness), ("growth", _growth)):
         path = folder / f"{name}.svg"
@@ -61,7 +61,8 @@ def _bars(path: Path, title: str, note: str, groups: list[tuple[str, list[Row]]]
 
 
 def _lateness(results: Results, path: Path) -> bool:
-    """Share of events on the x axis, stretched towards the latest; milliseconds on the y axis, each step tenfold."""
+    """Draws the distribution of lateness. The x axis is the share of events, stretched towards the latest; the y axis
+    is milliseconds, on a logarithmic scale."""
     rows = sorted((row for row in results.of("lateness") if row.runs), key=lambda row: row.median("p99_ms"))
     if not rows:
         return False
@@ -96,7 +97,7 @@ def _lateness(results: Results, path: Path) -> bool:
 
 
 def _name_lines(drawing: Drawing, x: float, names: list[tuple[float, str, str, bool]]) -> None:
-    """Beside the ends of the lines, moved apart where they would overlap."""
+    """Writes the names beside the ends of their lines, moved apart where they would overlap."""
     y = 0.0
     for wanted, title, colour, own in sorted(names):
         y = max(wanted, y + 16)

@@ -1,4 +1,4 @@
-"""Duly's claim by itself: among millions of rows, and with fifty who claim at once."""
+"""Duly's claim alone: among millions of rows, and with fifty concurrent claimers."""
 
 import asyncio
 import time
@@ -37,11 +37,11 @@ async def _add_due(duly: Duly, events: int, type: str = "bench") -> None:
         await duly.add_many([Timer(due + timedelta(microseconds=n), type, {"n": n}) for n in range(many)])
 
 
-# -- a claim of 100, and what lies beside it
+# -- a claim of 100 events, among other rows
 
 
 def backdrop(_peer: Peer, url: str, future: int, foreign: int, finished: int) -> Figures:
-    """Put into a database what a claim must find its way past. The finished ones come last, see ``behind``."""
+    """Fills a database with events that a claim must skip. Finished events are added last, see ``behind``."""
     asyncio.run(_stock(url, future, foreign, finished))
     return {}
 
@@ -60,7 +60,7 @@ async def _stock(url: str, future: int, foreign: int, finished: int) -> None:
 
 @contextmanager
 def held_open(url: str) -> Iterator[None]:
-    """A transaction that has seen the events as they are now, and that nobody ends: nothing after it is cleaned up."""
+    """Keeps a transaction open that has read the events, so that vacuum cannot remove rows that die later."""
     with psycopg.connect(url) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         connection.execute("SELECT count(*) FROM duly.events WHERE status = 'FAILED'")
@@ -68,7 +68,7 @@ def held_open(url: str) -> Iterator[None]:
 
 
 def finish_all(peer: Peer, url: str, events: int) -> Figures:
-    """Work off everything that is due, as two workers do."""
+    """Processes all due events with two workers."""
     with Crew(peer, "work", url, size=2) as workers, peer.watch(url) as left:
         workers.go()
         workers.wait_until_handled(events, 4 * PATIENCE)
@@ -78,7 +78,7 @@ def finish_all(peer: Peer, url: str, events: int) -> Figures:
 
 
 def claim(_peer: Peer, url: str, rounds: int) -> Figures:
-    """How long a claim of 100 takes; settling them is not timed."""
+    """Measures how long a claim of 100 events takes; settling them is not timed."""
     spans = sorted(asyncio.run(_claim(url, rounds)))
     return {"p50_ms": quantile(spans, 0.5), "p99_ms": quantile(spans, 0.99), "max_ms": spans[-1]}
 
@@ -98,11 +98,12 @@ async def _claim(url: str, rounds: int) -> list[float]:
     return spans[WARM_UP:]
 
 
-# -- fifty at once
+# -- fifty concurrent claimers
 
 
 def claimers(_peer: Peer, url: str, events: int, batch: int) -> Figures:
-    """Fifty claimers, each with a pool of its own as fifty workers have, until everything is claimed exactly once."""
+    """Measures fifty claimers, each with its own connection pool as fifty workers have, until all events are claimed
+    exactly once."""
     return asyncio.run(_claimers(url, events, batch))
 
 
@@ -111,7 +112,7 @@ async def _claimers(url: str, events: int, batch: int) -> Figures:
     claimers = [Claimer(duly, f"bench-{n}") for n, duly in enumerate(everybody)]
     for duly, claimer in zip(everybody, claimers, strict=True):
         await duly.__aenter__()
-        await claimer.claim(batch)  # nothing yet: connected and prepared, as workers are that have run
+        await claimer.claim(batch)  # claims nothing, but connects and prepares statements, as running workers have
     await _add_due(everybody[0], events)
     tidy(url)
     spans: list[float] = []

@@ -35,23 +35,24 @@ from tests.servers import Postgres
 
 HERE = Path(__file__).parents[1]
 ROUNDS = 9
-"""With so many, one odd round in each direction counts for nothing. They take 12 minutes on two idle cores."""
+"""With nine rounds, one outlier in each direction does not change the verdict. They take 12 minutes on two idle
+cores."""
 
 MINUTES = 20
-"""After which no round begins, if there are enough of them: where others keep the machine busy."""
+"""Minutes after which no further round begins, if there are enough rounds: for a machine that is busy otherwise."""
 
 STORES = ("sqlite", "postgres")
 EVENTS = {"insert": 10_000, "drain": 5_000, "lateness": 200, "http creates": 250}
-"""Of one turn, in the order in which the workloads are measured."""
+"""Events of one turn, by workload, in the order in which the workloads are measured."""
 
 TURNS = {"insert": 10, "drain": 8, "lateness": 4, "http creates": 8}
-"""That each side has in a round, an even number, so that both are as often the first."""
+"""Turns of each side in a round: an even number, so that both sides are first equally often."""
 
 SERVER = {
     "shared_buffers": "1GB",
     "max_wal_size": "4GB",
     "checkpoint_timeout": "30min",
-    "autovacuum": "off",  # it would come in the middle of somebody's turn
+    "autovacuum": "off",  # it would run in the middle of one side's turn
 }
 PATIENCE = 120  # seconds for one process to do what it should
 
@@ -60,14 +61,14 @@ progress = Console(stderr=True)
 
 
 class Side(NamedTuple):
-    """A checkout, and the Python that imports its Duly."""
+    """A checkout, and the Python interpreter that imports its Duly."""
 
     name: str
     python: Path
 
 
 class Row(NamedTuple):
-    """What is measured: a workload on a store, and whose CPU time."""
+    """A measurement: a workload on a store, and the process whose CPU time is measured."""
 
     workload: str
     store: str
@@ -126,7 +127,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def checked_out(commit: str, folder: Path) -> Path:
-    """The Python of an environment in which that commit's Duly is installed, with what this checkout pins."""
+    """The Python of an environment with that commit's Duly and the dependencies that this checkout pins."""
     checkout, environment = folder / "checkout", folder / "venv"
     found = _run("git", "-C", str(HERE), "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
     _run("git", "clone", "--quiet", "--shared", "--no-checkout", str(HERE), str(checkout))
@@ -155,7 +156,7 @@ def _run(*command: str) -> str:
 
 
 def surroundings() -> dict[str, str]:
-    """Nothing that would send one of the two elsewhere."""
+    """The environment variables without those that would make one side import or connect differently."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("DULY_", "PYTHON", "VIRTUAL_"))}
 
 
@@ -164,7 +165,7 @@ def surroundings() -> dict[str, str]:
 
 @contextlib.contextmanager
 def databases(store: str, server: Postgres | None, folder: Path, sides: list[Side]) -> Iterator[dict[str, str]]:
-    """A new one for each side, whose tables its own Duly has made."""
+    """A new database for each side, whose tables the side's own Duly has created."""
     urls = {}
     for side in sides:
         if server is not None and store == "postgres":
@@ -184,7 +185,7 @@ def databases(store: str, server: Postgres | None, folder: Path, sides: list[Sid
 
 
 def both(workload: str, store: str, sides: list[Side], urls: dict[str, str]) -> Iterator[tuple[Row, str, float]]:
-    """CPU time in µs for each event, of both sides, who take turns."""
+    """Measures both sides in turns. Yields the CPU time per event in µs."""
     spent: dict[tuple[str, str], float] = defaultdict(float)
     with contextlib.ExitStack() as stack:
         playing = {
@@ -196,7 +197,7 @@ def both(workload: str, store: str, sides: list[Side], urls: dict[str, str]) -> 
             for side in sides
         }
         for side in sides:
-            playing[side.name](EVENTS[workload])  # which loads, connects and plans
+            playing[side.name](EVENTS[workload])  # a warm-up: loads modules, connects and plans queries
             tidy(urls[side.name])
         for number in range(TURNS[workload]):
             for side in sides if number % 2 == 0 else reversed(sides):
@@ -208,12 +209,12 @@ def both(workload: str, store: str, sides: list[Side], urls: dict[str, str]) -> 
 
 
 Play = Callable[[int], dict[str, float]]
-"""Takes a turn of so many events, and tells the CPU seconds of the client and of the server."""
+"""Takes a turn with a number of events, and returns the CPU seconds of the client and of the server."""
 
 
 @contextlib.contextmanager
 def processing(side: Side, workload: str, url: str) -> Iterator[Play]:
-    """In a process of its own, which is told when it is its turn."""
+    """Runs a workload in a process of its own, which waits for the start of each turn."""
     with subprocess.Popen(
         _command(side, workload, url),
         stdin=subprocess.PIPE,
@@ -244,7 +245,7 @@ def processing(side: Side, workload: str, url: str) -> Iterator[Play]:
 
 @contextlib.contextmanager
 def serving(side: Side, url: str) -> Iterator[Play]:
-    """A server that is sent timers, each with a key of its own, in a request of its own."""
+    """Runs a server. A turn sends timers, each with its own key and in its own request."""
     secret = once(side, "key", url)
     command = [str(side.python), "-m", "duly", "serve", "--no-worker", "--port", "0", "--db", url]
     created = 0
@@ -264,7 +265,7 @@ def serving(side: Side, url: str) -> Iterator[Play]:
 
 
 def once(side: Side, name: str, url: str) -> str | None:
-    """What a process of its own prints that does one thing."""
+    """Runs a one-off command such as ``migrate`` in a process of its own, and returns its output."""
     command = _command(side, name, url)
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, cwd=HERE, env=surroundings(), timeout=PATIENCE
@@ -279,7 +280,7 @@ def _command(side: Side, name: str, url: str) -> list[str]:
     return [str(side.python), "-m", "benchmarks.compared", name, url]
 
 
-# -- telling
+# -- the report
 
 
 def table(found: dict[Row, Compared], rounds: int) -> Table:

@@ -1,8 +1,8 @@
-"""What ``make compare`` runs in the environment of each checkout. It comes from the newer one, so it asks Duly only for
-what users may ask for: ``Duly``, ``Timer``, ``add_many``, ``on``, ``run``, ``stop`` and ``keys.create``.
+"""The workloads that ``make compare`` runs in the environment of each checkout. This file comes from the newer one, so
+it uses only Duly's public API: ``Duly``, ``Timer``, ``add_many``, ``on``, ``run``, ``stop`` and ``keys.create``.
 
-A process takes turns: it reads how many events the next turn has, and writes what that took. Between its turns it does
-nothing but wait, with its worker running and all that it needs loaded.
+A process takes turns: it reads the number of events of the next turn, and writes the CPU seconds that the turn took.
+Between turns it only waits, with its worker running and all modules loaded.
 
     echo 5000 | python -m benchmarks.compared drain postgresql://…
 """
@@ -19,19 +19,19 @@ from datetime import UTC, datetime, timedelta
 
 from duly import Duly, Event, Timer
 
-RATE = 200  # events a second, where they come one by one
-LEAD = timedelta(milliseconds=300)  # from when they are added until the first is due
+RATE = 200  # events a second, in the lateness workload
+LEAD = timedelta(milliseconds=300)  # from adding the events until the first is due
 SLOWEST_INSERT = 20_000  # events a second
-SETTLING = 0.1  # seconds in which a worker settles what it has handled
+SETTLING = 0.1  # seconds in which a worker settles handled events
 PATIENCE = 120.0  # seconds for one turn
 
 Turn = Callable[[int], Awaitable[float]]
-"""Handles so many events, and tells the CPU seconds which that took."""
+"""Handles a number of events, and returns the CPU seconds that this took."""
 
 
 @contextlib.asynccontextmanager
 async def insert(url: str) -> AsyncIterator[Turn]:
-    """Many at once, due in a year."""
+    """Adds many events at once, due in a year."""
     async with Duly(url) as duly:
 
         async def turn(events: int) -> float:
@@ -45,7 +45,7 @@ async def insert(url: str) -> AsyncIterator[Turn]:
 
 @contextlib.asynccontextmanager
 async def drain(url: str) -> AsyncIterator[Turn]:
-    """Many that are due at once, from when they are stored until the last is settled."""
+    """Works off many events that are due at once, from storing them until the last is settled."""
     async with _working(url) as handled:
 
         async def turn(events: int) -> float:
@@ -57,7 +57,7 @@ async def drain(url: str) -> AsyncIterator[Turn]:
 
 @contextlib.asynccontextmanager
 async def lateness(url: str) -> AsyncIterator[Turn]:
-    """One by one, each at its instant."""
+    """Works off events that are due one after another."""
     async with _working(url) as handled:
 
         async def turn(events: int) -> float:
@@ -68,7 +68,7 @@ async def lateness(url: str) -> AsyncIterator[Turn]:
 
 @contextlib.asynccontextmanager
 async def _working(url: str) -> AsyncIterator[Callable[[list[Timer]], Awaitable[float]]]:
-    """A running worker, which is given timers and handles them."""
+    """A running worker, as a function that adds timers and waits until they are handled."""
     duly, all_handled = Duly(url), asyncio.Event()
     left = 0
 
@@ -104,7 +104,7 @@ def _timers(first: datetime, apart: timedelta, events: int) -> list[Timer]:
 
 
 def _begin() -> float:
-    gc.collect()  # nobody pays for the litter of what came before
+    gc.collect()  # so that no turn pays for garbage of the turn before
     return time.process_time()
 
 
@@ -115,13 +115,13 @@ async def take_turns(workload: Callable[[str], AbstractAsyncContextManager[Turn]
 
 
 async def migrate(url: str) -> None:
-    """Makes the tables."""
+    """Creates the tables."""
     async with Duly(url):
         print(json.dumps(None))
 
 
 async def key(url: str) -> None:
-    """With which the HTTP API lets in as much as can come."""
+    """Prints an API key without an effective rate limit."""
     async with Duly(url) as duly:
         print(json.dumps((await duly.keys.create("compare", scope="write", rate=1_000_000)).secret))
 

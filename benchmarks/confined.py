@@ -1,4 +1,4 @@
-"""What it costs that each request of the API is confined to its tenant."""
+"""The cost of confining each request of the API to its tenant."""
 
 import asyncio
 import statistics
@@ -20,9 +20,9 @@ Act = Callable[[Any, int], Awaitable[Any]]
 
 
 def tenant_session(_peer: Peer, url: str, events: int, rounds: int) -> Figures:
-    """One client reads events by their ids, puts timers and cancels events, beside so many events of a hundred tenants:
-    unconfined, as a program does it, and confined, as the API does. The medians, in milliseconds."""
-    needed = 2 * TENANTS * (WARM_UP + rounds)  # each way cancels some
+    """Measures one client that reads events by id, puts timers and cancels events, among *events* of a hundred tenants:
+    unconfined, as a program does, and confined, as the API does. Returns medians in milliseconds."""
+    needed = 2 * TENANTS * (WARM_UP + rounds)  # both ways cancel events
     if events < needed:
         raise ValueError(f"so many rounds take {needed:,} events")
     return asyncio.run(_tenant_pools(url, events, rounds))
@@ -61,7 +61,7 @@ def _plainly(duly: Duly, act: Act) -> Callable[[int], Awaitable[Any]]:
 
 
 def _in_a_request(duly: Duly, act: Act, said: dict[str, bool]) -> Callable[[int], Awaitable[Any]]:
-    """*said* is what the API says of the operation."""
+    """The act within a tenant session; *said* are the session's options, as the API sets them for the operation."""
 
     async def request(number: int) -> None:
         async with duly.store.tenant_session(TENANT, **said) as store:
@@ -71,7 +71,7 @@ def _in_a_request(duly: Duly, act: Act, said: dict[str, bool]) -> Callable[[int]
 
 
 async def _in_turn(*ways: Callable[[int], Awaitable[Any]], rounds: int) -> list[float]:
-    """The median of each, in turns, so that whatever else the machine does is the same for all."""
+    """The median time of each way, measured in turns, so that other load on the machine affects all ways alike."""
     took: list[list[float]] = [[] for _ in ways]
     for number in range(WARM_UP + rounds):
         for way, times in zip(ways, took, strict=True):

@@ -1,4 +1,4 @@
-"""The measuring side: starts processes of a peer, tells them when to go, and hears how far they are."""
+"""The measuring side: starts processes of a peer, sends them ``go``, and reads their progress."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ from benchmarks.gate import Order
 from benchmarks.peers import Peer
 
 PATIENCE = 60.0
-"""Seconds that a process gets to become ready."""
+"""Seconds in which a process must become ready."""
 
 
 class Broken(Exception):
@@ -23,7 +23,7 @@ class Broken(Exception):
 
 
 class Member:
-    """One process, and what it last said."""
+    """One process of a peer, and the progress it last reported."""
 
     def __init__(self, command: list[str], changed: threading.Condition) -> None:
         self._changed = changed
@@ -47,7 +47,7 @@ class Member:
             raise Broken(self.complaint()) from None
 
     def complaint(self) -> str:
-        """The last line that it wrote to stderr; all of it goes to ours."""
+        """The last line that the process wrote to stderr; all of its stderr is copied to ours."""
         self._errors.seek(0)
         written = self._errors.read().decode(errors="replace").strip()
         sys.stderr.write(f"{written}\n")
@@ -65,7 +65,7 @@ class Member:
     def _read(self) -> None:
         assert self.process.stdout
         for line in self.process.stdout:
-            if line.startswith("> "):  # whatever else the peer prints is its own affair
+            if line.startswith("> "):  # other output of the peer is ignored
                 with self._changed:
                     self._hear(*line[2:].strip().split(" ", 1))
                     self._changed.notify_all()
@@ -85,7 +85,7 @@ class Member:
 
 
 class Crew:
-    """Some processes of one peer in one role: ``work`` or ``add``."""
+    """The processes of one peer in one role, ``work`` or ``add``."""
 
     def __init__(self, peer: Peer, role: str, url: str, *, size: int = 1, on_time: bool = False) -> None:
         self._changed = threading.Condition()
@@ -119,14 +119,14 @@ class Crew:
         self._wait(lambda: self.handled >= events, patience, f"handle {events:,}")
 
     def order(self, order: Order, patience: float) -> None:
-        """Have the first of them add events; return when they are added."""
+        """Makes the first process add events; returns when they are added."""
         [adder] = self.members
         before = adder.done
         adder.tell(f"{order.events} {order.first} {order.step}")
         self._wait(lambda: adder.done > before, patience, f"add {order.events:,}")
 
     def stop(self) -> list[float]:
-        """End the work; how late each event was, in seconds."""
+        """Stops the processes, and returns the lateness of each event in seconds."""
         for member in self.members:
             member.tell("stop")
         self._wait(lambda: all(member.late is not None for member in self.members), PATIENCE, "stop")

@@ -1,4 +1,4 @@
-"""Where the benchmarks reach inside Duly: a claim and a settlement by themselves, and rows made by the million."""
+"""The benchmarks' access to Duly's internals: a single claim, a single settlement, and millions of rows by SQL."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -21,7 +21,7 @@ SILENT = Signals()
 
 
 class Claimer:
-    """What a worker does when it has room: the same call, on the same connections."""
+    """Claims events as a worker with free capacity does: with the same call, on the same connections."""
 
     def __init__(self, duly: Duly, name: str) -> None:
         concurrency = duly.settings.concurrency
@@ -42,7 +42,7 @@ async def settle_all(duly: Duly, worker: str, events: Sequence[Event]) -> None:
 
 
 def multiply(url: str, id: str, copies: int) -> None:
-    """Copy an event that nobody has claimed, so many times, each due 10 ms after the one before."""
+    """Copies an unclaimed event *copies* times, each copy due 10 ms after the one before."""
     with psycopg.connect(url, autocommit=True) as connection:
         _copy(connection, "events", sql.SQL("original.id = {}").format(id), copies, {"due": LATER, "ready": LATER})
         connection.execute("VACUUM ANALYZE")
@@ -50,16 +50,16 @@ def multiply(url: str, id: str, copies: int) -> None:
 
 
 def multiply_schedules(url: str, copies: int) -> None:
-    """Copy every schedule and its head, so many times."""
+    """Copies every schedule and its head *copies* times."""
     with psycopg.connect(url) as connection:
         _copy(connection, "schedules", sql.SQL("true"), copies, {"name": NUMBERED})
         _copy(connection, "events", sql.SQL("original.head"), copies, {"series": OF_COPY})
 
 
 ANEW = sql.SQL("(left({}::text, 24) || lpad(to_hex(n), 12, '0'))::uuid")
-"""Ids in the order of their numbers, as Duly's own are in the order of time."""
+"""The id of a copy. Ids of copies sort by their numbers, as Duly's own ids sort by time."""
 
-OF_COPY = sql.SQL("left({}, 33) || lpad(to_hex(n), 12, '0')")  # 'schedule:', and the id that its copy got
+OF_COPY = sql.SQL("left({}, 33) || lpad(to_hex(n), 12, '0')")  # 'schedule:', and the id of the schedule's copy
 LATER = sql.SQL("{} + n * interval '10 milliseconds'")
 NUMBERED = sql.SQL("{} || '-' || n")
 
@@ -67,7 +67,7 @@ NUMBERED = sql.SQL("{} || '-' || n")
 def _copy(
     connection: psycopg.Connection, table: str, which: sql.Composable, copies: int, changed: dict[str, sql.SQL]
 ) -> None:
-    """The table is asked for its columns, so that a new column needs nothing new here."""
+    """Copies rows of a table. The columns are read from the database, so that a new column needs no change here."""
     rows = connection.execute(
         "SELECT column_name FROM information_schema.columns WHERE table_schema = 'duly' AND table_name = %s "
         "ORDER BY ordinal_position",

@@ -1,8 +1,8 @@
-"""A measured process's side of the talk with the one that measures: words on stdin and stdout.
+"""The measured process's side of the protocol with the measuring process: lines on stdin and stdout.
 
-A worker says ``ready``, waits for ``go``, tells how many it has handled while it works and, on ``stop``, how late each
-was. An adder says ``ready``, takes orders and says ``done`` after each. ``peers/node/gate.mjs`` is the same for Node;
-``crew.py`` is the other side.
+A worker writes ``ready``, waits for ``go``, reports the number of handled events while it works and, on ``stop``, the
+lateness of each event. An adder writes ``ready``, reads orders and writes ``done`` after each. ``peers/node/gate.mjs``
+is the same for Node; ``crew.py`` is the other side.
 """
 
 import json
@@ -27,7 +27,7 @@ def instant(microseconds: int) -> datetime:
 
 
 class Order(NamedTuple):
-    """Events to add: how many, when the first is due, and how far apart they are, in µs since 1970."""
+    """Events to add: their number, the due time of the first in µs since 1970, and the step between two in µs."""
 
     events: int
     first: int
@@ -43,7 +43,7 @@ class Order(NamedTuple):
 
 
 class Gate:
-    """What a worker counts with. Handlers may run in threads."""
+    """Counts the events that a worker handles. Handlers may call it from threads."""
 
     def __init__(self, on_time: bool = False) -> None:
         self._every = SELDOM if on_time else OFTEN
@@ -60,7 +60,7 @@ class Gate:
         self.count()
 
     def ready(self, stop: Callable[[], None]) -> None:
-        """Say so, wait for ``go``, and from then on tell how far the work is; call *stop* on ``stop``."""
+        """Writes ``ready``, waits for ``go``, and from then on reports progress; calls *stop* on ``stop``."""
         say("ready")
         if _hear() != "go":
             os._exit(1)
@@ -80,11 +80,11 @@ class Gate:
             say(f"late {json.dumps(self.late)}")
             stop()
         else:
-            os._exit(1)  # whoever measured is gone
+            os._exit(1)  # the measuring process has ended
 
 
 def orders() -> Iterator[Order]:
-    """What to add, one order after the other."""
+    """The orders of the measuring process, one after the other."""
     say("ready")
     while (word := _hear()) and word != "stop":
         yield Order(*map(int, word.split()))

@@ -1,4 +1,5 @@
-"""The HTTP API, beside a bare Starlette application that stores a row for each request: creates, reads, memory."""
+"""Benchmarks of the HTTP API: creates, reads and memory, beside a bare Starlette application that stores one row for
+each request."""
 
 import asyncio
 import contextlib
@@ -31,7 +32,7 @@ TIMER = {"type": "invoice.overdue", "due_at": "2040-01-01T00:00:00Z", "payload":
 
 
 class Server:
-    """A process that serves HTTP, and how it is reached."""
+    """A process that serves HTTP, with its address and the headers for requests."""
 
     def __init__(self, process: subprocess.Popen[str], address: str, headers: dict[str, str]) -> None:
         self.process, self.address, self.headers = psutil.Process(process.pid), address, headers
@@ -45,7 +46,7 @@ class Server:
 
 @contextlib.contextmanager
 def serving(url: str, scope: str = "write") -> Iterator[Server]:
-    """``duly serve``, with a key whose rate is no limit."""
+    """Runs ``duly serve``, with an API key whose rate limit is never reached."""
     secret = asyncio.run(_key(url, scope))
     command = [sys.executable, "-m", "duly", "serve", "--no-worker", "--port", "0", "--db", url]
     quiet = {"DULY_LOG_FORMAT": "json"}
@@ -72,7 +73,7 @@ def started(
                 break
         else:
             raise Broken(f"{command} did not start")
-        drain = subprocess.Popen(["cat"], stdin=process.stderr, stdout=subprocess.DEVNULL)  # or its log would stop it
+        drain = subprocess.Popen(["cat"], stdin=process.stderr, stdout=subprocess.DEVNULL)  # else a full pipe blocks it
         if not asyncio.run(_is_ready(found[1])):
             raise Broken(f"{command} is not ready in time")
         yield process, found[1]
@@ -88,7 +89,7 @@ async def _is_ready(address: str) -> bool:
         for _ in range(int(100 * PATIENCE)):
             with contextlib.suppress(aiohttp.ClientError):
                 async with session.get("/readyz") as answer:
-                    if answer.status in (200, 404):  # a bare application has no such address
+                    if answer.status in (200, 404):  # the bare application has no /readyz
                         return True
             await asyncio.sleep(0.01)
     return False
@@ -103,8 +104,8 @@ async def _key(url: str, scope: str) -> str:
 
 
 def http_creates(_peer: Peer, url: str, many: int, bulk: int) -> Figures:
-    """Timers one by one, each with a key of its own, over 16 connections; and a thousand in each request. Beside them,
-    where there is PostgreSQL, an application that does no more than to store a row for each request."""
+    """Measures creating timers one by one, each with its own key, over 16 connections, and a thousand per request. On
+    PostgreSQL, also an application that only stores one row for each request."""
     figures: Figures = {"bare_per_second": 0.0, "bare_percent": 0.0}
     if url.startswith("postgresql"):
         with bare(url) as server:
@@ -126,7 +127,7 @@ def http_creates(_peer: Peer, url: str, many: int, bulk: int) -> Figures:
 
 
 async def singles(server: Server, url: str, many: int, first: int = 0) -> tuple[float, list[float], Usage]:
-    """Timers in a request each; *first* is the number in the key of the first one."""
+    """Creates timers, one per request; *first* is the number in the key of the first timer."""
     body, latencies = json.dumps(TIMER).encode(), list[float]()
     async with server.session() as session:
 
@@ -168,7 +169,7 @@ async def _bulk(server: Server, many: int) -> float:
 
 
 def http_reads(_peer: Peer, url: str, events: int, rounds: int) -> Figures:
-    """How long each question takes among so many events, asked one after another over HTTP."""
+    """Measures the time of each query over HTTP among *events*, one query after another."""
     asyncio.run(_seed(url, events))
     with serving(url, scope="admin") as server:
         took = asyncio.run(_looks(server, events, rounds))
@@ -183,7 +184,7 @@ async def _seed(url: str, events: int) -> None:
 
 
 def questions(events: int) -> dict[str, tuple[str, str]]:
-    """What is asked, by which tenant; ``{n}`` is another number each time."""
+    """The queries by name, each with its path and tenant; the path's placeholders are filled anew for each request."""
     start = FIRST + timedelta(seconds=events // 3)
     hour = urlencode({"due_from": start.isoformat(), "due_to": (start + timedelta(hours=1)).isoformat()})
     return {
@@ -208,7 +209,7 @@ async def _looks(server: Server, events: int, rounds: int) -> dict[str, list[flo
         for name, (path, tenant) in questions(events).items():
             times, cursor = list[float](), None
             for _ in range(WARM_UP + rounds):
-                number = 1000 * chance.randrange(1, events // 1000) + 10  # one of the large tenant's, with a key
+                number = 1000 * chance.randrange(1, events // 1000) + 10  # an event of the large tenant, with a key
                 named = path.format(id=event_id(number), key=f"key-{number}", user=user_id(chance.randrange(5000)))
                 asked = named if cursor is None else f"{named}{'&' if '?' in named else '?'}cursor={cursor}"
                 began = time.perf_counter()
@@ -226,7 +227,7 @@ async def _looks(server: Server, events: int, rounds: int) -> dict[str, list[flo
 
 
 def http_memory(_peer: Peer, url: str, requests: int) -> Figures:
-    """Resident memory of a server over so many requests: creates, reads, lists and errors in turn."""
+    """Measures the resident memory of a server over *requests*: creates, reads, lists and errors in turn."""
     samples: list[float] = []
     with serving(url) as server:
         asyncio.run(_various(server, requests, samples))

@@ -1,4 +1,4 @@
-"""What the figures were measured on, and what else was going on there."""
+"""The machine on which the benchmarks run, and its other load."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ import psycopg
 
 
 def describe(url: str) -> dict[str, Any]:
-    """The machine, before anything is measured; *url* is the idle server's."""
+    """Describes the machine before the first measurement; *url* is the idle PostgreSQL server."""
     with psycopg.connect(url, autocommit=True) as connection:
         [postgres] = connection.execute("SHOW server_version").fetchone() or ["?"]
         settings = "fsync synchronous_commit full_page_writes shared_buffers max_wal_size".split()
@@ -37,12 +37,12 @@ def describe(url: str) -> dict[str, Any]:
 
 
 def busy(seconds: float) -> float:
-    """How much of all cores others use, while nothing of ours runs."""
+    """The CPU use of all cores in percent by other processes, while no benchmark runs."""
     return float(psutil.cpu_percent(interval=seconds))
 
 
 def _commit(connection: psycopg.Connection) -> float:
-    """Median milliseconds of a durable commit of one row: what a peer pays that commits each event by itself."""
+    """The median milliseconds of a durable commit of one row: the cost for a peer that commits each event alone."""
     connection.execute("CREATE TABLE commits (n int)")
     spans = []
     for n in range(200):

@@ -1,4 +1,4 @@
-"""Whether a worker's memory stays flat over a million events."""
+"""Measures whether a worker's memory stays flat over a million events."""
 
 import statistics
 import time
@@ -13,9 +13,10 @@ MOST_WAITING = 4 * CHUNK
 
 
 def memory(peer: Peer, url: str, events: int) -> Figures:
-    """Resident memory of one worker while events keep coming, never more than 20,000 at a time.
+    """Measures the resident memory of one worker while events are added, with at most 20,000 waiting at a time.
 
-    The level of the second tenth is compared with that of the last: in the first, it is still being filled.
+    The level in the second tenth of the run is compared with the level in the last: in the first tenth, caches and
+    pools still grow.
     """
     samples: list[tuple[int, float]] = []
     with Crew(peer, "add", url) as adder, Crew(peer, "work", url) as worker:

@@ -35,7 +35,7 @@ WORKLOADS = {
     "http_reads": "http",
     "http_memory": "http",
 }
-"""Each with the module that it stands in; only that one is imported."""
+"""Each workload with its module; only that module is imported."""
 
 
 def main() -> None:

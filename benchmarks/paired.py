@@ -1,8 +1,9 @@
-"""Whether one of two is slower, from rounds in which both were measured, one right after the other. Pure.
+"""Decides whether one of two versions is slower, from rounds in which both were measured right after each other. Pure.
 
-The machine's speed varies by half from minute to minute, and hardly between two runs in a row: so each round gives one
-ratio, and what counts is the median of the ratios. How sure that is does not depend on how the noise looks: a ratio
-lies above the true median as often as below it, as a coin falls, so coins tell which of the ratios bound it.
+The machine's speed varies by half from minute to minute, but hardly between two consecutive runs. So each round gives
+one ratio, and the median of the ratios decides. Its confidence interval needs no assumption about the noise: a ratio
+lies above the true median as often as below it, like a coin toss, so the binomial distribution says which of the sorted
+ratios bound the median (the sign test).
 """
 
 import math
@@ -11,13 +12,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 TOLERATED = 0.05
-"""By how much the new one may be worse before that counts."""
+"""The share by which the new version may be worse before it counts as a regression."""
 
 CONFIDENCE = 0.95
-"""How often, at least, the interval has the true median in it."""
+"""The probability, at least, with which the interval contains the true median."""
 
 LEAST_ROUNDS = 7
-"""With five or fewer, not even the least and the most of the ratios bound the median so surely."""
+"""Rounds for a verdict. With five or fewer, not even the smallest and largest ratio bound the median with this
+confidence."""
 
 WORSE = f"worse by more than {TOLERATED:.0%}".replace("%", " %")
 A_LITTLE_WORSE = "worse, by how much is not shown"
@@ -27,12 +29,12 @@ BETTER = "better"
 
 
 class Compared(NamedTuple):
-    base: float  # medians
-    new: float
+    base: float  # the median of the old version
+    new: float  # the median of the new version
     ratio: float  # the median of new / base, round by round
-    low: float  # where the true one lies
-    high: float
-    sure: bool = True  # that it lies there; with few rounds it may not
+    low: float  # the lower bound of the true ratio
+    high: float  # the upper bound of the true ratio
+    sure: bool = True  # whether the bounds have the required confidence; with few rounds they may not
 
     @property
     def verdict(self) -> str:
@@ -46,7 +48,7 @@ class Compared(NamedTuple):
 
 
 def compare(base: Sequence[float], new: Sequence[float]) -> Compared:
-    """The rounds of both, in the same order."""
+    """Compares the rounds of both versions, given in the same order."""
     if len(base) != len(new) or len(base) < 1:
         raise ValueError(f"these are no pairs: {len(base)} rounds of one, {len(new)} of the other")
     ratios = sorted(after / before for before, after in zip(base, new, strict=True))
@@ -62,8 +64,8 @@ def compare(base: Sequence[float], new: Sequence[float]) -> Compared:
 
 
 def outside(rounds: int) -> int:
-    """How many of the sorted ratios may be left out at each end, so that those that remain still bound the median. It
-    lies outside of them only if, of so many throws of a coin, no more than that show one side."""
+    """The number of sorted ratios that may be dropped at each end, so that the remaining ones still bound the median.
+    The median lies outside only if, of *rounds* coin tosses, at most this number show one side."""
     left_out = 0
     for few in range((rounds - 1) // 2):
         if 2 * sum(math.comb(rounds, heads) for heads in range(few + 1)) / 2**rounds > 1 - CONFIDENCE:

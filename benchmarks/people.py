@@ -1,5 +1,5 @@
-"""The users that are imported: as many as wanted, always the same, in forty zones and born on every day of seventy
-years."""
+"""The users for the import benchmark: any number of them, always the same, in forty zones, with birthdays on every day
+of seventy years."""
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,13 +29,13 @@ LAST_NAMES = "Abebe Björk Costa Dlamini Eriksen Fernández García Haddad Ito J
 
 FIRST_DAY, LAST_DAY = date(1940, 1, 1), date(2010, 12, 31)
 DAYS = (LAST_DAY - FIRST_DAY).days + 1
-STRIDE = 7919  # prime: neighbours in the file are born years apart, and whoever has a birthday lives anywhere
+STRIDE = 7919  # days; a prime, so that neighbours in the file are born years apart, and each birthday has all zones
 
-LEAP_YEAR = 1988  # has every day that there is
+LEAP_YEAR = 1988  # a year with all 366 days
 
 
 def write_people(path: Path, many: int) -> None:
-    """A CSV file of so many users."""
+    """Writes a CSV file of *many* users."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
@@ -43,13 +43,13 @@ def write_people(path: Path, many: int) -> None:
 
 
 def read_people(path: Path) -> Iterator[ImportLine]:
-    """Its rows, as `duly users import` reads them."""
+    """The rows of the CSV file, as `duly users import` reads them."""
     with path.open("rb") as file:
         yield from read_users(file, "csv")
 
 
 def born_today(dues: Sequence[datetime]) -> Iterator[Mapping[str, Any]]:
-    """Users who are written to at these instants, each on the clocks of a zone of their own."""
+    """Users whose birthday events are due at these instants, each at the local time of the user's zone."""
     zones = [zone for name in ZONES if not _shows_again(zone := ZoneInfo(name), dues)]
     for n, due in enumerate(dues):
         zone = zones[n % len(zones)]
@@ -72,5 +72,5 @@ def _people(many: int) -> Iterator[Sequence[str]]:
 
 
 def _shows_again(zone: ZoneInfo, dues: Sequence[datetime]) -> bool:
-    """Whether clocks were just put back there: a time of day would mean the hour before."""
+    """Whether the instants lie in the repeated hour of a clock change: the time of day would mean the hour before."""
     return any(due.astimezone(zone).fold for due in (dues[0], dues[-1]))

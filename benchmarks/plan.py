@@ -1,4 +1,4 @@
-"""What ``make bench`` runs: which workload, for whom, with how many events."""
+"""The cases that ``make bench`` runs: each workload with its peers and its number of events."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,13 +28,13 @@ WORKLOADS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """How much of everything."""
+    """The sizes of all workloads."""
 
     events: int = 50_000
-    most: float = 1.0  # share of the most that a slow peer is given
+    most: float = 1.0  # share of the maximum that a slow peer is given
     rate: int = 200
     seconds: int = 20
-    peers_seconds: int = 10  # peers' lateness is seconds, not milliseconds: it shows in half the time
+    peers_seconds: int = 10  # half of Duly's, because the lateness of peers is seconds, not milliseconds
     idle: int = 8
     future: tuple[int, int] = (1_000_000, 5_000_000)
     finished: int = 1_000_000
@@ -44,21 +44,21 @@ class Sizes:
     memory: int = 1_000_000
     walks: int = 200
     schedules: int = 1000
-    hours: int = 5  # in each of which all schedules are due
-    down: int = 10_000  # schedules that a day of downtime has kept waiting
+    hours: int = 5  # rounds; in each hour all schedules are due
+    down: int = 10_000  # schedules that are overdue after a day of downtime
     users: int = 1_000_000
     birthdays: int = 40_000  # on the busiest morning
-    minute: int = 60  # seconds over which they are spread
+    minute: int = 60  # seconds over which the birthdays are spread
     webhooks: int = 20_000
-    commands: int = 10_000  # for timers, over a broker
+    commands: int = 10_000  # ScheduleTimer commands over a broker
     flood: int = 200_000  # due events of one tenant
-    quiet: int = 10  # events a second of another
-    looked_through: int = 1_000_000  # events among which people look for some
-    looks: int = 200
+    quiet: int = 10  # events a second of another tenant
+    looked_through: int = 1_000_000  # events in the database for the read workloads
+    looks: int = 200  # repetitions of each query
     requests: int = 5000  # over HTTP, one timer each
-    answered: int = 100_000  # over which memory is to stay as it is
+    answered: int = 100_000  # HTTP requests over which memory must stay flat
     repeat: int = 3
-    thorough: bool = True  # or leave out what peers use while idle, and slow ones with two processes
+    thorough: bool = True  # else without the idle use of peers, and without slow peers with two processes
 
 
 QUICK = Sizes(
@@ -93,8 +93,8 @@ QUICK = Sizes(
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One workload of one peer. With a backdrop, in a database that was prepared with it; where cases share a database,
-    each finds what those before it have left there."""
+    """One workload of one peer. A case with a backdrop runs in a database that was prepared with it. Cases that share a
+    database see the rows of the cases before."""
 
     workload: str
     peer: str
@@ -102,12 +102,12 @@ class Case:
     label: str = ""
     backdrop: str | None = None
     shares: str | None = None
-    once: bool = False  # too long to be repeated, and steady enough
+    once: bool = False  # takes too long to be repeated, and its results vary little
 
 
 @dataclass(frozen=True, slots=True)
 class Backdrop:
-    """What a claim must find its way past."""
+    """The rows in a database that a claim must skip."""
 
     title: str
     future: int = 0
@@ -133,7 +133,7 @@ def cases(sizes: Sizes, only: list[str] | None, peers: list[str] | None) -> list
 
 
 def cap(name: str, workload: str, sizes: Sizes) -> int:
-    """How many events a peer is given, less where it is slow."""
+    """The number of events that a peer is given, fewer for a slow peer."""
     try:
         peer = find(name)
     except Absent:
@@ -257,7 +257,7 @@ _PLANS = {
 
 
 def refusal(case: Case) -> str | None:
-    """Why a case cannot be run at all."""
+    """The reason why a case cannot be run, or None."""
     try:
         peer: Peer = find(case.peer)
     except Absent as absent:

@@ -1,4 +1,4 @@
-"""Looking at events among a million: by id, by key, and page by page, whatever the filter is."""
+"""Measures reading events among a million: by id, by key, and page by page with each filter."""
 
 import asyncio
 import random
@@ -41,7 +41,7 @@ DIALECTS: Mapping[str, Mapping[str, str]] = {
     },
 }
 
-# A second lies between two. Of a thousand, one is the small tenant's; the rarest types and statuses are old.
+# The events are due one second apart. One of a thousand belongs to the small tenant; rare types and statuses are old.
 SEED = """\
 INSERT INTO {table} (id, tenant, type, lane, status, due, ready, version, attempts, payload, key, series, occurrence,
                      head, rule, created, claimed, executed, settled, worker)
@@ -78,7 +78,8 @@ def user_id(number: int) -> str:
 
 
 async def seed(duly: Duly, events: int) -> None:
-    """Two large tenants and a small one, with timers, schedules' and users' events; most have been completed."""
+    """Inserts events of two large tenants and a small one: timers, and events of schedules and users. Most of them are
+    completed."""
     words = DIALECTS[duly.store.dialect]  # type: ignore[attr-defined]
     tenth, rare = events // 10, events // 200
     id = words["id"]
@@ -100,8 +101,8 @@ async def seed(duly: Duly, events: int) -> None:
 
 
 class Looker:
-    """Somebody who asks for something else each time, and turns the pages of what is found: from the newest to the
-    oldest, and on from the newest."""
+    """A reader that queries a different event each time, and pages through results from the newest to the oldest, then
+    again from the newest."""
 
     def __init__(self, duly: Duly, events: int) -> None:
         self.duly, self._events = duly, events
@@ -109,7 +110,7 @@ class Looker:
         self._after: dict[tuple[Spec | None, str], str | None] = {}
 
     def number(self, step: int = 1, of: int = 0) -> int:
-        """Of one of the events whose numbers have this rest."""
+        """A random event number that is *of* modulo *step*."""
         return self._chance.randrange(1, self._events // step) * step + of
 
     def by_key(self) -> Awaitable[object]:
@@ -117,8 +118,8 @@ class Looker:
         return self.duly.events.by_key(f"key-{number}", tenant=SMALL if number % 1000 == 0 else LARGE)
 
     def first(self, spec: Spec | None = None, tenant: str = LARGE, pages: int = 0) -> Awaitable[Page]:
-        """The first page, or the one after so many."""
-        after = event_id(self._events - 2 * pages * LIMIT) if pages else None  # every other event is somebody else's
+        """The first page, or the page after *pages* pages."""
+        after = event_id(self._events - 2 * pages * LIMIT) if pages else None  # every other event has another tenant
         return self.duly.events.page(spec, tenant=tenant, limit=LIMIT, after=after)
 
     async def turn(self, spec: Spec | None, tenant: str = LARGE) -> None:
@@ -153,7 +154,7 @@ QUESTIONS: Mapping[str, Callable[[Looker], Awaitable[object]]] = {
 
 
 def reads(_peer: Peer, url: str, events: int, rounds: int) -> Figures:
-    """How long each question takes, so many times."""
+    """Measures the time of each query over *rounds* repetitions."""
     return asyncio.run(_reads(url, events, rounds))
 
 
@@ -169,7 +170,7 @@ async def _reads(url: str, events: int, rounds: int) -> Figures:
 
 
 async def _took(ask: Callable[[Looker], Awaitable[object]], look: Looker) -> float:
-    """In milliseconds."""
+    """The time of one query in milliseconds."""
     start = time.perf_counter()
     await ask(look)
     return 1000 * (time.perf_counter() - start)

@@ -1,6 +1,6 @@
 """Writes the tables of docs/benchmarks.md and the charts from docs/benchmarks.json: ``python -m benchmarks.report``.
 
-A table stands between ``<!-- begin: name -->`` and ``<!-- end: name -->``; what is there is replaced.
+Each table replaces the text between ``<!-- begin: name -->`` and ``<!-- end: name -->``.
 """
 
 import re

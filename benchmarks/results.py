@@ -1,4 +1,4 @@
-"""What a run of the benchmarks found, as it is kept in JSON."""
+"""The results of a benchmark run, as they are stored in JSON."""
 
 import json
 import statistics
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """All repetitions of one workload of one peer; without figures, the reason."""
+    """All repetitions of one workload of one peer, or the reason why there are none."""
 
     workload: str
     peer: str
@@ -19,7 +19,7 @@ class Row:
     numbers: tuple[int, ...] = ()
     runs: tuple[dict[str, Any], ...] = ()
     reason: str | None = None
-    apart: str | None = None  # when, if not in the run that the rest is of
+    apart: str | None = None  # the time of measurement, if it was not in the same run as the other rows
 
     def values(self, figure: str) -> list[float]:
         return [run[figure] for run in self.runs]
@@ -28,13 +28,13 @@ class Row:
         return statistics.median(self.values(figure))
 
     def medians(self, figure: str) -> list[float]:
-        """Of a figure that is a list."""
+        """The medians, place by place, of a figure that is a list."""
         return [statistics.median(values) for values in zip(*self.values(figure), strict=True)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """One run: when, on what, of whom, and the rows."""
+    """One run: its time, the machine, the peers and the rows."""
 
     made: str
     quick: bool
@@ -48,11 +48,11 @@ class Results:
                 yield row
 
     def find(self, workload: str, peer: str, label: str = "") -> Row | None:
-        """That row, if it has figures."""
+        """The row of a workload, peer and label; None if it has no figures."""
         return next((row for row in self.of(workload, label) if row.peer == peer and row.runs), None)
 
     def with_part(self, part: "Results") -> "Results":
-        """What was measured again, or for the first time, in a run of a part takes the place of what was there."""
+        """These results with the rows of a partial run, which replace older rows of the same workloads."""
         measured = {row.workload for row in part.rows}
         dated = tuple(replace(row, apart=_when(part)) for row in part.rows)
         return replace(self, rows=(*(row for row in self.rows if row.workload not in measured), *dated))
@@ -76,7 +76,7 @@ def read(path: Path) -> Results:
 
 
 def _rounded(value: Any) -> Any:
-    """Four figures are more than a measurement has."""
+    """The value rounded to four significant digits, which is more than a measurement's precision."""
     if isinstance(value, float):
         return float(f"{value:.4g}")
     if isinstance(value, dict):

@@ -1,4 +1,5 @@
-"""How long the next occurrence takes: Duly's rules beside cronsim and croniter, and who is right when clocks change."""
+"""Measures how long the next occurrence takes, and checks which library is right when clocks change: Duly, cronsim and
+croniter."""
 
 import random
 import statistics
@@ -18,16 +19,16 @@ BRUSSELS = "Europe/Brussels"
 EXPRESSIONS = ("0 9 29 2 *", "@yearly", "*/5 9-17 * * MON-FRI", "* * * * *", "0 9 L * *", "0 9 * * FRI#2")
 FIRST, DAYS = datetime(2020, 1, 1, tzinfo=UTC), 20 * 365
 STEPS = 10  # occurrences from each start
-CHUNK = 20  # evaluations of one, then of the next: noise hits all alike
-UNSEEN = 20  # times that the rule is parsed anew
+CHUNK = 20  # evaluations of one library, then of the next, so that noise affects all alike
+UNSEEN = 20  # times that the rule is parsed again
 
 
 def rules(_peer: Peer, _url: str, which: int, starts: int) -> Figures:
-    """Microseconds from a stored instant to the occurrence after it, in walks from many starts: of the averages over
-    20 evaluations, the median.
+    """Measures the microseconds from a stored instant to the next occurrence, over consecutive occurrences from many
+    starts: the median of averages over 20 evaluations.
 
-    What was parsed can be kept, so parsing is not timed: croniter is asked with ``start_time=``, and a CronSim, which
-    has one start only, is made for each instant before the clock runs.
+    A parsed expression can be kept, so parsing is not timed: croniter is called with ``start_time=``, and a CronSim,
+    which has a single start, is created for each instant before the timing begins.
     """
     expression = EXPRESSIONS[which]
     instants = list(_walks(expression, starts))
@@ -58,7 +59,8 @@ def _walks(expression: str, starts: int) -> Iterator[datetime]:
 
 
 def _compare(expression: str, instants: list[datetime], own: list[Any], *others: list[Any]) -> None:
-    """The others differ where clocks change, but not all of them in the same way."""
+    """Raises `Broken` unless at least one other library agrees with Duly on each occurrence. When clocks change the
+    others may be wrong, but not all of them at once."""
     for instant, occurrence, *answers in zip(instants, own, *others, strict=True):
         if occurrence.at not in answers:
             said = ", ".join(map(str, answers))
@@ -66,7 +68,7 @@ def _compare(expression: str, instants: list[datetime], own: list[Any], *others:
 
 
 def _unseen(expression: str, instants: list[datetime]) -> Iterator[float]:
-    """With parsing, as if no schedule of this process had had the expression; its zone, one had."""
+    """The times including parsing, as for an expression that is new to this process in a zone that is not."""
     for instant in instants[:: max(1, len(instants) // UNSEEN)]:
         readings_of.cache_clear()
         began = time.perf_counter()
@@ -74,7 +76,7 @@ def _unseen(expression: str, instants: list[datetime]) -> Iterator[float]:
         yield 1e6 * (time.perf_counter() - began)
 
 
-# -- the three: calls that are as near to the answer as their interfaces allow
+# -- the three libraries: the most direct calls that their interfaces allow
 
 Answers = list[Callable[[], Any]]
 
@@ -87,7 +89,7 @@ def _duly(expression: str, timezone: str, instants: Sequence[datetime]) -> Answe
 def _cronsim(expression: str, timezone: str, instants: Sequence[datetime]) -> Answers:
     from cronsim import CronSim
 
-    written = expression.replace("@yearly", "0 0 1 1 *")  # it has no names
+    written = expression.replace("@yearly", "0 0 1 1 *")  # cronsim has no aliases
     return [CronSim(written, instant.astimezone(ZoneInfo(timezone))).__next__ for instant in instants]
 
 
@@ -106,7 +108,7 @@ ASKING = {"duly": _duly, "cronsim": _cronsim, "croniter": _croniter}
 
 
 class Change(NamedTuple):
-    """A rule where clocks change, and the instants that are right from a start on."""
+    """A rule over a clock change, with the correct instants after a start."""
 
     title: str
     expression: str
@@ -138,7 +140,7 @@ CHANGES = (
 
 
 def changes(_peer: Peer, _url: str) -> Figures:
-    """Who is right about each of CHANGES, 1 or 0."""
+    """Checks which libraries are right about each of CHANGES: 1 or 0."""
     return {name: [float(_answers(ask, change) == change.right) for change in CHANGES] for name, ask in ASKING.items()}
 
 

@@ -1,4 +1,4 @@
-"""Runs the cases: each in a process and a database of its own, one after the other, all of them several times."""
+"""Runs the cases one after the other, each in its own process and database, and repeats them all several times."""
 
 import json
 import subprocess
@@ -18,14 +18,14 @@ from benchmarks.plan import Backdrop, Case, refusal
 from tests.servers import Postgres
 
 DURABLE = {"shared_buffers": "1GB", "max_wal_size": "4GB", "checkpoint_timeout": "30min"}
-"""Beside fsync, synchronous_commit and full_page_writes, which are on. A checkpoint comes between the cases, not
-in the middle of somebody's."""
+"""Settings of PostgreSQL, beside fsync, synchronous_commit and full_page_writes, which are on. With these, checkpoints
+happen between cases and not within one."""
 
 PATIENCE = 1800
 
 
 class Failed(Exception):
-    """Why a case gave no figures, in a line; the rest is printed."""
+    """A case gave no figures. The message is the reason in one line; the full output is printed."""
 
 
 class Stage:
@@ -46,7 +46,7 @@ class Stage:
         self._stack.close()
 
     def run(self, case: Case) -> dict[str, Any]:
-        """The figures of one case; Failed when there are none."""
+        """The figures of one case. Raises `Failed` if there are none."""
         if case.backdrop is not None:
             return _one(case.peer, case.workload, self._with_backdrop(case.backdrop), case.numbers)
         if case.shares is not None:
@@ -72,7 +72,8 @@ class Stage:
         return self._prepared[name]
 
     def _with_backdrop(self, name: str) -> str:
-        """Made when it is first asked for, and kept: five million rows take a minute."""
+        """The URL of a database with a backdrop. It is created on first use and kept: five million rows take a
+        minute."""
         if name not in self._prepared:
             backdrop = self._backdrops[name]
             url = self.server.create_database(f"bench_{name}")
@@ -87,7 +88,7 @@ class Stage:
 def run_all(
     stage: Stage, cases: list[Case], repeat: int, told: Callable[[Case, dict[str, Any] | str], None]
 ) -> tuple[dict[Case, list[dict[str, Any]]], dict[Case, str]]:
-    """Every case so many times, interleaved; the figures of each, and why others have none."""
+    """Runs every case *repeat* times, interleaved. Returns the figures of each case, and the reasons of failures."""
     refused = {case: reason for case in cases if (reason := refusal(case)) is not None}
     for case, reason in refused.items():
         told(case, reason)

@@ -1,4 +1,5 @@
-"""Duly's schedules: how fast heads fire and are followed, by fifty who claim at once, by one worker, after a day."""
+"""Measures how fast the heads of schedules fire and get their successors: with fifty concurrent claimers, and with one
+worker after a day of downtime."""
 
 import asyncio
 import time
@@ -25,7 +26,7 @@ HOURLY = (
     cron("45 0-23 * * *", timezone="Asia/Kathmandu"),
     cron("5 0-23 * * *", timezone="Australia/Lord_Howe"),
 )
-"""All of them are due once in every hour; no clock is changed in January."""
+"""Rules that are each due once in every hour; no zone changes its clocks in January."""
 
 START = datetime(2026, 1, 15, 12, 2, tzinfo=UTC)
 UNLIKE = """\
@@ -38,7 +39,8 @@ SELECT count(*) FROM (
 
 
 def due(_peer: Peer, url: str, schedules: int, batch: int, rounds: int) -> Figures:
-    """Fifty claimers, as many pools, until each schedule has fired exactly once and has its next head; every hour."""
+    """Measures fifty claimers with fifty pools, until each schedule has fired exactly once and has its next head, in
+    each of several simulated hours."""
     return asyncio.run(_due(url, schedules, batch, rounds))
 
 
@@ -52,7 +54,7 @@ async def _due(url: str, schedules: int, batch: int, rounds: int) -> Figures:
     spans: list[float] = []
 
     async def take(claimer: Claimer) -> list[Event]:
-        """Until there are none; what others hold is theirs."""
+        """Claims and settles heads until none is left; heads claimed by others are theirs to settle."""
         fired = []
         while True:
             start = time.perf_counter()
@@ -64,7 +66,7 @@ async def _due(url: str, schedules: int, batch: int, rounds: int) -> Figures:
 
     wall = 0.0
     for hour in range(1 + rounds):
-        if hour == 1:  # all are connected and prepared by now, as workers are that have run
+        if hour == 1:  # after a warm-up hour, in which all connect and prepare statements, as running workers have
             wall, spans = 0.0, []
         clock.advance(hours=1)
         start = time.perf_counter()
@@ -80,7 +82,7 @@ async def _due(url: str, schedules: int, batch: int, rounds: int) -> Figures:
 
 
 def catch_up(_peer: Peer, url: str, schedules: int, hours: int) -> Figures:
-    """One worker that finds every schedule due, as often as so many hours of downtime have missed."""
+    """Measures one worker that finds every schedule overdue after *hours* of downtime."""
     return asyncio.run(_catch_up(url, schedules, hours))
 
 
@@ -94,7 +96,7 @@ async def _catch_up(url: str, schedules: int, hours: int) -> Figures:
         nonlocal fired
         fired += 1
         if fired == schedules:
-            duly.stop()  # what is under way is settled first
+            duly.stop()  # events in progress are settled first
 
     async with duly, asyncio.timeout(PATIENCE):
         await _stock(duly, url, schedules)

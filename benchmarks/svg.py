@@ -1,4 +1,4 @@
-"""Writes small charts: text, bars and lines. The colours stand out on light and on dark pages alike."""
+"""Writes small SVG charts of text, bars and lines. The colours are legible on light and on dark pages."""
 
 from collections.abc import Sequence
 from html import escape
@@ -14,7 +14,7 @@ FONT = "font-family='ui-sans-serif, system-ui, -apple-system, Segoe UI, Helvetic
 
 
 class Drawing:
-    """Elements on a transparent page."""
+    """An SVG image with a transparent background."""
 
     def __init__(self, title: str, note: str = "") -> None:
         self._parts: list[str] = []

@@ -1,4 +1,4 @@
-"""The figures as tables, for the terminal and for the page."""
+"""Tables of the results, for the terminal and for the documentation."""
 
 import statistics
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from benchmarks.targets import verdicts
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Cells are text; the first column is on the left, figures are on the right."""
+    """A table of text cells; the first column is left-aligned, figures are right-aligned."""
 
     name: str
     title: str
@@ -288,7 +288,8 @@ def _table(
 
 
 def _best_first(row: Row) -> float:
-    """Peers by what counts in the workload, those without figures last; Duly's own workloads as they come."""
+    """The sort key of a row: peers by the main figure of the workload, rows without figures last. Workloads of Duly
+    alone keep their order."""
     if not row.runs:
         return float("inf")
     if row.workload in ("insert", "drain"):
@@ -332,7 +333,7 @@ _COSTS: dict[str, Cell] = {
 
 
 def as_markdown(table: Table) -> Iterator[str]:
-    """GitHub's kind of table."""
+    """The lines of a table in GitHub's Markdown."""
     yield "| " + " | ".join(table.columns) + " |"
     yield "|" + "|".join("---" if n == 0 else "---:" for n in range(len(table.columns))) + "|"
     for row in table.rows:

@@ -1,4 +1,4 @@
-"""What Duly has to reach, as ratios in one run where there is somebody to compare with."""
+"""The performance targets of Duly: ratios within one run if there is a peer to compare with, else absolute figures."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ RATE, P50, P99 = "events_per_second", "p50_ms", "p99_ms"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A target beside what was measured. ``met`` is None where there was nothing to measure or to compare with."""
+    """A target and the measured value. ``met`` is None if there was no measurement or no peer to compare with."""
 
     what: str
     target: str
@@ -19,13 +19,13 @@ class Verdict:
 
 
 def verdicts(results: Results) -> list[Verdict]:
-    """On the workloads of this run."""
+    """The verdicts on the workloads of a run."""
     run = {row.workload for row in results.rows}
     return [verdict for workload, judge in _JUDGES.items() if workload in run for verdict in judge(results)]
 
 
 def best_other(results: Results, workload: str, label: str = "") -> Row | None:
-    """The fastest that is not Duly."""
+    """The row of the fastest peer other than Duly."""
     others = [row for row in results.of(workload, label) if row.runs and not row.peer.startswith("duly")]
     return max(others, key=lambda row: row.median(RATE), default=None)
 

@@ -1,4 +1,4 @@
-"""Duly's tenants: how late the events of a quiet one are beside another who floods the lane."""
+"""Measures how late the events of a quiet tenant are while another tenant floods the lane."""
 
 import asyncio
 import time
@@ -11,22 +11,22 @@ from duly import Duly, Event, Timer
 
 CHUNK = 5000
 LEAD = timedelta(seconds=2)
-"""The first event of the quiet tenant is due so long after the last one was added."""
+"""The time from adding the last event until the first event of the quiet tenant is due."""
 
 FEWEST = 10
-"""Fewer than so many beside the flood would say nothing."""
+"""Events of the quiet tenant during the flood at least; fewer would prove nothing."""
 
 
 def quiet(_peer: Peer, url: str, flood: int, rate: int, seconds: int) -> Figures:
-    """So many events a second of one tenant, while one worker works off what is due of another, all of it at one
-    instant. What is due after the end of the flood does not count."""
+    """Measures the lateness of *rate* events a second of one tenant, while one worker processes *flood* events of
+    another, all due at one instant. Events due after the end of the flood do not count."""
     return asyncio.run(_quiet(url, flood, rate, seconds))
 
 
 async def _quiet(url: str, flood: int, rate: int, seconds: int) -> Figures:
     duly = Duly(url)
-    late: dict[float, float] = {}  # of the quiet tenant's, by their due times
-    others: list[float] = []  # when the flood's were handled
+    late: dict[float, float] = {}  # the lateness of the quiet tenant's events, by due time
+    others: list[float] = []  # when events of the flood were handled
 
     @duly.on("bench")
     async def handle(event: Event) -> None:

@@ -1,5 +1,5 @@
-"""The timer service on NATS JetStream: commands absorbed and events published, beside what the client library does
-alone with such messages on the same server; and how late events are that are due one after another."""
+"""Measures the timer service on NATS JetStream: the rates of commands and of events, beside the client library alone
+with the same messages on the same server, and the lateness of events at a steady rate."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ from duly.timer_service.service import TimerService, TimerSettings
 from tests.brokers import NatsServer
 
 WINDOW = 100
-"""Messages that wait for their acknowledgement at once, for both: what a worker has under way by default."""
+"""Messages that await their acknowledgement at once, for both sides: a worker's default concurrency."""
 
 BATCH = 1000
 
@@ -32,10 +32,10 @@ Done = Callable[[], Awaitable[bool]]
 
 
 def timers(_peer: Peer, url: str, many: int) -> Figures:
-    """So many commands that wait in the stream, from the start of the service until the last is acknowledged; and as
-    many events, from the instant at which all of them are due until the last is in the stream. After that, timers at a
-    steady rate, asked for beforehand: from the due time of each until its event is in the stream, by the server's
-    clock."""
+    """Measures *many* commands that wait in the stream, from the start of the service until the last is acknowledged;
+    and as many events, from the instant at which all are due until the last is in the stream. After that, the lateness
+    of timers at a steady rate, scheduled beforehand: from the due time until the event is in the stream, by the
+    server's clock."""
     with NatsServer() as server:
         return asyncio.run(_timers(server.url, url, many))
 
@@ -80,7 +80,7 @@ async def _timers(broker: str, url: str, many: int) -> Figures:
 
 
 async def _lateness(stream: JetStreamContext, before: int) -> list[float]:
-    """Of each event after so many, in milliseconds, the least first."""
+    """The lateness in milliseconds of each event after the first *before* events, in ascending order."""
     many = RATE * SECONDS
     first = datetime.now(UTC) + timedelta(seconds=5)
     due = {f"call-{before + number}": first + timedelta(seconds=number / RATE) for number in range(many)}
@@ -104,7 +104,7 @@ async def _lateness(stream: JetStreamContext, before: int) -> list[float]:
 
 
 async def _bare(stream: JetStreamContext, many: int) -> tuple[float, float]:
-    """Seconds for taking and acknowledging as many commands, and for publishing as many events."""
+    """The seconds in which the library takes and acknowledges *many* commands, and publishes *many* events."""
     due = datetime.now(UTC)
     await stream.add_stream(StreamConfig(name="BARE", subjects=["bare"], duplicate_window=120))
     start = time.perf_counter()
@@ -121,7 +121,7 @@ async def _bare(stream: JetStreamContext, many: int) -> tuple[float, float]:
 
 
 async def _publish(stream: JetStreamContext, subject: str, messages: list[bytes], first: int = 0) -> None:
-    """With so many under way at once, each under an id of its own."""
+    """Publishes messages, WINDOW of them at once, each with its own id."""
     left = iter(enumerate(messages, first))
 
     async def one_after_another() -> None:
@@ -147,7 +147,7 @@ async def _seconds_until(start: float, done: Done) -> float:
 
 
 async def _all_taken(stream: JetStreamContext) -> bool:
-    return await _has(stream, "TIMER_COMMANDS", 0)  # what is acknowledged leaves the stream
+    return await _has(stream, "TIMER_COMMANDS", 0)  # an acknowledged message leaves the stream
 
 
 async def _has(stream: JetStreamContext, name: str, many: int) -> bool:

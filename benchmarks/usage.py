@@ -1,4 +1,4 @@
-"""What processes and the PostgreSQL behind a URL use of the machine."""
+"""The CPU use of processes, and of the PostgreSQL server behind a URL."""
 
 import contextlib
 import time
@@ -11,7 +11,7 @@ import psycopg
 
 
 class Usage:
-    """CPU seconds that pass inside ``with Usage(workers, url) as usage:``, of these processes and of the server."""
+    """The CPU seconds of the given processes and of the server inside ``with Usage(workers, url) as usage:``."""
 
     wall = workers = server = 0.0
 
@@ -39,7 +39,7 @@ class Usage:
 
 
 def backends(url: str) -> list[psutil.Process]:
-    """The server's processes that serve this database, apart from the one that answers here."""
+    """The server's processes for this database, without the one that answers this query."""
     with psycopg.connect(url) as connection:
         rows = connection.execute(
             "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
@@ -48,7 +48,7 @@ def backends(url: str) -> list[psutil.Process]:
 
 
 def precise_cpu(process: psutil.Process) -> float:
-    """CPU seconds so far. Linux knows them to the nanosecond for each thread; elsewhere the clock ticks in 10 ms."""
+    """The CPU seconds of a process so far. Linux counts nanoseconds for each thread; other systems, ticks of 10 ms."""
     threads = Path(f"/proc/{process.pid}/task")
     with contextlib.suppress(OSError, ValueError, IndexError):
         return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads.iterdir()) / 1e9
@@ -59,11 +59,11 @@ def precise_cpu(process: psutil.Process) -> float:
 def _postmaster(url: str) -> psutil.Process | None:
     with psycopg.connect(url) as connection:
         [pid] = connection.execute("SELECT pg_backend_pid()").fetchone() or [0]
-        return psutil.Process(pid).parent() if psutil.pid_exists(pid) else None  # a server elsewhere has none here
+        return psutil.Process(pid).parent() if psutil.pid_exists(pid) else None  # None: the server is on another host
 
 
 def _whole_server(postmaster: psutil.Process | None) -> float:
-    """With its living children, and with those that have ended and were counted by their parent."""
+    """The CPU seconds of the server: of its running child processes, and of ended ones, which their parent counts."""
     if postmaster is None:
         return 0.0
     times = postmaster.cpu_times()

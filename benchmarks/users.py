@@ -1,4 +1,4 @@
-"""Duly's users: how fast a file of them is imported, and how late their birthdays are on the busiest morning."""
+"""Measures how fast a file of users is imported, and how late birthday events are on the busiest morning."""
 
 import asyncio
 import multiprocessing
@@ -53,7 +53,7 @@ SELECT 1000 * extract(epoch FROM executed - due)::float8, settled FROM duly.even
 
 
 class Sample(NamedTuple):
-    """How far the import is."""
+    """The progress of the import at one moment."""
 
     users: int
     at: float
@@ -61,8 +61,8 @@ class Sample(NamedTuple):
 
 
 def import_users(_peer: Peer, url: str, users: int) -> Figures:
-    """From a CSV file to users with their next birthdays, as everybody imports them; and beside it the same file into a
-    table like theirs, by a plain COPY, which is what the machine can do at most."""
+    """Measures importing a CSV file as users with their next birthdays, through the public API; and, as the upper bound
+    of the machine, a plain COPY of the same file into a table like that of the users."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "users.csv"
         write_people(path, users)
@@ -120,7 +120,7 @@ def _check_import(url: str, users: int) -> None:
 
 
 def _copy(url: str, path: Path, users: int) -> float:
-    """Seconds for a COPY of the file as it is into a table with a primary key and nothing else."""
+    """The seconds of a COPY of the unchanged file into a table with only a primary key."""
     tidy(url)
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(BARE)
@@ -140,11 +140,11 @@ def _copy(url: str, path: Path, users: int) -> float:
 
 
 def morning(_peer: Peer, url: str, due: int, seconds: int, users: int) -> Figures:
-    """Birthdays that are due within so many seconds, or all at one instant, in a database with so many other users:
-    one worker, in real time."""
+    """Measures one worker in real time with birthdays that are due within *seconds*, or all at one instant, in a
+    database with *users* other users."""
     _require(url, users)
     tidy(url)
-    tenant = f"morning-{time.time_ns()}"  # on one database there may be several
+    tenant = f"morning-{time.time_ns()}"  # unique: several runs may share a database
     first = _now(url).replace(microsecond=0) + LEAD + timedelta(seconds=due // SLOWEST)
     dues = [first + timedelta(seconds=n * seconds // due) for n in range(due)]
     _add(url, tenant, dues)
@@ -161,13 +161,13 @@ async def _work(url: str, tenant: str, due: int) -> Usage:
     @duly.on("birthday")
     async def handle(event: Event) -> None:
         nonlocal handled
-        if event.tenant == tenant:  # one of the others may have a birthday just now
+        if event.tenant == tenant:  # one of the other users may have a birthday just now
             handled += 1
             if handled == due:
-                duly.stop()  # what is under way is settled first
+                duly.stop()  # events in progress are settled first
 
     async with duly, asyncio.timeout(PATIENCE):
-        with Usage([psutil.Process()], url) as usage:  # while the connections are open: what has ended is counted later
+        with Usage([psutil.Process()], url) as usage:  # while connected: ended backends are counted with a delay
             await duly.run(signals=False)
     if handled != due:
         raise Broken(f"handled {handled:,} times, but there were {due:,} birthdays")
@@ -175,7 +175,7 @@ async def _work(url: str, tenant: str, due: int) -> Usage:
 
 
 def _add(url: str, tenant: str, dues: Sequence[datetime]) -> None:
-    """In a process of its own: a worker has not met the rules of these users before."""
+    """Imports the users in a process of its own, so that the worker does not have their rules in its caches."""
     adding = multiprocessing.get_context("spawn").Process(target=_import_born_today, args=(url, tenant, dues))
     adding.start()
     adding.join()
@@ -192,7 +192,7 @@ def _import_born_today(url: str, tenant: str, dues: Sequence[datetime]) -> None:
 
 
 def _now(url: str) -> datetime:
-    """By the clock that says what is due."""
+    """The time of the server's clock, which decides when events are due."""
     with psycopg.connect(url) as connection:
         [now] = connection.execute("SELECT now()").fetchone() or [EPOCH]
     return now.astimezone(UTC)
@@ -206,7 +206,7 @@ def _require(url: str, users: int) -> None:
 
 
 def _check_morning(url: str, tenant: str, dues: Sequence[datetime]) -> None:
-    """Each has fired once, at the right time, and has its next one in a year."""
+    """Checks that each birthday has fired once, at the right time, and has its next event in a year."""
     with psycopg.connect(url) as connection:
         found = connection.execute(ASTRAY, [sorted(set(dues)), dues[0], dues[-1], tenant]).fetchone()
     if found != (len(dues), 0):

@@ -1,4 +1,5 @@
-"""Webhooks through the whole engine, beside a bare aiohttp loop that sends the same requests to the same receiver."""
+"""Measures webhooks through the whole engine, beside a bare aiohttp loop that sends the same requests to the same
+receiver."""
 
 import asyncio
 import time
@@ -20,15 +21,15 @@ from duly.records.specs import OneOf
 from tests.receivers.healthy import Healthy
 
 IN_FLIGHT = 50
-"""At once, for both: what the worker gives to one destination by default."""
+"""Concurrent requests, for both sides: the worker's default for one destination."""
 
 TYPE, PAYLOAD = "invoice.overdue", {"invoice": 7, "amount": "12.50", "currency": "EUR"}
 KEY = "a-key-for-benchmarks-and-of-no-use-elsewhere"
 
 
 def webhooks(_peer: Peer, url: str, events: int) -> Figures:
-    """Webhooks that are due already, from the start of the worker until the receiver has the last one; and a loop that
-    posts as many bodies, signed by the same code, and knows nothing of databases."""
+    """Measures overdue webhooks, from the start of the worker until the receiver has the last one; and a loop that
+    posts as many bodies, signed by the same code, without a database."""
     with Healthy() as receiver:
         bare, alone = asyncio.run(_bare(receiver, url, events))
         receiver.reset()
@@ -84,7 +85,7 @@ async def _engine(receiver: Healthy, url: str, events: int) -> tuple[float, Usag
 
 
 def _event(url: str) -> Event:
-    """As a claim gives it."""
+    """An event as a claim returns it."""
     now = datetime.now(UTC)
     return Event(
         new_id(), "default", TYPE, "webhook", Status.PROCESSING, now, now, 2, 0, 0, 1,

@@ -1,5 +1,5 @@
-"""What is measured, in the same way for everybody: from the outside, in processes of their own, from the word ``go``
-to the moment when the database holds the last result. No figure is given before everything was found handled."""
+"""The workloads, measured in the same way for all peers: from the outside, in processes of their own, from ``go`` until
+the database holds the last result. No figure is returned before all events are confirmed as handled."""
 
 import statistics
 import time
@@ -15,7 +15,7 @@ from benchmarks.usage import Usage, backends, precise_cpu
 DAY = 86_400 * 10**6
 MILLISECOND, SECOND = 1000, 10**6  # in µs, as all instants here
 
-LATER = 1000  # events that an idle worker has for tomorrow
+LATER = 1000  # future events of an idle worker, due tomorrow
 PATIENCE = 240.0
 QUANTILES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1.0)
 
@@ -23,7 +23,7 @@ Figures = dict[str, float | list[float]]
 
 
 def insert(peer: Peer, url: str, events: int) -> Figures:
-    """Bulk insert of events that are due in a day."""
+    """Measures the bulk insert of events that are due in a day."""
     with Crew(peer, "add", url) as adder, peer.watch(url) as left:
         before = left()
         with Usage(adder.processes, url) as usage:
@@ -34,7 +34,7 @@ def insert(peer: Peer, url: str, events: int) -> Figures:
 
 
 def drain(peer: Peer, url: str, events: int, processes: int = 1) -> Figures:
-    """Events that are due already, a handler that does nothing; from ``go`` until the last one is settled."""
+    """Measures overdue events with a handler that does nothing, from ``go`` until the last event is settled."""
     _fill(peer, url, Order(events, _now() - 60 * SECOND, 10))
     with Crew(peer, "work", url, size=processes) as workers, peer.watch(url) as left:
         with Usage(workers.processes, url) as usage:
@@ -53,12 +53,12 @@ def drain(peer: Peer, url: str, events: int, processes: int = 1) -> Figures:
 
 
 def lateness(peer: Peer, url: str, rate: int, seconds: int) -> Figures:
-    """One-shots at a steady rate, added beforehand; how late each handler starts."""
+    """Measures how late each handler starts, for one-shot events at a steady rate, added beforehand."""
     events = rate * seconds
     with Crew(peer, "add", url) as adder, Crew(peer, "work", url, on_time=True) as worker:
         arranging = 2 + events / peer.arranges_per_second
         first = _now() + int((1 + events / peer.adds_per_second + arranging) * SECOND)
-        first -= first % MILLISECOND  # some keep milliseconds only
+        first -= first % MILLISECOND  # some peers store milliseconds only
         adder.order(Order(events, first, SECOND // rate), PATIENCE)
         if _now() > first - arranging * SECOND:
             raise Broken(f"took too long to add {events:,} events")
@@ -83,11 +83,12 @@ def lateness(peer: Peer, url: str, rate: int, seconds: int) -> Figures:
 
 
 def idle(peer: Peer, url: str, seconds: int, processes: int = 1) -> Figures:
-    """Workers set up to be on time, with nothing due for a day: what they and their backends use, each."""
+    """Measures the CPU use of idle workers and their database backends, configured for low lateness and with nothing
+    due for a day."""
     _fill(peer, url, Order(LATER, _now() + DAY, MILLISECOND))
     with Crew(peer, "work", url, size=processes, on_time=True) as workers:
         workers.go()
-        time.sleep(1.5 + LATER / peer.arranges_per_second)  # starting is not idling
+        time.sleep(1.5 + LATER / peer.arranges_per_second)  # the start is not measured as idle time
         serving = backends(url) if url.startswith("postgresql") else []
         before = [sum(map(precise_cpu, group)) for group in (workers.processes, serving)]
         start = time.perf_counter()
@@ -105,12 +106,12 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def spread(values: Sequence[float]) -> tuple[float, float, float]:
-    """Median, least, most."""
+    """The median, the minimum and the maximum of values."""
     return statistics.median(values), min(values), max(values)
 
 
 def tidy(url: str) -> None:
-    """Nobody pays for the dust of what was added before, or has an autovacuum where another had none."""
+    """Vacuums and checkpoints, so that no case pays for rows added before, or for an autovacuum that others avoid."""
     if url.startswith("postgresql"):
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("VACUUM ANALYZE")
@@ -124,7 +125,7 @@ def _fill(peer: Peer, url: str, order: Order) -> None:
 
 
 def wait_until_none(left: Left) -> float:
-    """When the last one was settled: the moment of the question whose answer was none."""
+    """Waits until no event is left. Returns the start time of the query that found none."""
     deadline = time.perf_counter() + PATIENCE
     while (asked := time.perf_counter()) < deadline:
         if left() == 0:

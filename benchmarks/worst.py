@@ -1,4 +1,4 @@
-"""One tenant at its worst beside a quiet one, on one ``duly serve`` with its worker: what the quiet one notices."""
+"""Measures how attacks of one tenant affect a quiet tenant, on one ``duly serve`` with its worker."""
 
 import asyncio
 import contextlib
@@ -19,27 +19,28 @@ from benchmarks.workloads import PATIENCE, Figures, quantile
 from duly import Duly, Event, OfTenant, Timer, rrule
 
 ATTACKS = ("rules", "previews", "sockets", "pages", "keys", "due", "rules,previews,sockets,pages,keys,due")
-"""What the other tenant does; the last is all of it at once."""
+"""The attacks of the other tenant; the last is all of them at once."""
 
 RATE = 20  # requests a second of the quiet tenant
-DUE = timedelta(seconds=1)  # after which each of its timers is due
-FLOOD = 100_000  # events of the other one that are due at one instant
+DUE = timedelta(seconds=1)  # after which each timer of the quiet tenant is due
+FLOOD = 100_000  # events of the attacking tenant that are due at one instant
 CHUNK = 5000
-STORED = 65  # schedules of the other one that fire each second, by rules that take long
+STORED = 65  # schedules of the attacking tenant that fire each second, with rules that take long to evaluate
 MONTHS = ",".join(map(str, range(1, 13)))
-WARMING = 2  # seconds that do not count: a server that has just started connects and plans
-SETTLING = 2.0  # seconds for an attack to get going
+WARMING = 2  # seconds that do not count: a new server still connects and plans queries
+SETTLING = 2.0  # seconds from the start of an attack to the measurement
 
 
 class Noticed(NamedTuple):
-    """What the quiet tenant notices, in milliseconds: how long requests take, and how late its events are."""
+    """The measurements of the quiet tenant in milliseconds: the duration of its requests, and the lateness of its
+    events."""
 
     requests: list[float]
     lateness: list[float]
 
 
 def worst(_peer: Peer, url: str, attack: int, seconds: int) -> Figures:
-    """The quiet tenant puts timers and reads them back, first alone and then beside an attack."""
+    """Measures the quiet tenant, which puts timers and reads them back, first alone and then during an attack."""
     names = ATTACKS[attack]
     mine, theirs = asyncio.run(_keys(url))
     command = [sys.executable, "-m", "duly", "serve", "--app", "benchmarks.worst_app:duly", "--port", "0", "--db", url]
@@ -59,7 +60,7 @@ def worst(_peer: Peer, url: str, attack: int, seconds: int) -> Figures:
 
 
 async def _keys(url: str) -> tuple[str, str]:
-    """Of the quiet tenant and of the other one, with the usual limits."""
+    """API keys of the quiet and of the attacking tenant, with default limits."""
     async with Duly(url) as duly:
         made = [await duly.keys.create(name, tenant=name, scope="write") for name in ("quiet", "other")]
         return made[0].secret, made[1].secret
@@ -85,8 +86,8 @@ def _attacking(url: str, names: str, address: str, secret: str) -> Iterator[None
 
 
 async def _store_rules(url: str) -> None:
-    """Schedules of the other tenant, so that the worker has rules to evaluate each second: each with 365 positions
-    of its own, so that none is known from another."""
+    """Stores schedules of the attacking tenant, so that the worker evaluates rules each second. Each has 365 positions
+    of its own, so that no cached rule serves another schedule."""
     async with Duly(url) as duly:
         for number in range(STORED):
             positions = ",".join(str(place) for place in range(1, 367) if place != 2 + number)
@@ -102,9 +103,9 @@ async def _flood(url: str) -> None:
 
 
 async def _quiet(url: str, address: str, secret: str, phase: str, seconds: int) -> Noticed:
-    """A request every so often, whether the one before is answered or not."""
+    """Sends requests at a fixed rate, without waiting for the answer of the one before."""
     took: list[float] = []
-    known = [f"{phase}-0"]  # what can be read back
+    known = [f"{phase}-0"]  # keys of stored timers, which can be read back
     headers = {"Authorization": f"Bearer {secret}"}
     async with aiohttp.ClientSession(address, headers=headers) as session, asyncio.TaskGroup() as group:
 
@@ -149,5 +150,6 @@ async def _lateness(url: str, phase: str) -> list[float]:
 
 
 def _counts(event: Event) -> bool:
-    """Whether its request did: every second one is for a timer, whose number is in its key."""
+    """Whether an event was scheduled after the warm-up: every second request puts a timer, with its number in the
+    key."""
     return 2 * int(str(event.key).rpartition("-")[2]) >= RATE * WARMING

@@ -1,4 +1,4 @@
-"""The app that ``duly serve`` runs while one tenant is at its worst: its events do nothing."""
+"""The application that ``duly serve`` runs during the attacks: its handler does nothing."""
 
 from duly import Duly, Event
 

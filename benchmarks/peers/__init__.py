@@ -1,5 +1,5 @@
-"""Who is measured. Each file tells how one of them adds events and works them off, in its best configuration;
-how that is measured is the same for all and stands in ``workloads.py``."""
+"""The measured schedulers and queues ("peers"). Each file defines how a peer adds events and processes them, in its
+best configuration; the measurement is the same for all, in ``workloads.py``."""
 
 import importlib
 import sys
@@ -12,43 +12,43 @@ from benchmarks.gate import Gate, Order
 
 
 class Absent(Exception):
-    """Why a peer cannot be measured here."""
+    """A peer cannot be measured here; the message is the reason."""
 
 
 class Left(Protocol):
-    """How many events are not finished."""
+    """Returns the number of unfinished events."""
 
     def __call__(self) -> int: ...
 
 
 class Peer:
-    """What the workloads need to know of a peer, and what its processes do."""
+    """A peer: its facts for the workloads, and the code that its processes run."""
 
     title: ClassVar[str]
     package: ClassVar[str]
     settings: ClassVar[str]
-    """How it is set up, and why that is its best."""
+    """The peer's configuration, which is its fastest."""
 
     keeps: ClassVar[str]
-    """What it keeps and promises, where that differs from Duly and costs or saves time."""
+    """The data that the peer keeps and the guarantees that it gives, where they differ from Duly and affect time."""
 
     left_sql: ClassVar[str]
-    """Counts what is not finished."""
+    """The query that counts unfinished events."""
 
     ended_sql: ClassVar[str | None] = None
-    """Counts what is finished; None where finished events are deleted."""
+    """The query that counts finished events; None if the peer deletes them."""
 
     drains_at_most = inserts_at_most = 1_000_000
-    """Events that it is given, where as many as the others get would take minutes."""
+    """The most events that the peer is given, lower for a peer that would take minutes with the full number."""
 
     several = True
-    """Whether processes can share the work."""
+    """Whether several processes can share the work."""
 
     adds_per_second = 10_000
-    """How fast it adds at the very least; lateness is measured after everything was added."""
+    """Events that the peer adds per second at least; lateness is measured after all events are added."""
 
     arranges_per_second = 100_000
-    """How fast its worker gets through what is not due yet at the very least, where it looks at each of them first."""
+    """Future events that the peer's worker examines per second at least, if it examines each of them first."""
 
     name = ""  # the key in PEERS
 
@@ -57,30 +57,30 @@ class Peer:
         return version(self.package)
 
     def check(self) -> None:
-        """Raise Absent when it cannot be measured here."""
+        """Raises `Absent` if the peer cannot be measured here."""
 
     def command(self, role: str, url: str, mode: str) -> list[str]:
-        """Starts a process that follows ``gate.py``."""
+        """The command of a process that follows the protocol of ``gate.py``."""
         return [sys.executable, "-m", "benchmarks.peers", self.name, role, url, mode]
 
     def add(self, url: str, orders: Iterator[Order]) -> None:
-        """Make the tables, connect, and fulfil orders by the best way that its documentation knows."""
+        """Creates the tables, connects, and adds the ordered events in the fastest way that the peer documents."""
         raise NotImplementedError
 
     def work(self, url: str, gate: Gate, on_time: bool) -> None:
-        """Connect, pass the gate, and work until stopped: for the highest rate, or to be on time."""
+        """Connects, waits for ``go``, and works until stopped: for the highest rate, or for the lowest lateness."""
         raise NotImplementedError
 
     @contextmanager
     def watch(self, url: str) -> Iterator[Left]:
-        """Lets the measuring process ask how much is left."""
+        """A function with which the measuring process counts unfinished events."""
         import psycopg
 
         with psycopg.connect(url, autocommit=True) as connection:
             yield lambda: _number(connection, self.left_sql)
 
     def ended(self, url: str) -> int | None:
-        """How many it has kept as finished; None where it keeps none."""
+        """The number of finished events that the peer keeps; None if it deletes them."""
         import psycopg
 
         if self.ended_sql is None:
@@ -107,20 +107,20 @@ HOMES = {
     "graphile_worker": "graphile_worker",
     "pg_boss": "pg_boss",
 }
-"""Name → the file it stands in."""
+"""The module of each peer, by the peer's name."""
 
 OTHERS = [name for name, home in HOMES.items() if home != "duly"]
 
 
 def find(name: str) -> Peer:
-    """The peer of that name, ready to be measured; Absent when what it needs is not there."""
+    """The peer with a name, ready to be measured. Raises `Absent` if a requirement of the peer is missing."""
     peer = known(name)
     peer.check()
     return peer
 
 
 def known(name: str) -> Peer:
-    """The peer of that name, whether it can be measured or not; Absent when its library is not installed."""
+    """The peer with a name, even if it cannot be measured. Raises `Absent` if its library is not installed."""
     try:
         module = importlib.import_module(f"benchmarks.peers.{HOMES[name]}")
     except ImportError as error:

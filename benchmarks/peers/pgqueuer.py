@@ -25,9 +25,9 @@ class PgQueuer(Peer):
     title = "PgQueuer"
     package = "pgqueuer"
     # A pool rather than one connection, so that claiming and logging overlap; uvloop, as its own command line does;
-    # batches of 1,000 instead of 10, which halves what an event costs; no cap on concurrent tasks, which would
-    # add two CTEs to the dequeue. It wakes for the next deferred job, but sleeps for 0.1 s at least, which is not an
-    # option.
+    # batches of 1,000 instead of 10, which halves the cost of an event; no cap on concurrent tasks, which would
+    # add two CTEs to the dequeue. It wakes for the next deferred job, but sleeps for at least 0.1 s, which cannot be
+    # configured.
     settings = "asyncpg pool, uvloop, batch_size=1000; enqueue in chunks of 5,000"
     keeps = "deletes finished jobs and keeps three log rows for each; does not fence the completion of a job"
     left_sql = "SELECT count(*) FROM pgqueuer"
@@ -43,7 +43,7 @@ class PgQueuer(Peer):
                 await queries.install()
             for order in orders:
                 for dues in order.chunks(CHUNK):
-                    now = time.time()  # it takes delays, not instants; the handler asks the job when it was due
+                    now = time.time()  # PgQueuer takes delays, not instants; the handler reads the job's due time
                     await queries.enqueue(
                         ["bench"] * len(dues),
                         [json.dumps({"due": due}).encode() for due in dues],

@@ -19,8 +19,8 @@ POLL = 0.02
 class Procrastinate(Peer):
     title = "Procrastinate"
     package = "procrastinate"
-    # It fetches one job at a time, so concurrency only overlaps the round trips of fetching and finishing. On time it
-    # must poll: it is notified of new jobs, but not of those that become due.
+    # It fetches one job at a time, so concurrency only overlaps the round trips of fetching and finishing. For low
+    # lateness it must poll: it is notified of new jobs, but not when a job becomes due.
     settings = "psycopg pool, concurrency=10; on time: polling every 20 ms; batch_defer in chunks of 1,000"
     keeps = "finished jobs and an event row for each change, as Duly does"
     left_sql = "SELECT count(*) FROM procrastinate_jobs WHERE status IN ('todo', 'doing')"

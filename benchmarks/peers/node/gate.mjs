@@ -1,4 +1,4 @@
-// A measured process's side of the talk with the one that measures, as in benchmarks/gate.py.
+// The measured process's side of the protocol with the measuring process, as in benchmarks/gate.py.
 import readline from "node:readline";
 
 const [OFTEN, SELDOM] = [5, 250]; // milliseconds between two words on how many were handled
@@ -16,7 +16,7 @@ export function note(due) {
   handled += 1;
 }
 
-/** Say so, wait for "go", and from then on tell how far the work is; call stop on "stop". */
+/** Writes "ready", waits for "go", and from then on reports progress; calls stop on "stop". */
 export async function ready(stop) {
   say("ready");
   if ((await hear()) !== "go") process.exit(1);
@@ -28,7 +28,7 @@ export async function ready(stop) {
     }
   }, process.argv[4] === "on-time" ? SELDOM : OFTEN);
   hear().then(async (word) => {
-    if (word !== "stop") process.exit(1); // whoever measured is gone
+    if (word !== "stop") process.exit(1); // the measuring process has ended
     say(`late ${JSON.stringify(late)}`);
     await stop();
     process.exit(0);
