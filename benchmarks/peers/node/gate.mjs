@@ -35,7 +35,7 @@ export async function ready(stop) {
   });
 }
 
-/** What to add, one order after the other: chunks of due times in µs. */
+/** The orders of the measuring process, one after the other: chunks of due times in µs. */
 export async function* orders(size) {
   say("ready");
   for (let word = await hear(); word && word !== "stop"; word = await hear()) {
