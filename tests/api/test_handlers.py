@@ -258,7 +258,7 @@ async def test_a_plain_handler_that_hangs_is_left_behind_at_its_deadline(app: Du
 
 
 async def test_a_handler_that_will_not_be_cancelled_is_left_behind(app: Duly, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "PATIENCE", 0.05)
+    monkeypatch.setattr(pool, "ABANDONED_AFTER_S", 0.05)
     release, abandoned = asyncio.Event(), asyncio.Event()
     app.observe(lambda _: abandoned.set(), HandlerAbandoned)
 

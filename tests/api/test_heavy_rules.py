@@ -102,8 +102,8 @@ async def test_sparse_rules_that_are_due_together_are_evaluated_a_few_in_each_cl
 async def test_a_claim_that_has_spent_its_time_leaves_the_other_heads_to_the_next(
     app: Duly, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heads, "SLOW", -1.0)
-    monkeypatch.setattr(heads, "EVALUATING", 0.0)
+    monkeypatch.setattr(heads, "SLOW_RULE_S", -1.0)
+    monkeypatch.setattr(heads, "SLOW_RULES_BUDGET_S", 0.0)
     fired = await put(app, ["FREQ=SECONDLY"] * 5)
     clock.advance(SECOND)
     await app.tick()
@@ -126,7 +126,7 @@ async def test_others_have_their_turn_between_the_heads_of_a_claim(
         return decide(*given)
 
     monkeypatch.setattr(rule_threads, "SLICE_S", 0.0)
-    monkeypatch.setattr(heads, "SLOW", 60.0)
+    monkeypatch.setattr(heads, "SLOW_RULE_S", 60.0)
     monkeypatch.setattr(heads, "decide", noting)
     fired = await put(app, ["FREQ=SECONDLY"] * 5)
     clock.advance(SECOND)
@@ -146,7 +146,7 @@ async def test_a_rule_that_was_slow_is_evaluated_in_a_thread(
         threads.append(threading.get_ident())
         return decide(*given)
 
-    monkeypatch.setattr(heads, "SLOW", -1.0)
+    monkeypatch.setattr(heads, "SLOW_RULE_S", -1.0)
     monkeypatch.setattr(heads, "decide", noting)
     await app.schedules.put("slow", every("1s"), "heavy")
     app.on("heavy")(nothing)
@@ -163,11 +163,11 @@ async def nothing(_event: Event) -> None: ...
 def test_the_heads_of_slow_rules_come_last_until_they_are_quick_again(monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = make_schedule(name="one"), make_schedule(name="other")
     heads_of = [make_event(series=schedule.series) for schedule in (one, other)]
-    monkeypatch.setattr(heads, "SLOW", -1.0)
+    monkeypatch.setattr(heads, "SLOW_RULE_S", -1.0)
     with (slowness := SlowRuleBudget()).of(one.as_series):
         pass
     assert slowness.last(heads_of) == heads_of[::-1]
-    monkeypatch.setattr(heads, "SLOW", 60.0)
+    monkeypatch.setattr(heads, "SLOW_RULE_S", 60.0)
     with slowness.of(one.as_series):
         pass
     assert slowness.last(heads_of) == heads_of

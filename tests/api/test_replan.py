@@ -128,7 +128,7 @@ async def test_a_rule_that_cannot_be_read_does_not_keep_others_from_being_replan
 
 
 async def test_many_are_replanned_in_portions(app: Duly, new_law: NewLaw, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duly.engine.series.replan.AT_ONCE", 3)
+    monkeypatch.setattr("duly.engine.series.replan.HEADS_PER_TRANSACTION", 3)
     for number in range(8):
         await app.schedules.put(f"daily-{number}", cron("0 9 * * *", timezone="Europe/Brussels"), "digest")
     new_law(Brussels="Europe/Athens")

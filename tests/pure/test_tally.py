@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from duly.engine.tally import DEAD, LONGEST, NOTHING, PassTally, Tally, tally_of
+from duly.engine.tally import DEAD, LONGEST_PASS_S, NOTHING, PassTally, Tally, tally_of
 from duly.signals import PassEnded, Signals
 from tests.make import (
     DAY,
@@ -149,14 +149,14 @@ def test_a_pass_in_which_nothing_was_settled_leaves_no_trace(watch: Watch) -> No
 
 def test_a_pass_that_does_not_end_is_told_of_each_minute_and_no_second_is_lost(watch: Watch) -> None:
     watch.passes.begin()
-    for _ in range(int(3 * LONGEST)):
+    for _ in range(int(3 * LONGEST_PASS_S)):
         watch.now += 1
         watch.count(completed(started()))
         watch.passes.look(idle=False)
     watch.passes.look(idle=True)
     assert len(watch.told) == 3
-    assert sum(passed.processed for passed in watch.told) == 3 * LONGEST
-    assert sum((passed.duration for passed in watch.told), NOW).total_seconds() == 3 * LONGEST
+    assert sum(passed.processed for passed in watch.told) == 3 * LONGEST_PASS_S
+    assert sum((passed.duration for passed in watch.told), NOW).total_seconds() == 3 * LONGEST_PASS_S
 
 
 def test_of_a_handler_that_takes_hours_there_is_nothing_to_tell_before_it_ends(watch: Watch) -> None:

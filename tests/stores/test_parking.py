@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from duly import Status, webhook
-from duly.engine.destinations.parking import FIRST, MOST, look_after_parked, open_again
+from duly.engine.destinations.parking import FIRST_PROBE, LONGEST_PROBE_WAIT, look_after_parked, open_again
 from duly.ids import new_id
 from duly.records.event import Event, Settlement
 from duly.records.target import Target
@@ -35,7 +35,7 @@ async def claimed(store: Any, *, count: int = 1, url: str = URL, **fields: Any) 
 async def waiting(store: Any, *, count: int = 1, **fields: Any) -> list[Event]:
     """Events that are held for a destination which is parked."""
     events = await claimed(store, count=count, **fields)
-    await store.park(events[0].tenant, ORIGIN, "is parked: 503", FIRST)
+    await store.park(events[0].tenant, ORIGIN, "is parked: 503", FIRST_PROBE)
     assert await store.settle([held(event) for event in events], "w1") == {event.id for event in events}
     return events
 
@@ -53,26 +53,26 @@ async def everything_is_released(store: Any, clock: ManualClock) -> None:
     """What any worker does at its next look, until there is nothing more to look after."""
     while await store.unparking():
         await look_after_parked(store, LANES, "w9", LEASE)
-        clock.advance(MOST)
+        clock.advance(LONGEST_PROBE_WAIT)
 
 
 # -- parking
 
 
 async def test_a_destination_is_parked_once_and_tells_why_and_until_when(store: Any, clock: ManualClock) -> None:
-    assert await store.park("default", ORIGIN, "is parked: 503", FIRST)
+    assert await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
     clock.advance(SECOND)
-    assert not await store.park("default", ORIGIN, "is parked: another reason", FIRST), "the first word counts"
+    assert not await store.park("default", ORIGIN, "is parked: another reason", FIRST_PROBE), "the first word counts"
     found = await known(store)
-    assert (found.parked, found.since, found.probe_at) == ("is parked: 503", START, START + FIRST)
+    assert (found.parked, found.since, found.probe_at) == ("is parked: 503", START, START + FIRST_PROBE)
     assert [one.destination for one in await store.list_destinations(None, after=("", ""), limit=9)] == [ORIGIN]
 
 
 async def test_what_takes_a_person_outweighs_what_is_tried_again_and_not_the_reverse(store: Any) -> None:
-    await store.park("default", ORIGIN, "is parked: 503", FIRST)
+    await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
     assert await store.park("default", ORIGIN, "is disabled: 410", None)
     assert (await known(store)).probe_at is None
-    assert not await store.park("default", ORIGIN, "is parked: 503", FIRST)
+    assert not await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
     assert (await known(store)).parked == "is disabled: 410"
 
 
@@ -86,7 +86,7 @@ async def test_an_open_destination_has_nothing_to_open(store: Any) -> None:
 
 async def test_parking_leaves_limits_as_they_are(store: Any) -> None:
     await store.limit("default", ORIGIN, 5, 2.0)
-    await store.park("default", ORIGIN, "is parked: 503", FIRST)
+    await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
     await store.unpark("default", ORIGIN)
     await store.released("default", ORIGIN)
     found = await known(store)
@@ -140,7 +140,7 @@ async def test_what_is_held_is_not_claimed_and_wakes_nobody(store: Any, clock: M
 async def test_a_claim_whose_destination_was_opened_meanwhile_is_given_back(store: Any) -> None:
     first, second = await claimed(store, count=2)
     await store.settle([failed(second)], "w1")
-    await store.park("default", ORIGIN, "is parked: 503", FIRST)
+    await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
     await store.unpark("default", ORIGIN)
     assert await store.settle([held(first)], "w1") == {first.id}
     kept = await store.get(first.id)
@@ -152,14 +152,14 @@ async def test_a_claim_that_was_lost_is_not_held(store: Any, clock: ManualClock)
     [event] = await claimed(store)
     clock.advance(LEASE)
     [again] = await store.claim_interrupted("w2", LANES, LEASE)
-    await store.park("default", ORIGIN, "is parked: 503", FIRST)
+    await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
     assert await store.settle([held(event)], "w1") == set()
     assert await store.settle([completed(again)], "w2") == {event.id}
 
 
 async def test_all_verdicts_of_a_batch_are_settled_whatever_they_are(store: Any) -> None:
     events = await claimed(store, count=4)
-    await store.park("default", ORIGIN, "is parked: 503", FIRST)
+    await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
     verdicts = [completed, failed, held, given_back]
     assert await store.settle([verdict(event) for verdict, event in zip(verdicts, events, strict=True)], "w1") == {
         event.id for event in events
@@ -173,47 +173,47 @@ async def test_all_verdicts_of_a_batch_are_settled_whatever_they_are(store: Any)
 async def test_probes_come_after_half_a_minute_and_then_twice_as_far_apart_up_to_ten_minutes(
     store: Any, clock: ManualClock
 ) -> None:
-    await store.park("default", ORIGIN, "is parked: 503", FIRST)
+    await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
     apart = []
     last = clock.now()
     for _ in range(8):
         probe_at = (await known(store)).probe_at
         clock.set(probe_at - timedelta(microseconds=1))
-        assert await store.due_probes(FIRST, MOST) == []
+        assert await store.due_probes(FIRST_PROBE, LONGEST_PROBE_WAIT) == []
         clock.set(probe_at)
-        assert await store.due_probes(FIRST, MOST) == [("default", ORIGIN)]
-        assert await store.due_probes(FIRST, MOST) == [], "it is the first one's to try"
+        assert await store.due_probes(FIRST_PROBE, LONGEST_PROBE_WAIT) == [("default", ORIGIN)]
+        assert await store.due_probes(FIRST_PROBE, LONGEST_PROBE_WAIT) == [], "it is the first one's to try"
         apart.append((probe_at - last).total_seconds())
         last = probe_at
     assert apart == [30, 60, 120, 240, 480, 600, 600, 600]
 
 
 async def test_a_destination_that_was_opened_begins_anew(store: Any, clock: ManualClock) -> None:
-    await store.park("default", ORIGIN, "is parked: 503", FIRST)
+    await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
     for _ in range(4):
-        clock.advance(MOST)
-        await store.due_probes(FIRST, MOST)
+        clock.advance(LONGEST_PROBE_WAIT)
+        await store.due_probes(FIRST_PROBE, LONGEST_PROBE_WAIT)
     await store.unpark("default", ORIGIN)
-    await store.park("default", ORIGIN, "is parked: 503", FIRST)
-    clock.advance(FIRST)
-    await store.due_probes(FIRST, MOST)
-    assert (await known(store)).probe_at == clock.now() + 2 * FIRST
+    await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
+    clock.advance(FIRST_PROBE)
+    await store.due_probes(FIRST_PROBE, LONGEST_PROBE_WAIT)
+    assert (await known(store)).probe_at == clock.now() + 2 * FIRST_PROBE
 
 
 async def test_one_that_takes_a_person_is_not_tried(store: Any, clock: ManualClock) -> None:
     await store.park("default", ORIGIN, "is disabled", None)
     clock.advance(24 * HOUR)
     assert await store.unparking() == []
-    assert await store.due_probes(FIRST, MOST) == []
+    assert await store.due_probes(FIRST_PROBE, LONGEST_PROBE_WAIT) == []
     assert not await store.probe_now("default", ORIGIN)
 
 
 async def test_many_destinations_are_tried_a_few_at_a_time(store: Any, clock: ManualClock) -> None:
     for number in range(50):
-        await store.park("default", f"https://h{number}.example", "is parked: 503", FIRST)
-    clock.advance(FIRST)
+        await store.park("default", f"https://h{number}.example", "is parked: 503", FIRST_PROBE)
+    clock.advance(FIRST_PROBE)
     tried: list[Any] = []
-    while probes := await store.due_probes(FIRST, MOST):
+    while probes := await store.due_probes(FIRST_PROBE, LONGEST_PROBE_WAIT):
         assert len(probes) <= 20
         tried += probes
     assert len(set(tried)) == len(tried) == 50
@@ -297,7 +297,7 @@ async def test_one_that_was_tried_before_is_ready_at_once(store: Any, clock: Man
     await store.settle([failed(event)], "w1")
     clock.advance(HOUR)
     [event] = await store.claim("w1", {LANE: 9}, LEASE)
-    await store.park("default", ORIGIN, "is parked: 503", FIRST)
+    await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
     await store.settle([held(event)], "w1")
     clock.advance(MINUTE)
     await store.unpark("default", ORIGIN)
@@ -331,8 +331,8 @@ async def test_putting_the_same_again_leaves_a_held_timer_held(store: Any) -> No
 
 async def test_a_worker_that_dies_while_it_tries_leaves_nothing_stuck(store: Any, clock: ManualClock) -> None:
     [event] = await waiting(store)
-    clock.advance(FIRST)
-    assert await store.due_probes(FIRST, MOST)
+    clock.advance(FIRST_PROBE)
+    assert await store.due_probes(FIRST_PROBE, LONGEST_PROBE_WAIT)
     [probe] = await store.claim_probe("default", ORIGIN, LANES, "gone", LEASE)  # and here the lights go out
     clock.advance(LEASE)
     [again] = await store.claim_interrupted("w2", LANES, LEASE)
@@ -355,10 +355,10 @@ async def everything_is_released_by_a_person(store: Any, clock: ManualClock) -> 
 
 async def test_a_worker_that_dies_after_taking_the_turn_costs_one_turn(store: Any, clock: ManualClock) -> None:
     await waiting(store)
-    clock.advance(FIRST)
-    await store.due_probes(FIRST, MOST)  # and here the lights go out
+    clock.advance(FIRST_PROBE)
+    await store.due_probes(FIRST_PROBE, LONGEST_PROBE_WAIT)  # and here the lights go out
     assert await look_after_parked(store, LANES, "w2", LEASE) == []
-    clock.advance(2 * FIRST)
+    clock.advance(2 * FIRST_PROBE)
     assert len(await look_after_parked(store, LANES, "w2", LEASE)) == 1
 
 
@@ -380,7 +380,7 @@ async def test_a_destination_that_is_parked_again_while_it_is_released_stays_par
     await waiting(store, count=2)
     await store.unpark("default", ORIGIN)
     await store.release_parked("default", ORIGIN, ORIGIN, 1, "w1")
-    await store.park("default", ORIGIN, "is parked: 503", FIRST)
+    await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
     await open_again(store, "default", ORIGIN, "w1")  # goes on, knowing nothing of that
     found = await known(store)
     assert found.parked is not None
@@ -388,8 +388,8 @@ async def test_a_destination_that_is_parked_again_while_it_is_released_stays_par
 
 
 async def test_where_nothing_waits_it_opens_by_itself(store: Any, clock: ManualClock) -> None:
-    await store.park("default", ORIGIN, "is parked: 503", FIRST)
-    clock.advance(FIRST)
+    await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
+    clock.advance(FIRST_PROBE)
     assert await look_after_parked(store, LANES, "w1", LEASE) == []
     assert (await known(store)).parked is None
     await everything_is_released(store, clock)
@@ -399,7 +399,7 @@ async def test_where_only_something_for_later_waits_it_opens_too(store: Any, clo
     [event] = await waiting(store)
     later = clock.now() + 24 * HOUR
     await store.change(msgspec.structs.replace(await store.get(event.id), due=later), "rescheduled", "ada")
-    clock.advance(FIRST)
+    clock.advance(FIRST_PROBE)
     assert await look_after_parked(store, LANES, "w1", LEASE) == []
     await everything_is_released(store, clock)
     assert (await store.get(event.id)).ready == later
@@ -408,7 +408,7 @@ async def test_where_only_something_for_later_waits_it_opens_too(store: Any, clo
 async def test_a_worker_that_cannot_try_it_leaves_it_to_those_who_can(store: Any, clock: ManualClock) -> None:
     """One without the extra for webhooks has no lane for them."""
     await waiting(store)
-    clock.advance(FIRST)
+    clock.advance(FIRST_PROBE)
     assert await look_after_parked(store, ["handler:greet"], "w1", LEASE) == []
     assert (await known(store)).parked is not None
     assert len(await look_after_parked(store, LANES, "w2", LEASE)) == 1, "nor has it taken their turn"
@@ -416,7 +416,7 @@ async def test_a_worker_that_cannot_try_it_leaves_it_to_those_who_can(store: Any
 
 async def test_one_that_was_disabled_while_it_was_tried_stays_disabled(store: Any, clock: ManualClock) -> None:
     await waiting(store)
-    clock.advance(FIRST)
+    clock.advance(FIRST_PROBE)
     [_] = await look_after_parked(store, LANES, "w1", LEASE)
     await store.park("default", ORIGIN, "is disabled: by ada", None)
     assert await store.reopen("default", ORIGIN) is None, "an answer does not outweigh a person"
@@ -441,7 +441,7 @@ async def test_deleting_a_target_forgets_whether_it_was_parked(store: Any) -> No
 async def test_whoever_opens_a_destination_waits_for_those_who_are_holding_events_for_it(opened: OpenStore) -> None:
     here, there = await opened(), await opened()
     [event] = await claimed(here)
-    await here.park("default", ORIGIN, "is parked: 503", FIRST)
+    await here.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
 
     async def open_it() -> None:
         await there.unpark("default", ORIGIN)
@@ -475,7 +475,7 @@ async def test_no_order_of_holding_and_opening_leaves_an_event_that_nobody_will_
     async def park_and_open(store: Any) -> None:
         while batches:
             tenant = random.choice(tenants)
-            if await store.park(tenant, ORIGIN, "is parked: 503", FIRST):
+            if await store.park(tenant, ORIGIN, "is parked: 503", FIRST_PROBE):
                 await asyncio.sleep(random.uniform(0, 0.01))
             elif await store.unpark(tenant, ORIGIN) is not None:
                 await open_again(store, tenant, ORIGIN, "w2")

@@ -9,7 +9,7 @@ import pytest
 
 from duly import webhook
 from duly.config import read_settings
-from duly.engine.destinations.parking import FIRST, MOST
+from duly.engine.destinations.parking import FIRST_PROBE, LONGEST_PROBE_WAIT
 from duly.stores.migrations import migrations
 from duly.stores.queries import load
 from duly.testing import ManualClock
@@ -54,7 +54,7 @@ FROM numbers
 
 async def under_way(store: Any) -> None:
     """Beside all that waits, some that are about to be held."""
-    await store.park("default", BIG, "is parked: 503", FIRST)
+    await store.park("default", BIG, "is parked: 503", FIRST_PROBE)
     await store.add([make_new(target=webhook(f"{BIG}/in"), due=START) for _ in range(500)])
 
 
@@ -75,7 +75,7 @@ async def what_parking_asks(tx: Any, clock: ManualClock) -> AsyncIterator[tuple[
     yield "probe_now", {"destinations_pkey"}, 1
     assert (await tx.unparking()) == [("default", BIG, True)]
     yield "unparking", set(), 5000
-    assert await tx.due_probes(FIRST, MOST) == [("default", BIG)]
+    assert await tx.due_probes(FIRST_PROBE, LONGEST_PROBE_WAIT) == [("default", BIG)]
     yield "due_probes", set(), 5000
     assert len(await tx.claim_probe("default", BIG, LANES, "w1", LEASE)) == 1
     yield "claim_probe", {"events_parked"}, 1

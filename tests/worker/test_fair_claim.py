@@ -7,7 +7,7 @@ import pytest
 
 from duly.decide.fair_share import Candidate, Key
 from duly.engine.fairness import fair_claim
-from duly.engine.fairness.backlog_scan import FRONT
+from duly.engine.fairness.backlog_scan import OLDEST_EVENTS
 from duly.engine.fairness.fair_claim import FairClaim
 from duly.engine.fairness.fair_queue import FairQueue
 from duly.engine.fairness.limits import Unlimited
@@ -71,7 +71,7 @@ async def test_a_shared_worker_does_not_wait_for_a_deep_look_when_a_flood_begins
     shared = at_a_flood(store, "ab")
     async with asyncio.timeout(30):
         assert await shared.choose(LANE, 10) == []
-    assert store.looks == [FRONT]
+    assert store.looks == [OLDEST_EVENTS]
     await shared.stop()
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from duly.decide.fair_share import Key
-from duly.engine.fairness.fair_queue import SHARED_FOR, FairQueue, Start
+from duly.engine.fairness.fair_queue import SHARED_FOR_S, FairQueue, Start
 from duly.engine.fairness.limits import Unlimited
 from duly.records.event import Event, Outcome
 from tests.make import make_event
@@ -83,13 +83,13 @@ def test_a_worker_counts_on_a_second_tenant_for_a_while(monkeypatch: pytest.Monk
     turns.extend(events("b"))
     run_to_the_end(turns)
     assert turns.shared
-    clock.now += SHARED_FOR
+    clock.now += SHARED_FOR_S
     turns.extend(events("b"))
     assert not turns.shared
     clock.now += 1
     turns.extend(events("a"))
     run_to_the_end(turns)
-    clock.now += SHARED_FOR - 1
+    clock.now += SHARED_FOR_S - 1
     assert turns.shared
 
 
@@ -97,7 +97,7 @@ def test_a_second_tenant_counts_each_time_that_it_comes_beside_a_flood(monkeypat
     clock, turns = Clock(monkeypatch), FairQueue(Unlimited(1), 1)
     turns.extend(events("a" * 20))
     for _ in range(3):
-        clock.now += SHARED_FOR
+        clock.now += SHARED_FOR_S
         assert not turns.shared
         turns.extend(events("b"))
         assert turns.shared

@@ -24,7 +24,7 @@ NEVER = "10m"
 @pytest.fixture
 def costly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every look is taken for one that took long, and is followed by half an hour without one from the beginning."""
-    monkeypatch.setattr(claim, "CHEAP", -100.0)
+    monkeypatch.setattr(claim, "CHEAP_FULL_SCAN_S", -100.0)
 
 
 @pytest.fixture

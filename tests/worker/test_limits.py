@@ -157,7 +157,7 @@ async def test_who_may_not_start_anything_is_left_alone_and_costs_next_to_nothin
 async def test_what_becomes_due_behind_a_backlog_that_may_not_start_is_on_time(
     store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly.engine.sleep.LIMITED", 10 * MINUTE)  # no look in between finds them
+    monkeypatch.setattr("duly.engine.sleep.LIMITS_RECHECK", 10 * MINUTE)  # no look in between finds them
     posting, limits = Posting(), Limited()
     limits.left = {("a", "rated"): 0}
     await store.add(due("a", "rated", 6000))

@@ -192,7 +192,7 @@ async def is_done(duly: Duly, id: str) -> bool:
 
 async def test_the_lease_of_what_waits_for_its_instant_is_renewed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits for some milliseconds; here for longer than its lease, which is shorter than any that can be set."""
-    monkeypatch.setattr(reserve, "BEFORE", HOUR.total_seconds())
+    monkeypatch.setattr(reserve, "CLAIM_BEFORE_S", HOUR.total_seconds())
     lease = timedelta(milliseconds=300)
     recorder = Recorder()
     async with Duly(url) as duly:

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from duly.engine.sleep import LIMITED, LONGEST, Sleep
+from duly.engine.sleep import LIMITS_RECHECK, LOCKED_RETRY_MOST_S, Sleep
 from duly.ports import Horizon
 from tests.make import HOUR, MINUTE, SECOND
 
@@ -47,7 +47,7 @@ def test_it_wakes_early_enough_to_reserve_what_is_due_soon() -> None:
 def test_after_reserving_half_of_the_look_ahead_passes() -> None:
     rest = Sleep(2 * SECOND, MINUTE)
     assert rest.after_reserving(limited=False) == 1.0
-    assert rest.after_reserving(limited=True) == LIMITED.total_seconds()
+    assert rest.after_reserving(limited=True) == LIMITS_RECHECK.total_seconds()
 
 
 def test_what_is_ready_is_claimed_at_once_after_a_claim_that_found_something() -> None:
@@ -64,12 +64,14 @@ def test_what_is_ready_and_not_to_be_had_is_asked_for_less_and_less_often() -> N
     slept = [rest.after_a_claim(horizon, found=False, limited=False, whole=True) for _ in range(12)]
     assert slept == sorted(slept)
     assert slept[0] < 0.01
-    assert slept[-1] == LONGEST
+    assert slept[-1] == LOCKED_RETRY_MOST_S
     rest.after_a_claim(NOTHING, found=True, limited=False, whole=True)
     assert rest.after_a_claim(horizon, found=False, limited=False, whole=True) == slept[0]
 
 
 def test_where_something_may_not_start_it_looks_often_and_does_not_spin() -> None:
-    assert sleep(NOTHING, limited=True) == LIMITED.total_seconds()
-    assert sleep(Horizon(HOUR, READY, READY), limited=True) == LIMITED.total_seconds(), "these may be what may not"
+    assert sleep(NOTHING, limited=True) == LIMITS_RECHECK.total_seconds()
+    assert sleep(Horizon(HOUR, READY, READY), limited=True) == LIMITS_RECHECK.total_seconds(), (
+        "these may be what may not"
+    )
     assert sleep(Horizon(SECOND / 20, None, None), limited=True) == 0.05

@@ -76,7 +76,7 @@ async def test_a_pass_goes_on_while_anything_is_under_way(url: str, monkeypatch:
 
 
 async def test_a_pass_that_does_not_end_is_told_of_all_the_same(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duly.engine.tally.LONGEST", 0.0)
+    monkeypatch.setattr("duly.engine.tally.LONGEST_PASS_S", 0.0)
     duly = Duly(url)
     told = Told(duly)
     quick(duly)
@@ -93,8 +93,8 @@ async def test_a_pass_that_does_not_end_is_told_of_all_the_same(url: str, monkey
 
 
 async def test_a_tick_is_one_pass_however_long(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duly.engine.tally.LONGEST", 0.0)
-    monkeypatch.setattr("duly.engine.worker.SWEEP", 0.001)
+    monkeypatch.setattr("duly.engine.tally.LONGEST_PASS_S", 0.0)
+    monkeypatch.setattr("duly.engine.worker.SWEEP_EVERY_S", 0.001)
     async with Duly(url, concurrency=1, batch_size=1) as duly:
         told = Told(duly)
 

@@ -100,6 +100,7 @@ def _text(value: Any) -> str:
 
 _known: dict[tuple[str, str], tuple[datetime, Occurrence]] = {}
 MOST_KNOWN = 100_000
+"""Next occurrences in the cache, beyond which it is emptied, to bound its memory."""
 
 
 def first_after(series: Series, now: datetime) -> Occurrence | None:
@@ -165,6 +166,7 @@ _FOLLOWED = (
     "rule_json",
     "via",
 )
+"""The fields of a head that follow its series."""
 
 
 def _still(head: Event, series: Series) -> Occurrence | None:

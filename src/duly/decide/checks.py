@@ -24,11 +24,22 @@ from duly.instants import due_problems
 from duly.records.event import TIMER_SPANS, Timer
 
 MAX_PAYLOAD = 1024 * 1024
+"""Bytes of JSON in a payload or target."""
+
 MAX_DEPTH = 100
+"""Levels of nesting in JSON."""
+
 LONGEST = {"type": 200, "key": 500, "tenant": 100, "name": 200, "correlation_id": 500}
+"""The most characters of each kind of name."""
+
 MAX_ATTEMPTS = 1000
+"""The most attempts that a retry policy may allow."""
+
 MOST_LISTED = 1000
+"""The largest page of a list."""
+
 LONGEST_RETRY = timedelta(days=365)
+"""The longest wait that a retry policy may ask for."""
 
 INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U0001d159\U000e0100-\U000e01ef]"

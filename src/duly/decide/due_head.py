@@ -21,6 +21,8 @@ from duly.rules.timetable import BEFORE, Timetable, is_local
 NewId = Callable[[], str]
 
 PAUSED = "paused"
+"""The hold reason of events whose schedule is paused."""
+
 FULL = "waits for "
 """The beginning of the hold reason of an event that waits for another event of its schedule to end."""
 

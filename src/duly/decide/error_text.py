@@ -3,6 +3,7 @@
 import re
 
 LONGEST = 2000
+"""Characters of an error that are stored, at most."""
 
 PATH = re.compile(r"(?:(?<![\w./])|(?<=://))/(?:[^\s/'\"(),:;]+/)+[^\s/'\"(),:;]*")
 """An absolute file path of two names or more; the path of a URL does not match."""

@@ -9,13 +9,12 @@ from duly.errors import IllegalTransition
 from duly.instants import write_instant
 from duly.records.event import Delivered, Event, Expired, Failed, Held, Outcome, Rejected, Status, Verdict
 
-PENDING, PROCESSING = Status.PENDING, Status.PROCESSING
-COMPLETED, FAILED, CANCELLED, SKIPPED = (
-    Status.COMPLETED,
-    Status.FAILED,
-    Status.CANCELLED,
-    Status.SKIPPED,
-)
+PENDING = Status.PENDING
+PROCESSING = Status.PROCESSING
+COMPLETED = Status.COMPLETED
+FAILED = Status.FAILED
+CANCELLED = Status.CANCELLED
+SKIPPED = Status.SKIPPED
 
 TRANSITIONS: Mapping[str, tuple[frozenset[Status], Status]] = {
     "claim": (frozenset({PENDING, PROCESSING}), PROCESSING),  # PROCESSING: its lease has expired
@@ -33,6 +32,7 @@ TRANSITIONS: Mapping[str, tuple[frozenset[Status], Status]] = {
 """For each act, the statuses that it may start from, and the status that it ends in."""
 
 LONGEST_WAIT = timedelta(days=365)
+"""The longest wait that a handler or receiver may ask for."""
 
 MAX_INTERRUPTIONS = 5
 """An event that was running in this many crashes counts as their cause, and becomes a dead letter."""

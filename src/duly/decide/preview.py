@@ -24,11 +24,14 @@ MOST_NAMED = 3
 """The most days and local times that a note lists."""
 
 MOST_PIECES = 20
+"""Clock changes between two occurrences that are examined for gaps."""
+
 MOVED = {
     "after": "it fires right after the gap",
     "shift": "it fires as much later as the gap is long",
     "skip": "it does not fire for that",
 }
+"""What happens to an occurrence in a gap, by the policy for gaps."""
 
 
 class Preview(msgspec.Struct, frozen=True, rename={"due": "due_at", "local": "local_at"}):

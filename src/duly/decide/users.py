@@ -17,8 +17,14 @@ from duly.rules.yearly import LEAPS
 from duly.rules.zones import to_wall, zone
 
 LONGEST_NAME = 100
+"""Characters of a first or last name, at most."""
+
 MOST_ATTRIBUTES = 64 * 1024
-FIRST_TO_SEE_THE_DAY = "Pacific/Kiritimati"
+"""Bytes of JSON in a user's attributes, at most."""
+
+EARLIEST_DATE_ZONE = "Pacific/Kiritimati"
+"""The zone where each date begins first."""
+
 JOINERS = "\u200c\u200d"
 """Zero-width joiner and non-joiner: some names in Persian, Hindi or Sinhala cannot be written without them."""
 
@@ -101,7 +107,7 @@ def birth_problems(born: date | None, timezone: str | None, now: datetime) -> tu
     behind that of UTC. If the zone is not known, the zone with the earliest date decides."""
     if born is None or born < now.date():
         return ()
-    place = timezone or FIRST_TO_SEE_THE_DAY
+    place = timezone or EARLIEST_DATE_ZONE
     if born <= (today := to_wall(now, place).date()):
         return ()
     return (Problem("date_of_birth", f"{born} is in the future: it is {today} in {place}"),)

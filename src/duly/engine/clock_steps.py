@@ -14,7 +14,8 @@ from duly.engine.boot_clock import steady
 from duly.ports import Health
 from duly.signals import ClockStepped, Signals
 
-LOOK_EVERY_S = 0.25
+CHECK_EVERY_S = 0.25
+"""Seconds between checks of the store's clock: short against any lease."""
 
 STEP_S = 1.0
 """Seconds. A smaller step matters to no lease, and a clock that is slewed moves far less than this between two
@@ -38,7 +39,7 @@ class StoreClock:
 
     async def run(self) -> None:
         while self._ahead is not None:
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(CHECK_EVERY_S)
             self._look()
 
     def _look(self) -> None:

@@ -14,10 +14,10 @@ from duly.ports import Route, Threaded
 from duly.records.event import Event, Failed, Outcome
 from duly.signals import HandlerAbandoned, Signals
 
-TURN = 0.005
+RUNNER_SLICE_S = 0.005
 """Seconds that a runner may keep the event loop to itself."""
 
-PATIENCE = 5.0
+ABANDONED_AFTER_S = 5.0
 """Seconds that a handler gets to end after its cancellation, before HandlerAbandoned is emitted."""
 
 Attempt = Callable[[Event, Route], Coroutine[Any, Any, Outcome | None]]
@@ -90,7 +90,7 @@ class Pool:
                 # When the task is done, the channel counts its thread as hung.
                 running.task.add_done_callback(partial(self._tell_abandoned, running))
             else:
-                self._loop.call_later(PATIENCE, self._check_abandoned, running)
+                self._loop.call_later(ABANDONED_AFTER_S, self._check_abandoned, running)
 
     def cancel(self) -> list[Event]:
         """Cancels all running events and returns them."""
@@ -129,7 +129,7 @@ class Pool:
     async def _run(self) -> None:
         """Runs one event after another, until no event may start or the running one was taken away."""
         self._starting = False
-        turn = self._loop.time() + TURN
+        turn = self._loop.time() + RUNNER_SLICE_S
         task = asyncio.current_task()
         assert task is not None
         start = self.fair_queue.next()
@@ -150,10 +150,10 @@ class Pool:
             self.finished += 1
             self._finish(event, outcome)
             if running.waited:
-                turn = self._loop.time() + TURN
+                turn = self._loop.time() + RUNNER_SLICE_S
             elif self._loop.time() > turn:
                 await asyncio.sleep(0)
-                turn = self._loop.time() + TURN
+                turn = self._loop.time() + RUNNER_SLICE_S
             if self._store_backoff.lasts:
                 self.fair_queue.ended(start, outcome)
                 break

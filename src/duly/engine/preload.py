@@ -13,7 +13,8 @@ IDLE_WITHIN_S = 0.5
 """Seconds. Channels without pending events are loaded when the worker is first idle, so that due events are not
 delayed; but after this time at the latest, because a worker with a backlog may not be idle for hours."""
 
-NOW, EVER = timedelta(), timedelta.max
+NOW = timedelta()
+EVER = timedelta.max
 
 
 class Preload:

@@ -14,6 +14,7 @@ from duly.ports import Added, TimerPort, TimerStore
 from duly.records.event import NewEvent, Timer
 
 CHUNK = 5000
+"""Events in one statement. More are stored in several statements of one transaction."""
 
 
 async def put_timer(store: TimerPort, timer: Timer, channels: Collection[str]) -> Added:

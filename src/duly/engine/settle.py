@@ -18,7 +18,9 @@ from duly.signals import Completed, DeadLettered, GivenBack, HeldBack, Late, Los
 
 log = logging.getLogger("duly")
 
-MOST = 1000
+LARGEST_BATCH = 1000
+"""Settlements in one statement, at most."""
+
 NOW = timedelta()
 
 
@@ -92,7 +94,7 @@ def give_back(event: Event, reason: str) -> Settlement:
 def next_batch(waiting: list[Settlement]) -> tuple[list[Settlement], list[Settlement]]:
     """Splits waiting settlements into the next batch and the rest. Of two claims of one event, the later one waits: the
     store returns which were settled by event id only."""
-    batch, rest = waiting[:MOST], waiting[MOST:]
+    batch, rest = waiting[:LARGEST_BATCH], waiting[LARGEST_BATCH:]
     if len({one.event.id for one in batch}) == len(batch):
         return batch, rest
     first: dict[str, Settlement] = {}

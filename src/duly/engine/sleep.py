@@ -5,14 +5,18 @@ from datetime import timedelta
 from duly.backoff import Backoff
 from duly.ports import Horizon
 
-NOW, FOREVER = timedelta(), timedelta.max
+NOW = timedelta()
+FOREVER = timedelta.max
 
-LIMITED = timedelta(milliseconds=100)
+LIMITS_RECHECK = timedelta(milliseconds=100)
 """Time between checks while places or limits are used up: whether an idle tenant has new events, and whether events
 that limits hold back may start."""
 
-SHORTEST = 0.002  # seconds before the first retry for ready events that others have locked: most locks are that short
-LONGEST = 0.5  # seconds between such retries, at most
+LOCKED_RETRY_FIRST_S = 0.002
+"""Seconds before the first retry for ready events that others have locked: most locks are that short."""
+
+LOCKED_RETRY_MOST_S = 0.5
+"""Seconds between such retries, at most."""
 
 
 class Sleep:
@@ -20,7 +24,7 @@ class Sleep:
 
     def __init__(self, lookahead: timedelta, poll_interval: timedelta) -> None:
         self._lookahead, self._poll_interval = lookahead, poll_interval
-        self._blocked = Backoff(SHORTEST, LONGEST)
+        self._blocked = Backoff(LOCKED_RETRY_FIRST_S, LOCKED_RETRY_MOST_S)
 
     def after_reserving(self, *, limited: bool) -> float:
         """Seconds to sleep after a reservation: all events due within the look-ahead are reserved, so half of it can
@@ -52,4 +56,4 @@ class Sleep:
         return span - self._lookahead if span is not None and span > self._lookahead else span
 
     def _longest(self, limited: bool) -> timedelta:
-        return LIMITED if limited else self._poll_interval
+        return LIMITS_RECHECK if limited else self._poll_interval

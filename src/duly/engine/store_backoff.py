@@ -10,9 +10,14 @@ from duly.errors import NotWritable, StoreError, StoreUnavailable
 from duly.ports import Health
 from duly.signals import Signals, StoreDown, StoreUp
 
-SHORTEST = 0.1  # seconds before the second try
-LONGEST = 5.0  # seconds between tries, at most: the return of the store is noticed that late
-ON_THEIR_WAY = SHORTEST / 2  # seconds after a failure in which a success may be of an older request, and proves nothing
+FIRST_WAIT_S = 0.1
+"""Seconds before the second try."""
+
+LONGEST_WAIT_S = 5.0
+"""Seconds between tries, at most: the return of the store is noticed that late."""
+
+DOUBTFUL_FOR_S = FIRST_WAIT_S / 2
+"""Seconds after a failure in which a success proves nothing: it may be of a request that began before."""
 
 
 class StoreBackoff:
@@ -22,15 +27,15 @@ class StoreBackoff:
         self._since = 0.0
         self._last = 0.0
         self._ended = 0.0  # when the last outage ended, by time.monotonic
-        self._backoff = Backoff(SHORTEST, LONGEST)
+        self._backoff = Backoff(FIRST_WAIT_S, LONGEST_WAIT_S)
         self._writing_failed = False
-        self._believed_after = ON_THEIR_WAY  # seconds after the last failure from which a success ends the outage
+        self._believed_after = DOUBTFUL_FOR_S  # seconds after the last failure from which a success ends the outage
 
     def failed(self, error: Exception, asked: float = math.inf) -> float:
         """Notes a failure; returns how many seconds to wait before the next try. *asked*: when the failed request
         began, by time.monotonic. A request that began before the last outage ended belongs to that outage."""
         if not self.lasts and asked < self._ended:
-            return SHORTEST
+            return FIRST_WAIT_S
         wait = self._backoff.next()
         if isinstance(error, NotWritable):
             # On a full disk a small write may fit where a large one does not. So the outage lasts at least until the
@@ -63,7 +68,7 @@ class StoreBackoff:
             self._signals.emit(StoreUp(timedelta(seconds=time.monotonic() - self._since)))
             self.lasts, self._ended = False, time.monotonic()
             self._backoff.reset()
-            self._writing_failed, self._believed_after = False, ON_THEIR_WAY
+            self._writing_failed, self._believed_after = False, DOUBTFUL_FOR_S
 
     @property
     def _believes(self) -> bool:

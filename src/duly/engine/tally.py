@@ -11,7 +11,7 @@ from duly.signals import PassEnded, Signals
 
 NONE = timedelta()
 
-LONGEST = 60.0
+LONGEST_PASS_S = 60.0
 """Seconds after which a pass that does not end is reported and another begins, so that monitoring gets figures."""
 
 
@@ -38,7 +38,9 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-NOTHING, DEAD = Tally(), Tally(failed=1)
+NOTHING = Tally()
+DEAD = Tally(failed=1)
+"""The tally of an event that failed unstarted: interrupted too often."""
 
 
 def tally_of(settled: Sequence[Settlement], late_after: timedelta) -> Tally:
@@ -82,9 +84,9 @@ class PassTally:
         self._settled = time.monotonic()
 
     def look(self, *, idle: bool) -> None:
-        """Ends the pass if the worker is idle or the pass has lasted more than LONGEST. A pass that settled nothing is
-        not reported."""
-        if self._tally != NOTHING and (idle or time.monotonic() - self._began > LONGEST):
+        """Ends the pass if the worker is idle or the pass has lasted more than LONGEST_PASS_S. A pass that settled
+        nothing is not reported."""
+        if self._tally != NOTHING and (idle or time.monotonic() - self._began > LONGEST_PASS_S):
             self.end(self._settled)
         if idle:
             self._under_way = False

@@ -34,7 +34,7 @@ from duly.engine.preload import Preload
 from duly.engine.series.heads import Claimant
 from duly.engine.series.holds import look_after_held
 from duly.engine.settle import Settler, give_back
-from duly.engine.sleep import FOREVER, LIMITED, NOW, Sleep
+from duly.engine.sleep import FOREVER, LIMITS_RECHECK, NOW, Sleep
 from duly.engine.store_backoff import StoreBackoff
 from duly.engine.tally import PassTally
 from duly.errors import StoreUnavailable
@@ -42,33 +42,35 @@ from duly.ports import HandlerTransaction, Horizon, Reachable, Route, Waker, Wor
 from duly.records.event import Event, Outcome, Unreachable
 from duly.signals import PassEnded, Signals, WorkerStarted, WorkerStopped
 
-LOOK_ROUND = 1.0
+HORIZON_EVERY_S = 1.0
 """Seconds between looks at the horizon, at most, even during a backlog: only the horizon shows interrupted events and
 newly due heads."""
 
-MAKE_QUIET, PRESSING = 1.0, 10
-"""Seconds for which a worker waits for its running events to end before it delivers an interrupted event. Once that
-event is overdue by ten leases, the worker waits for one whole lease and then delivers it even beside running events: a
-handler that takes hours must not delay an interrupted event for hours."""
+WAIT_FOR_QUIET_S = 1.0
+"""Seconds for which a worker waits for its running events to end before it delivers an interrupted event."""
 
-QUIET = timedelta(milliseconds=50)
+PRESSING_AFTER_LEASES = 10
+"""Once an interrupted event is overdue by this many leases, the worker waits for one whole lease and then delivers it
+even beside running events: a handler that takes hours must not delay an interrupted event for hours."""
+
+QUIET_RECHECK = timedelta(milliseconds=50)
 """How long to wait before checking again whether the worker is quiet (nothing running, nothing unsettled)."""
 
-ALONE_FOR = 5.0
+ALONE_FOR_S = 5.0
 """Seconds for which an interrupted event has the process to itself. If it has not crashed the process by then, other
 events may start beside it."""
 
 LAST_CYCLE_S = 1.0
 """Seconds that a stopping worker gives the cycle under way to end, such as a claim that waits for the store."""
 
-LAST_WORDS_S = 3.0
+FINAL_SETTLE_S = 3.0
 """Seconds after the grace in which a stopping worker settles its last events. If the store does not answer by then, it
 finds those events interrupted when their leases end."""
 
-AT_LEAST_S = 0.1
+SHORTEST_STEP_S = 0.1
 """Seconds that each of the last steps of a stop gets at least, even if the stop is already over time."""
 
-SWEEP = 0.25
+SWEEP_EVERY_S = 0.25
 """Seconds between checks of handlers' deadlines, and of whether a pass has ended."""
 
 
@@ -196,7 +198,7 @@ class Worker:
 
     def stop(self) -> None:
         if not self._stopping.is_set():
-            self._gone_by = time.monotonic() + self._options.grace.total_seconds() + LAST_WORDS_S
+            self._gone_by = time.monotonic() + self._options.grace.total_seconds() + FINAL_SETTLE_S
         self._stopping.set()
         self._roomier.set()
         if self._waker is not None:
@@ -289,7 +291,7 @@ class Worker:
                 return
             no_heads = time.monotonic() < self._heads_at
             events = await self._claim()
-            if events and self._lanes.busy and time.monotonic() - self._looked < LOOK_ROUND:
+            if events and self._lanes.busy and time.monotonic() - self._looked < HORIZON_EVERY_S:
                 await asyncio.sleep(0)
                 return
             horizon = await self._look()
@@ -300,7 +302,7 @@ class Worker:
             if horizon.alone is not None and horizon.alone <= NOW:
                 if await self._interrupted_first(overdue=-horizon.alone):
                     return
-                horizon = horizon._replace(alone=QUIET)
+                horizon = horizon._replace(alone=QUIET_RECHECK)
             if not self._lanes.busy and self._waker is not None and not self._stopping.is_set():
                 reserved = await self._reserve(horizon)
                 self._asleep = True
@@ -337,9 +339,9 @@ class Worker:
         now = time.monotonic()
         if not self._quiet() and (overdue < self._options.lease or now < self._force_after):
             return False
-        pressing = overdue > PRESSING * self._options.lease
+        pressing = overdue > PRESSING_AFTER_LEASES * self._options.lease
         with self._lookahead.quiet():
-            await self._finish_all(within=self._options.lease.total_seconds() if pressing else MAKE_QUIET)
+            await self._finish_all(within=self._options.lease.total_seconds() if pressing else WAIT_FOR_QUIET_S)
             delivered = (self._quiet() or pressing) and not self._stopping.is_set() and await self._one_alone()
         # Interrupted events take at most a fifth of the time, so that they do not starve all other events.
         self._force_after = time.monotonic() + 4 * (time.monotonic() - now)
@@ -395,7 +397,7 @@ class Worker:
         succeeded = await self._claims.take_heads(room)
         self._decided = len(succeeded.fired) < succeeded.many
         if not succeeded.many and len(room) == len(self._lanes.open):
-            self._heads_at = time.monotonic() + LOOK_ROUND  # at the latest; the next horizon has the exact instant
+            self._heads_at = time.monotonic() + HORIZON_EVERY_S  # at the latest; the next horizon has the exact instant
         return succeeded.fired
 
     async def _one_alone(self) -> bool:
@@ -406,7 +408,7 @@ class Worker:
         if event is None:
             return False
         self._start([event], sent)
-        await self._finish_all(within=ALONE_FOR)
+        await self._finish_all(within=ALONE_FOR_S)
         return True
 
     # -- room
@@ -420,11 +422,11 @@ class Worker:
             return
         if self._pool.fair_queue.kept and self._waker is not None:
             self._full = True
-            await self._waker.wait(LIMITED.total_seconds())
+            await self._waker.wait(LIMITS_RECHECK.total_seconds())
             self._full = False
         else:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LIMITED.total_seconds()):
+                async with asyncio.timeout(LIMITS_RECHECK.total_seconds()):
                     await self._roomier.wait()
 
     async def _claim_for_the_quiet(self) -> None:
@@ -540,7 +542,7 @@ class Worker:
 
     async def _sweep(self) -> None:
         while True:
-            await asyncio.sleep(SWEEP)
+            await asyncio.sleep(SWEEP_EVERY_S)
             self._pool.expire()
             self._pool.poke()  # events that could not start, for instance while the store was unavailable
             if self._waker is not None:  # a tick is one pass, even if it takes long
@@ -548,13 +550,13 @@ class Worker:
 
     @property
     def _left(self) -> float:
-        """Seconds that a stopping worker has left for its last settlements, at most LAST_WORDS_S."""
-        return min(max(self._gone_by - time.monotonic(), AT_LEAST_S), LAST_WORDS_S)
+        """Seconds that a stopping worker has left for its last settlements, at most FINAL_SETTLE_S."""
+        return min(max(self._gone_by - time.monotonic(), SHORTEST_STEP_S), FINAL_SETTLE_S)
 
     async def _drain(self, grace: timedelta) -> None:
         """Waits for running events within the grace, which counts from the call of ``stop``, and gives all other events
         back to the store."""
-        until = min(self._gone_by - LAST_WORDS_S, time.monotonic() + grace.total_seconds())
+        until = min(self._gone_by - FINAL_SETTLE_S, time.monotonic() + grace.total_seconds())
         unstarted = self._pool.take_waiting()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_CYCLE_S):

@@ -39,7 +39,9 @@ CLOSED: dict[Network, str] = {
 PUBLIC_V6 = ip_network("2000::/3")
 """Every other IPv6 address is loopback, link-local, unique local, multicast or unassigned."""
 
-_MAPPED, _COMPATIBLE = ip_network("::ffff:0:0/96"), ip_network("::/96")
+# Networks whose addresses embed an IPv4 address:
+_MAPPED = ip_network("::ffff:0:0/96")
+_COMPATIBLE = ip_network("::/96")
 _TRANSLATED = ip_network("::ffff:0:0:0/96")
 _NAT64 = ip_network("64:ff9b::/96")
 _6TO4 = ip_network("2002::/16")

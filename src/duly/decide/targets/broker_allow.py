@@ -24,23 +24,26 @@ EXAMPLES = {
     RABBITMQ: "rabbitmq:{tenant}.*, or rabbitmq:EXCHANGE/{tenant}.*",
     CELERY: "celery:shop.tasks.*, or celery:shop.tasks.*/{tenant}",
 }
-BETWEEN = "/"
+PART_SEPARATOR = "/"
 """The separator in addresses of two parts. A single part is a queue of RabbitMQ, or a Celery task for the default
 queue."""
 
 MOST_KNOWN = 1000
 """The most tenants whose compiled patterns are cached."""
 
-ANY, REST, TENANT = "*", ">", "{tenant}"
+ANY = "*"  # any text; in NATS, one whole token
+REST = ">"  # in NATS, all tokens that follow
+TENANT = "{tenant}"  # the name of the tenant
+
 _WORD = re.compile(r"\{\{|\}\}|\{tenant\}|[*>]|[^{}*>]+|.", re.DOTALL)
 
-_ITS_TASKS = "celery."
+_BUILTIN_TASKS = "celery."
 """The prefix of Celery's built-in tasks. Some, such as celery.map, run any task that their arguments name."""
 
-_MORE_QUEUES = frozenset({"cc", "bcc"})
+_ROUTING_HEADERS = frozenset({"cc", "bcc"})
 """Headers that give RabbitMQ further routing keys."""
 
-_COMMANDS = "nats-"
+_COMMAND_HEADERS = "nats-"
 """The prefix of headers that are commands to the NATS server: to delete earlier messages (Nats-Rollup), or to publish
 to another subject (Nats-Schedule-Target)."""
 
@@ -133,7 +136,7 @@ def _refused_options(path: str, channel: str, said: Mapping[str, Any]) -> Iterat
     headers = said.get("headers")
     names = [str(name) for name in headers] if isinstance(headers, Mapping) else []
     python = "such a target can be put from Python"
-    if channel == CELERY and str(said.get("task")).startswith(_ITS_TASKS):
+    if channel == CELERY and str(said.get("task")).startswith(_BUILTIN_TASKS):
         yield Problem(
             f"{path}.task", f"is a task of Celery itself, and can run any other: over HTTP it is refused; {python}"
         )
@@ -141,10 +144,10 @@ def _refused_options(path: str, channel: str, said: Mapping[str, Any]) -> Iterat
         message = f"removes entries that are in the stream already, and is refused over HTTP: {python}"
         yield Problem(f"{path}.max_length", message)
     for name in names:
-        if channel == NATS and name.lower().startswith(_COMMANDS):
+        if channel == NATS and name.lower().startswith(_COMMAND_HEADERS):
             message = f"tells the server what to do with other messages, and is refused over HTTP: {python}"
             yield Problem(f"{path}.headers.{name:.50}", message)
-        elif channel == RABBITMQ and name.lower() in _MORE_QUEUES:
+        elif channel == RABBITMQ and name.lower() in _ROUTING_HEADERS:
             message = f"names further queues, and is refused over HTTP: {python}"
             yield Problem(f"{path}.headers.{name:.50}", message)
 
@@ -173,7 +176,7 @@ def _pattern(entry: str) -> Pattern:
 def _parts(channel: str, rest: str) -> tuple[str, ...]:
     if len(ADDRESS[channel]) == 1:
         return (rest,)
-    first, between, second = rest.partition(BETWEEN)
+    first, between, second = rest.partition(PART_SEPARATOR)
     if channel == RABBITMQ:
         return (first, second) if between else ("", rest)
     if not first:

@@ -7,7 +7,11 @@ from typing import Any, NamedTuple
 from duly.decide.targets.targets import FORMATS, header_problems
 from duly.errors import Problem
 
-NATS, REDIS, RABBITMQ, KAFKA, CELERY = "nats", "redis", "rabbitmq", "kafka", "celery"
+NATS = "nats"
+REDIS = "redis"
+RABBITMQ = "rabbitmq"
+KAFKA = "kafka"
+CELERY = "celery"
 
 
 class BrokerVocabulary(NamedTuple):
@@ -51,17 +55,20 @@ WORDS = {
     CELERY: BrokerVocabulary("task", ("queue",), r"\S+", "the name of a task such as shop.tasks.remind"),
 }
 
-_BESIDE = {
+_OTHER_FIELDS = {
     "exchange": (r".*", "the name of an exchange"),
     "key": (r".*", "text"),
     "queue": (r".+", "the name of a queue"),
 }
 
 LONGEST = 255
-MOST_IN_HEADERS = 32_768
+"""Bytes of a subject, stream, topic, key, queue, exchange or task, at most."""
+
+MOST_HEADER_CHARACTERS = 32_768
 """Characters in all headers together; with several times as many, some brokers close the connection."""
 
-MOST_KEPT = 1_000_000_000
+MOST_STREAM_ENTRIES = 1_000_000_000
+"""The largest max_length of a Redis stream."""
 
 
 # -- writing
@@ -154,14 +161,14 @@ def broker_problems(channel: str, spec: Any) -> Iterator[Problem]:
 
 
 def _more_problems(path: str, name: str, written: Any, words: BrokerVocabulary) -> Iterator[Problem]:
-    if name in _BESIDE:
-        yield from _word_problems(path, written, *_BESIDE[name])
+    if name in _OTHER_FIELDS:
+        yield from _word_problems(path, written, *_OTHER_FIELDS[name])
     elif name == "format":
         if written not in FORMATS:
             yield Problem(path, f"expected one of {', '.join(FORMATS)}, not {written!r:.50}")
     elif name == "max_length":
-        if type(written) is not int or not 1 <= written <= MOST_KEPT:
-            yield Problem(path, f"expected a whole number from 1 to {MOST_KEPT:,}, not {written!r:.50}")
+        if type(written) is not int or not 1 <= written <= MOST_STREAM_ENTRIES:
+            yield Problem(path, f"expected a whole number from 1 to {MOST_STREAM_ENTRIES:,}, not {written!r:.50}")
     else:
         yield from header_problems(path, written)
         yield from _own_header_problems(path, written if isinstance(written, dict) else {}, words)
@@ -170,8 +177,8 @@ def _more_problems(path: str, name: str, written: Any, words: BrokerVocabulary) 
 def _own_header_problems(path: str, headers: Mapping[Any, Any], words: BrokerVocabulary) -> Iterator[Problem]:
     for name in (str(name) for name in headers if str(name).lower() in words.own):
         yield Problem(f"{path}.{name:.50}", "is said by every message, and cannot be given")
-    if sum(len(str(name)) + len(str(value)) for name, value in headers.items()) > MOST_IN_HEADERS:
-        yield Problem(path, f"have more than {MOST_IN_HEADERS:,} characters in all")
+    if sum(len(str(name)) + len(str(value)) for name, value in headers.items()) > MOST_HEADER_CHARACTERS:
+        yield Problem(path, f"have more than {MOST_HEADER_CHARACTERS:,} characters in all")
 
 
 def _word_problems(path: str, written: Any, pattern: str, expected: str) -> Iterator[Problem]:

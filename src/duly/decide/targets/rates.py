@@ -8,9 +8,9 @@ from typing import Any
 
 from duly.errors import Invalid, Problem
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}  # in seconds
 _WRITTEN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(?:\s*/\s*([smhd]))?", re.ASCII)
-_MICROSECOND = 1_000_000
+_MICROSECOND = 1_000_000  # in a second
 
 EXAMPLES = "a rate such as 50/s, 600/m or 1000/h"
 

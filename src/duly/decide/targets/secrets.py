@@ -8,10 +8,17 @@ from collections.abc import Sequence
 from duly.errors import Problem
 
 PREFIX = "whsec_"
-LEAST, MOST = 24, 64
-"""The least and most bytes of a webhook secret, by Standard Webhooks."""
+"""The beginning of a webhook secret, by Standard Webhooks."""
+
+LEAST = 24
+"""Bytes of a webhook secret, at least, by Standard Webhooks."""
+
+MOST = 64
+"""Bytes of a webhook secret, at most, by Standard Webhooks."""
 
 SHORTEST_KEY = 32
+"""Characters of an encryption key, at least."""
+
 MAKE_KEY = "make one with: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
 
 

@@ -11,12 +11,24 @@ from urllib.parse import SplitResult, urlsplit
 from duly.durations import EXAMPLES, format_duration, parse_duration
 from duly.errors import Problem
 
-WEBHOOK, HTTP = "webhook", "http"
+WEBHOOK = "webhook"
+HTTP = "http"
 
 FORMATS = ("standard", "cloudevents")
+
 TIMEOUTS = timedelta(milliseconds=100), timedelta(minutes=5)
+"""The shortest and the longest timeout of a request."""
+
 LONGEST_URL = 2000
-MOST_HEADERS, LONGEST_NAME, LONGEST_HEADER = 50, 200, 8000
+"""Characters of a URL, at most."""
+
+MOST_HEADERS = 50
+
+LONGEST_NAME = 200
+"""Characters of a header's name, at most."""
+
+LONGEST_HEADER = 8000
+"""Characters of a header's value, at most."""
 
 OURS = frozenset(
     "host connection content-length transfer-encoding upgrade te trailer proxy-authorization proxy-connection "
@@ -109,7 +121,7 @@ def destination_of(target: Any) -> str | None:
 
 
 AMBIGUOUS = "has a host name that is one host by IDNA 2003 and another by IDNA 2008: write it as xn--…"
-MEANT_ANEW = re.compile("[ß\u1e9e\u03c2\u200c\u200d]")
+AMBIGUOUS_CHARACTERS = re.compile("[ß\u1e9e\u03c2\u200c\u200d]")
 """Characters that IDNA 2003, built into Python, turns into ss, a plain sigma or nothing, while IDNA 2008, used by HTTP
 clients, keeps them. So a webhook to straße.example was signed for strasse.example and sent to xn--strae-oqa.example,
 which may belong to somebody else."""
@@ -149,7 +161,7 @@ def url_in_ascii(url: str) -> str:
     name = parts.hostname or ""
     if name.isascii():
         return url
-    if MEANT_ANEW.search(name):
+    if AMBIGUOUS_CHARACTERS.search(name):
         raise AmbiguousHost(f"it {AMBIGUOUS}")
     port = "" if parts.port is None else f":{parts.port}"
     return parts._replace(netloc=_in_ascii(name) + port).geturl()
@@ -261,7 +273,7 @@ def _part_problem(parts: SplitResult) -> str | None:
 
 
 def _host_problem(name: str) -> str | None:
-    if MEANT_ANEW.search(name):
+    if AMBIGUOUS_CHARACTERS.search(name):
         return AMBIGUOUS
     try:
         name.encode("idna")

@@ -15,24 +15,27 @@ from collections.abc import Callable, Iterable
 from duly.decide.error_text import first_line, storable
 from duly.decide.targets.targets import parked_alone, url_of
 from duly.engine.destinations.destination_cache import DestinationCache, Key
-from duly.engine.destinations.parking import FIRST, note, open_again
+from duly.engine.destinations.parking import FIRST_PROBE, note, open_again
 from duly.errors import StoreUnavailable
 from duly.ports import TargetStore
 from duly.records.event import Delivered, Event, Expired, Failed, Held, Outcome, Rejected, Unreachable
 from duly.records.target import DESTINATION_OF_ALL, Known
 from duly.signals import DestinationOpened, DestinationParked, Signals
 
-BEGINNING = 10
+FIRST_WINDOW = 10
 """Concurrent deliveries to a destination without outcomes yet."""
 
-IN_A_ROW, DIFFERENT = 10, 5
-"""10 failures in a row, of 5 different events, mean that a destination is down: a single event that the receiver cannot
-handle does not."""
+FAILURES_IN_A_ROW = 10
+"""Failures in a row, of FAILED_EVENTS different events, after which a destination counts as down."""
 
-JUST_NOW = 0.1
+FAILED_EVENTS = 5
+"""Different events that must have failed: a single event that the receiver cannot handle does not mean that the
+destination is down."""
+
+PARKED_FRESH_S = 0.1
 """Seconds for which a cached entry that says a destination is parked is trusted."""
 
-AHEAD = 0.5
+RATE_AHEAD_S = 0.5
 """Seconds of a rate limit that a worker takes from the store at once. Unused starts expire after twice this time."""
 
 
@@ -44,7 +47,7 @@ class Window:
     def __init__(self, size: int) -> None:
         self.size = size
         self.failed = 0  # failures in a row
-        self.failing: set[str] = set()  # ids of the events that failed in this row, at most DIFFERENT
+        self.failing: set[str] = set()  # ids of the events that failed in this row, at most FAILED_EVENTS
 
     def shrink(self) -> None:
         self.size = max(1, self.size // 2)
@@ -52,7 +55,7 @@ class Window:
     def has_failed(self, id: str) -> None:
         self.shrink()
         self.failed += 1
-        if len(self.failing) < DIFFERENT:
+        if len(self.failing) < FAILED_EVENTS:
             self.failing.add(id)
 
     def has_answered(self) -> None:
@@ -62,7 +65,7 @@ class Window:
 
     @property
     def is_down(self) -> bool:
-        return self.failed >= IN_A_ROW and len(self.failing) >= DIFFERENT
+        return self.failed >= FAILURES_IN_A_ROW and len(self.failing) >= FAILED_EVENTS
 
 
 class CircuitBreaker:
@@ -101,7 +104,7 @@ class CircuitBreaker:
         if known.concurrency is not None:
             return min(known.concurrency, self._concurrency)
         window = self._windows.get((tenant, destination))
-        return min(BEGINNING, self._most) if window is None else window.size
+        return min(FIRST_WINDOW, self._most) if window is None else window.size
 
     def places_of(self, tenant: str) -> int:
         known = self._of_all(tenant)
@@ -129,7 +132,7 @@ class CircuitBreaker:
         key = (event.tenant, event.destination)
         window = self._windows.get(key)
         if window is None:
-            window = self._windows[key] = Window(min(BEGINNING, self._most))
+            window = self._windows[key] = Window(min(FIRST_WINDOW, self._most))
         if isinstance(outcome, Failed):
             if outcome.outage:
                 window.has_failed(event.id)
@@ -177,10 +180,12 @@ class CircuitBreaker:
         return None if known.parked is None else Held(known.destination, known.parked)
 
     async def _parked(self, tenant: str, destination: str) -> Known:
-        """The state of a destination, at most JUST_NOW old if parked. If it was opened since, the store would release
-        the event that is to be held, and the worker would claim it again and again."""
+        """The state of a destination, at most PARKED_FRESH_S old if parked. If it was opened since, the store would
+        release the event that is to be held, and the worker would claim it again and again."""
         known = await self._destination_cache.known(tenant, destination)
-        return known if known.parked is None else await self._destination_cache.known(tenant, destination, JUST_NOW)
+        return (
+            known if known.parked is None else await self._destination_cache.known(tenant, destination, PARKED_FRESH_S)
+        )
 
     def trying(self, events: Iterable[Event]) -> None:
         """Marks events as probes of parked destinations."""
@@ -239,7 +244,7 @@ class CircuitBreaker:
         while self._down:
             (tenant, destination), (reason, gone) = next(iter(self._down.items()))
             async with self._store.begin() as tx:
-                parked = await tx.park(tenant, destination, reason, None if gone else FIRST)
+                parked = await tx.park(tenant, destination, reason, None if gone else FIRST_PROBE)
                 if parked:
                     await note(tx, tenant, destination, "disabled" if gone else "parked", reason, self._worker)
             if parked:
@@ -280,12 +285,12 @@ class CircuitBreaker:
         }
         if not rates:
             return None
-        asked = [(*key, max(1, round(rate * AHEAD))) for key, rate in rates.items()]
+        asked = [(*key, max(1, round(rate * RATE_AHEAD_S))) for key, rate in rates.items()]
         later: list[float] = []
         for allowed in await self._store.allow(asked):
             key = (allowed.tenant, allowed.destination)
             if allowed.turns:
-                self._turns[key] = (allowed.turns, now + max(2 * AHEAD, allowed.turns / rates[key]))
+                self._turns[key] = (allowed.turns, now + max(2 * RATE_AHEAD_S, allowed.turns / rates[key]))
             else:
                 self._wanted.add(key)
                 later.append(max(0.001, allowed.next.total_seconds()))

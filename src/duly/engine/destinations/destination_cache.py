@@ -8,11 +8,14 @@ from duly.decide.targets.targets import origin_of
 from duly.ports import DestinationReader
 from duly.records.target import DESTINATION_OF_ALL, Known
 
-FRESH, RECENT = 2.0, 5.0
-"""Seconds for which an entry is used; and seconds after which an entry is read again in the background, where no
-delivery waits for it."""
+FRESH_S = 2.0
+"""Seconds for which a delivery uses an entry without reading it again."""
 
-MOST = 10_000
+REFRESH_AFTER_S = 5.0
+"""Seconds after which an entry is read again in the background, where no delivery waits for it."""
+
+MOST_CACHED = 10_000
+"""Entries beyond which the cache is emptied, to bound its memory."""
 
 Key = tuple[str, str]
 
@@ -31,14 +34,14 @@ class DestinationCache:
 
     def is_recent(self, tenant: str, destination: str) -> bool:
         entry = self._known.get((tenant, destination))
-        return entry is not None and time.monotonic() - entry[0] < RECENT
+        return entry is not None and time.monotonic() - entry[0] < REFRESH_AFTER_S
 
-    def fresh(self, tenant: str, destination: str, seconds: float = FRESH) -> Known | None:
+    def fresh(self, tenant: str, destination: str, seconds: float = FRESH_S) -> Known | None:
         """The entry of a destination, unless it is missing or too old."""
         entry = self._known.get((tenant, destination))
         return entry[1] if entry is not None and time.monotonic() - entry[0] < seconds else None
 
-    async def known(self, tenant: str, destination: str, seconds: float = FRESH) -> Known:
+    async def known(self, tenant: str, destination: str, seconds: float = FRESH_S) -> Known:
         """The entry of a destination, read from the store if it is too old. The entry of its tenant as a whole is read
         with it."""
         if (known := self.fresh(tenant, destination, seconds)) is not None:
@@ -62,7 +65,7 @@ class DestinationCache:
             if changed.isdisjoint(wanted):  # else the rows may be from before the change
                 break
         found = {(known.tenant, known.destination): known for known in read}
-        if len(self._known) > MOST:
+        if len(self._known) > MOST_CACHED:
             self._known.clear()
         now = time.monotonic()
         self._known.update({key: (now, known) for key, known in found.items()})

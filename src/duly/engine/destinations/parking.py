@@ -10,10 +10,14 @@ from duly.errors import StoreUnavailable
 from duly.ports import TargetStore, TargetTransaction
 from duly.records.event import Event
 
-FIRST, MOST = timedelta(seconds=30), timedelta(minutes=10)
-"""The wait before the first probe of a parked destination, and the longest wait between probes."""
+FIRST_PROBE = timedelta(seconds=30)
+"""The wait before the first probe of a parked destination."""
+
+LONGEST_PROBE_WAIT = timedelta(minutes=10)
+"""The longest wait between probes: the return of a destination is noticed that late."""
 
 CHUNK = 1000
+"""Held events that are released in one transaction."""
 
 
 async def open_again(store: TargetStore, tenant: str, parked: str, by: str, most: int | None = None) -> int:
@@ -43,7 +47,7 @@ async def look_after_parked(store: TargetStore, lanes: Sequence[str], worker: st
     probes: list[Event] = []
     if not any(to_be_tried for _, _, to_be_tried in found) or not {WEBHOOK, HTTP} & set(lanes):
         return probes
-    for tenant, destination in await store.due_probes(FIRST, MOST):
+    for tenant, destination in await store.due_probes(FIRST_PROBE, LONGEST_PROBE_WAIT):
         try:
             probes += await _claim_probe(store, (tenant, destination), lanes, worker, lease)
         except StoreUnavailable:

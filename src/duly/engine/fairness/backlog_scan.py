@@ -10,25 +10,45 @@ from operator import attrgetter
 from duly.decide.fair_share import Candidate, Key
 from duly.ports import ScanRequest, ScanResult
 
-NEWEST, OFTEN, AT_LEAST, AT_MOST = 200, 3, 0.005, 0.05
-"""A scan reads the 200 newest events of a lane, because the events of a quiet tenant have mostly just become due. The
-next such scan waits for 3 times the duration of the last one, but at least 0.005 and at most 0.05 seconds."""
+NEWEST_EVENTS = 200
+"""The newest events of a lane that each scan reads: the events of a quiet tenant have mostly just become due."""
 
-FRONT, DEEPER = 4000, 16
-"""A deep scan reads the 4000 oldest events of a lane; while it finds no other tenants, it is repeated 16 times as
-deep."""
+NEAR_WAIT_FACTOR = 3
+"""The next scan of the newest events waits for this many times the duration of the last one, within these bounds."""
 
-SELDOM, LONGEST, AT_THE_FRONT = 100, 10.0, 1.0
-"""After a scan that finds too few events, the next one waits for 100 times its duration, so that such scans take at
-most 1% of the time; but at most 10 seconds, or 1 second if the scan was shallow, for then its duration had another
-cause."""
+NEAR_WAIT_LEAST_S = 0.005
+"""Seconds that this wait lasts at least."""
 
-MOST, ALL = 2000, 4000
-"""The most candidates that one scan returns, and the most that are remembered for each lane."""
+NEAR_WAIT_MOST_S = 0.05
+"""Seconds that this wait lasts at most: a quiet tenant may wait that long to be found."""
 
-OTHERS, MORE, QUIET, NEAR = "others", "more", "quiet", "near"
-"""The purpose of a scan: tenants and destinations without known candidates, more candidates of those already known, or
-tenants and destinations with no events here. The last purpose is any of these among the newest events only."""
+OLDEST_EVENTS = 4000
+"""The oldest events of a lane that a deep scan reads first."""
+
+DEEPER_FACTOR = 16
+"""While a deep scan finds too few events of others, it is repeated with this many times as many of the oldest."""
+
+DEEP_WAIT_FACTOR = 100
+"""After a deep scan that finds too few events, the next one waits for this many times its duration, so that such scans
+take at most 1% of the time."""
+
+DEEP_WAIT_MOST_S = 10.0
+"""Seconds that this wait lasts at most."""
+
+SHALLOW_WAIT_MOST_S = 1.0
+"""Seconds that this wait lasts at most if the scan read no more than OLDEST_EVENTS: its duration had another cause."""
+
+MOST_FOUND = 2000
+"""The most candidates that one scan returns."""
+
+MOST_REMEMBERED = 4000
+"""The most candidates that are remembered for each lane."""
+
+# The purposes of a scan:
+OTHERS = "others"  # tenants and destinations without known candidates
+MORE = "more"  # more candidates of tenants and destinations that are already known
+QUIET = "quiet"  # tenants and destinations with no events here
+NEAR = "near"  # any of these, among the newest events only
 
 Look = Callable[[ScanRequest, Collection[Key]], Awaitable[ScanResult]]
 Begins = Callable[[], Mapping[str, datetime]]
@@ -56,7 +76,7 @@ class BacklogScan:
         gone = {one.id for one in candidates}
         for lane, key in {(one.lane, (one.tenant, one.destination)) for one in candidates}:
             left = [one for one in self._known[lane].pop(key, ()) if one.id not in gone]
-            if left or (lane in self.more and len(self._known[lane]) < ALL):
+            if left or (lane in self.more and len(self._known[lane]) < MOST_REMEMBERED):
                 self._known[lane][key] = left
 
     def forget_all(self, lane: str) -> None:
@@ -71,16 +91,18 @@ class BacklogScan:
         """Scans for events of other tenants and destinations than *past*, up to *wanted* in each lane; returns the
         lanes that were read to their end. The wait between scans is kept for each purpose."""
         began, whole, found = time.monotonic(), set(), Counter[str]()
-        depth = {lane: FRONT if purpose != NEAR and self.may(purpose, lane) else 0 for lane in lanes}
+        depth = {lane: OLDEST_EVENTS if purpose != NEAR and self.may(purpose, lane) else 0 for lane in lanes}
         depth = {lane: deep for lane, deep in depth.items() if deep or purpose == NEAR or self.may(NEAR, lane)}
         while depth:
-            looked = await self._look(ScanRequest(depth, NEWEST, MOST, self._begins()), past)
+            looked = await self._look(ScanRequest(depth, NEWEST_EVENTS, MOST_FOUND, self._begins()), past)
             found.update(self._remember(looked.others))
             now = time.monotonic()
-            spent = SELDOM * (now - began)
+            spent = DEEP_WAIT_FACTOR * (now - began)
             deeper = {}
             for lane, deep in depth.items():
-                self._rests[NEAR, lane] = now + max(AT_LEAST, min(OFTEN * (now - began), AT_MOST))
+                self._rests[NEAR, lane] = now + max(
+                    NEAR_WAIT_LEAST_S, min(NEAR_WAIT_FACTOR * (now - began), NEAR_WAIT_MOST_S)
+                )
                 if looked.examined[lane] < deep:
                     whole.add(lane)
                 if not deep:
@@ -88,9 +110,11 @@ class BacklogScan:
                 if found[lane] >= wanted:
                     self.more.add(lane)
                 elif lane not in whole:
-                    deeper[lane] = DEEPER * deep
+                    deeper[lane] = DEEPER_FACTOR * deep
                 else:
-                    self._rests[purpose, lane] = now + min(spent, LONGEST if deep > FRONT else AT_THE_FRONT)
+                    self._rests[purpose, lane] = now + min(
+                        spent, DEEP_WAIT_MOST_S if deep > OLDEST_EVENTS else SHALLOW_WAIT_MOST_S
+                    )
                     if purpose == MORE:
                         self._no_more(lane)
             depth = deeper
@@ -117,7 +141,7 @@ class BacklogScan:
             new[lane] += len(candidates)
             self._known[lane][key] = sorted([*known, *candidates], key=_ready)
         for lane in new:
-            most = max(1, ALL // len(self._known[lane]))
+            most = max(1, MOST_REMEMBERED // len(self._known[lane]))
             for known in self._known[lane].values():
                 del known[most:]
         return new

@@ -17,22 +17,25 @@ from duly.engine.fairness.fair_queue import UNBOUNDED, FairQueue
 from duly.errors import StoreUnavailable
 from duly.records.event import Event
 
-SPARE = 2
+CANDIDATES_PER_PLACE = 2
 """Candidates named for each event that can be taken, because another worker may have taken the first ones."""
 
-OLDEST = 4
+ONE_OLDEST_IN = 4
 """One in so many events of a claim is always the oldest, however many other candidates there are."""
 
-FEW, CROWD = 10, 50
-"""A lane is crowded when this many tenants and destinations are well served by the oldest events: 50, or half of the
-claimed events if that is less, but at least 10. Then nobody starves the others, taking the oldest is fair enough, and
-scans look only among the newest events."""
+CROWD_MOST = 50
+"""A lane is crowded when this many tenants and destinations are well served by the oldest events, or half as many as
+there were events in the claim, if that is less. Then nobody starves the others, taking the oldest is fair enough, and
+scans read only the newest events."""
+
+CROWD_LEAST = 10
+"""Tenants and destinations that a crowded lane has at least, however small the claim."""
 
 AWAITED_S = 0.005
 """Seconds for which a claim waits for a backlog scan while tenants share a worker. The events found are then claimed at
 once, not after the next batch of another tenant; a scan of the newest events takes 1 ms."""
 
-ENOUGH = 100
+SAMPLE = 100
 """Events of a claim that are sampled to see whether all of them belong to one tenant."""
 
 _key = attrgetter("tenant", "destination")
@@ -82,7 +85,7 @@ class FairClaim:
 
     def at_most(self, lane: str, free: int) -> int:
         """How many of the chosen candidates to claim."""
-        return free if lane in self.limited else free - free // OLDEST
+        return free if lane in self.limited else free - free // ONE_OLDEST_IN
 
     async def choose_for_the_quiet(self, lanes: Sequence[str], free: int) -> list[Candidate]:
         """The candidates of tenants and destinations that have no events here, when only reserved places are free."""
@@ -92,7 +95,7 @@ class FairClaim:
             lambda *key: 0 if key in here else min(1, self._fair_queue.room(*key)), self._fair_queue.room_of
         )
         known = {key: found for lane in lanes for key, found in self._scan.known(lane).items()}
-        return choose(known, SPARE * free, {}, room)
+        return choose(known, CANDIDATES_PER_PLACE * free, {}, room)
 
     def _look_behind(self, lane: str, free: int) -> None:
         """Starts scans for tenants and destinations that are not well served, concurrently with the claims. A deep scan
@@ -134,7 +137,7 @@ class FairClaim:
             self._fair_queue.room, lambda tenant: min(share - in_hand[tenant], self._fair_queue.room_of(tenant))
         )
         others = {key: found for key, found in known.items() if key not in served}
-        return choose(others, SPARE * self.at_most(lane, free), in_hand, room)
+        return choose(others, CANDIDATES_PER_PLACE * self.at_most(lane, free), in_hand, room)
 
     async def _what_may_start(self, lane: str, free: int) -> list[Candidate]:
         await self._scan.look([lane], set(self._scan.known(lane)), free, OTHERS)
@@ -145,7 +148,7 @@ class FairClaim:
             if not self._scan.known(lane) and lane not in self._scan.more and not self._fair_queue.holds_back:
                 self.limited.discard(lane)
         room = FreePlaces(self._fair_queue.room, self._fair_queue.room_of)
-        return choose(self._scan.known(lane), SPARE * free, self._fair_queue.in_hand(), room)
+        return choose(self._scan.known(lane), CANDIDATES_PER_PLACE * free, self._fair_queue.in_hand(), room)
 
     # -- what came of it
 
@@ -165,7 +168,7 @@ class FairClaim:
                 self.limited.add(lane)
             if backlog:
                 self._served[lane] = served = well_served(whose)
-                crowded = len(served) >= max(FEW, min(CROWD, len(of_lane) // 2))
+                crowded = len(served) >= max(CROWD_LEAST, min(CROWD_MOST, len(of_lane) // 2))
                 (self._crowded.add if crowded else self._crowded.discard)(lane)
             elif lane in self._served:
                 self._forget(lane)
@@ -187,5 +190,5 @@ class FairClaim:
 def _whose(events: Sequence[Event]) -> Mapping[Key, int]:
     """How many events each tenant and destination has. If a sample belongs to a single one, all events are counted as
     its own."""
-    some = Counter(map(_key, events[:: 1 + len(events) // ENOUGH]))
+    some = Counter(map(_key, events[:: 1 + len(events) // SAMPLE]))
     return Counter(map(_key, events)) if len(some) > 1 else dict.fromkeys(some, len(events))

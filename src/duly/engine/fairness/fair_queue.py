@@ -11,18 +11,24 @@ from duly.decide.fair_share import Key
 from duly.engine.fairness.limits import Limits
 from duly.records.event import Event, Outcome
 
-RESERVE = 10
-"""For every ten ordinary places, a worker reserves one extra place for tenants and destinations with nothing running: a
+PLACES_PER_RESERVED = 10
+"""For this many ordinary places, a worker reserves one extra place for tenants and destinations with nothing running: a
 flooding tenant or a slow destination that fills every ordinary place must not delay a quiet one."""
 
 UNBOUNDED = 1 << 30
+"""Room without a limit; a number, so that it can be compared and split."""
 
-AHEAD, GLANCE, LONG = 0.4, 0.05, 5.0
-"""Where places are limited, 0.4 seconds' worth of deliveries are claimed beyond those that may run, so that a quick
-destination does not wait for claims. The rate is measured over 0.05 seconds, and forgotten 5 seconds after the last
-delivery."""
+AHEAD_S = 0.4
+"""Where places are limited, this many seconds' worth of deliveries are claimed beyond those that may run, so that a
+quick destination does not wait for claims."""
 
-SHARED_FOR = 10.0
+MEASURED_OVER_S = 0.05
+"""Seconds over which the deliveries of a destination are counted, at least."""
+
+FORGOTTEN_AFTER_S = 5.0
+"""Seconds after the last count at which the rate of a destination is forgotten."""
+
+SHARED_FOR_S = 10.0
 """Seconds for which a worker counts as shared after a second tenant has had events here."""
 
 _key = attrgetter("tenant", "destination")
@@ -62,18 +68,18 @@ class CompletionRate:
 
     def __init__(self) -> None:
         self._ended, self._since = 0, monotonic()
-        self.ahead = 0  # how many events end in AHEAD seconds, by the last measurement
+        self.ahead = 0  # how many events end in AHEAD_S seconds, by the last measurement
 
     def one_ended(self) -> None:
         self._ended += 1
-        if (took := monotonic() - self._since) >= GLANCE:
-            self.ahead = round(self._ended * AHEAD / took)
+        if (took := monotonic() - self._since) >= MEASURED_OVER_S:
+            self.ahead = round(self._ended * AHEAD_S / took)
             self._ended, self._since = 0, self._since + took
 
     @property
     def is_over(self) -> bool:
-        """Whether no event has ended for LONG seconds."""
-        return monotonic() - self._since > LONG
+        """Whether no event has ended for FORGOTTEN_AFTER_S seconds."""
+        return monotonic() - self._since > FORGOTTEN_AFTER_S
 
 
 Start = tuple[Event, Queue]
@@ -86,7 +92,7 @@ class FairQueue:
 
     def __init__(self, limits: Limits, concurrency: int) -> None:
         self._limits, self._concurrency = limits, concurrency
-        self.most = concurrency + concurrency // RESERVE
+        self.most = concurrency + concurrency // PLACES_PER_RESERVED
         self._queues: dict[Key, Queue] = {}
         self._tenants: dict[str, Tenant] = {}
         self._round: deque[Tenant] = deque()  # tenants with events that may start, the next one first
@@ -94,7 +100,7 @@ class FairQueue:
         self._alone: Queue | None = None  # the only queue with events that may start, if it has no limits
         self._nobody_quiet = False  # the last check found no tenant or destination without running events
         self._newest = ""  # the tenant whose events came last
-        self._shared_at = -SHARED_FOR  # when events of a second tenant came last, by time.monotonic
+        self._shared_at = -SHARED_FOR_S  # when events of a second tenant came last, by time.monotonic
         self.startable = 0  # events that wait only for a free place
         self.running = 0
 
@@ -120,8 +126,8 @@ class FairQueue:
 
     @property
     def shared(self) -> bool:
-        """Whether more than one tenant has had events here in the last SHARED_FOR seconds."""
-        return monotonic() - self._shared_at < SHARED_FOR
+        """Whether more than one tenant has had events here in the last SHARED_FOR_S seconds."""
+        return monotonic() - self._shared_at < SHARED_FOR_S
 
     @property
     def holds_back(self) -> bool:

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from duly.engine.boot_clock import steady
-from duly.engine.claim import NONE, tell_heads
+from duly.engine.claim import NO_HEADS, tell_heads
 from duly.engine.lookahead.timerfd import TimerFd
 from duly.engine.series.heads import Claimant
 from duly.engine.series.holds import succeed
@@ -27,22 +27,22 @@ from duly.ports import ClaimPath, Reserved
 from duly.records.event import Event
 from duly.signals import Claimed, Signals
 
-PATIENCE = timedelta(seconds=2)
+RESERVED_PAST_DUE = timedelta(seconds=2)
 """How long after its instant a reservation ends. If the worker vanishes, other workers can claim the event then."""
 
-BEFORE = 0.008
+CLAIM_BEFORE_S = 0.008
 """Seconds before its instant at which a reserved event is claimed. The claim takes 1 ms, and now and then 5. From then
 on the event can no longer be cancelled."""
 
-HEADS_BEFORE = 0.025
+CLAIM_HEADS_BEFORE_S = 0.025
 """Seconds before its instant at which a reserved head is claimed. That takes several milliseconds, because its
 successor is planned in the same transaction."""
 
-SET_BACK = 0.005
+SET_BACK_S = 0.005
 """Seconds by which the store's clock may have been set back since the reservation without the event being released: it
 waits here that much longer instead."""
 
-NEVER_EARLY = 1e-6
+NEVER_EARLY_S = 1e-6
 """Seconds added to each wait. More than any rounding of an instant, so that no event starts early."""
 
 
@@ -108,10 +108,12 @@ class Lookahead:
 
     async def reserve(self, room: Mapping[str, int], ahead: timedelta) -> int:
         """Reserves the events that are due within *ahead*; returns how many."""
-        reserved, now = await self._store.reserve(self._worker, room, ahead, PATIENCE)
+        reserved, now = await self._store.reserve(self._worker, room, ahead, RESERVED_PAST_DUE)
         at = time.monotonic()
         for one in reserved:
-            wait = (one.until - PATIENCE - now).total_seconds() - (HEADS_BEFORE if one.head else BEFORE)
+            wait = (one.until - RESERVED_PAST_DUE - now).total_seconds() - (
+                CLAIM_HEADS_BEFORE_S if one.head else CLAIM_BEFORE_S
+            )
             heapq.heappush(self._held, (at + wait, one))
         self._changed.set()
         return len(reserved)
@@ -156,7 +158,7 @@ class Lookahead:
             if heads := [one for one in self._starting if one.head]:
                 found |= self._poise(heads, await self._start_heads(heads))
             if missed := [one for one in self._starting if one.id not in found]:
-                await self._store.release(missed, PATIENCE)
+                await self._store.release(missed, RESERVED_PAST_DUE)
         except StoreUnavailable as error:  # other workers can claim these when their reservations end
             self._store_backoff.failed(error, now)
         finally:
@@ -164,7 +166,7 @@ class Lookahead:
 
     async def _start(self, reserved: Sequence[Reserved]) -> Started:
         sent = steady()
-        events, now = await self._store.start(reserved, _ending_within(BEFORE), self._lease, self._worker)
+        events, now = await self._store.start(reserved, _ending_within(CLAIM_BEFORE_S), self._lease, self._worker)
         at = time.monotonic()
         if self._signals.wanted(Claimed):
             for event in events:
@@ -174,21 +176,21 @@ class Lookahead:
     async def _start_heads(self, heads: Sequence[Reserved]) -> Started:
         sent = steady()
         async with self._store.begin() as tx:
-            found = await tx.reserved_heads(heads, _ending_within(HEADS_BEFORE))
+            found = await tx.reserved_heads(heads, _ending_within(CLAIM_HEADS_BEFORE_S))
             now, at = found.now, time.monotonic()
             latest = max((head.due for head in found.heads), default=now)
             claimant = Claimant(self._worker, self._lease)
-            succeeded = await succeed(tx, found, latest, claimant) if found.heads else NONE
+            succeeded = await succeed(tx, found, latest, claimant) if found.heads else NO_HEADS
         tell_heads(succeeded, self._worker, self._signals)
         return Started(succeeded.fired, {head.id for head in found.heads}, now, at, sent)
 
     def _poise(self, reserved: Sequence[Reserved], started: Started) -> set[str]:
         """Sets claimed events to fire at their instants; returns the ids that were found. The store's clock has
         advanced since it answered, so no event fires early."""
-        instants = {one.id: one.until - PATIENCE for one in reserved}
+        instants = {one.id: one.until - RESERVED_PAST_DUE for one in reserved}
         for event in started.events:
             wait = (instants[event.id] - started.now).total_seconds()
-            heapq.heappush(self._poised, Poised(started.at + wait + NEVER_EARLY, event.id, event, started.sent))
+            heapq.heappush(self._poised, Poised(started.at + wait + NEVER_EARLY_S, event.id, event, started.sent))
         self._fire_due()
         return started.found
 
@@ -210,10 +212,10 @@ class Lookahead:
             held, self._held = self._held, []
         if held:
             with contextlib.suppress(StoreUnavailable):  # the reservations end by themselves a little later
-                await self._store.release([one for _, one in held], PATIENCE)
+                await self._store.release([one for _, one in held], RESERVED_PAST_DUE)
         return poised
 
 
 def _ending_within(before: float) -> timedelta:
     """How much time the reservation of an event that is to be claimed may have left at most, by the store's clock."""
-    return timedelta(seconds=before + SET_BACK) + PATIENCE
+    return timedelta(seconds=before + SET_BACK_S) + RESERVED_PAST_DUE

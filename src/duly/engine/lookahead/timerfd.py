@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-_CLOCK_MONOTONIC, _ABSOLUTE = 1, 1
+_CLOCK_MONOTONIC = 1  # of time.h
+_ABSOLUTE = 1  # TFD_TIMER_ABSTIME of sys/timerfd.h
 
 
 class TimerFd:

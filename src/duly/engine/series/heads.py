@@ -31,14 +31,19 @@ from duly.records.series import Series, carried
 from duly.rules.recurrence import Occurrence
 from duly.signals import Halted
 
-ENDED, ERROR = "ended", "error: "
+ENDED = "ended"
+"""Why a series has no next head: its rule has no more occurrences."""
+
+ERROR = "error: "
+"""The beginning of the reason why a series has no next head: its rule cannot be evaluated."""
+
 MOST_TAKEN = 100
 """How many occurrences in a row that have fired before are skipped before a series is halted."""
 
-SLOW = 0.0005
+SLOW_RULE_S = 0.0005
 """Seconds of evaluation after which a rule counts as slow. Most rules take 0.00003."""
 
-EVALUATING = 0.02
+SLOW_RULES_BUDGET_S = 0.02
 """Seconds that one claim spends on slow rules at most. It holds locks meanwhile; on SQLite, that of the whole file."""
 
 MOST_SLOW = 10_000
@@ -103,7 +108,7 @@ class SlowRuleBudget:
 
     def __exit__(self, *_: object) -> None:
         took = time.monotonic() - self._began
-        if took > SLOW:
+        if took > SLOW_RULE_S:
             self.spent += took
             if len(self._known) >= MOST_SLOW:
                 self._known.clear()
@@ -126,7 +131,7 @@ async def succeed_heads(tx: SeriesTransaction, found: Heads, by: datetime, claim
     slowness, slices = SlowRuleBudget(), Slices()
     decided: list[HeadDecision] = []
     for head in slowness.last(heads):
-        if slowness.spent > EVALUATING:
+        if slowness.spent > SLOW_RULES_BUDGET_S:
             break  # the remaining heads stay due: the next claim takes them
         await slices.between()
         series = known.get(head.series or "")

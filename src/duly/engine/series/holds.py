@@ -32,11 +32,19 @@ from duly.rules.recurrence import Occurrence
 from duly.rules.timetable import BEFORE
 
 ITS_TURN = f"{FULL}its turn"
-AT_ONCE = 1000
-WHILE_PAUSED = "its schedule was paused when its time came"
-LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+"""The hold reason of events that a resumed schedule releases one after another."""
 
-SKIP, FIRE = PASSED = ("skip", "fire")
+RELEASED_AT_ONCE = 1000
+"""Events that one statement releases, of schedules without a limit."""
+
+WHILE_PAUSED = "its schedule was paused when its time came"
+
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+"""Earlier than any event."""
+
+SKIP = "skip"
+FIRE = "fire"
+PASSED = (SKIP, FIRE)
 """What a resumption does with occurrences whose time came during the pause."""
 
 
@@ -66,10 +74,10 @@ async def let_go(tx: SeriesTransaction, schedules: Sequence[Schedule]) -> None:
     room = {}
     for schedule in schedules:
         most = schedule.policies.room
-        free = AT_ONCE if most is None else most - under_way.get(schedule.series, 0)
+        free = RELEASED_AT_ONCE if most is None else most - under_way.get(schedule.series, 0)
         if free > 0:
             room[schedule.series] = free
-    while room and len(await tx.let_go(room, SCHEDULE)) >= AT_ONCE:
+    while room and len(await tx.let_go(room, SCHEDULE)) >= RELEASED_AT_ONCE:
         pass
 
 

@@ -33,8 +33,13 @@ from duly.rules.policies import Policies, policies_text, read_policies
 from duly.rules.recurrence import DEFAULT_ZONE, Dst, Occurrence, Rule
 
 MOST_DEPENDENCIES = 100
+"""Schedules in a chain of dependencies that are checked for a cycle."""
+
 MOST_TRIES = 10
+"""Tries to store a schedule that others change at the same time, before Conflict is raised."""
+
 THE_END = datetime(9999, 1, 1, tzinfo=UTC)
+"""The latest instant up to which a rule is searched for any occurrence at all."""
 
 
 class ScheduleDraft(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,8 @@ from duly.records.series import Series, carried
 from duly.rules import zones
 from duly.rules.recurrence import Occurrence
 
-AT_ONCE = 500
+HEADS_PER_TRANSACTION = 500
+"""Heads that one transaction locks and replans, so that claims do not wait long."""
 
 
 async def replan(store: ScheduleStore, *, dry_run: bool = False, by: str = "replan") -> list[ReplannedHead]:
@@ -26,7 +27,7 @@ async def replan(store: ScheduleStore, *, dry_run: bool = False, by: str = "repl
     while True:
         async with store.begin() as tx:
             bound = {} if after is None else {"after": after}
-            heads = await tx.stale_heads(zones.VERSION, limit=AT_ONCE, **bound)
+            heads = await tx.stale_heads(zones.VERSION, limit=HEADS_PER_TRANSACTION, **bound)
             if heads:
                 after = max((head.zone_data or "", head.id) for head in heads)
                 found += await _replan(tx, heads, by, dry_run)

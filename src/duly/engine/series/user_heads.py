@@ -20,7 +20,11 @@ from duly.records.user import User
 from duly.rules.recurrence import Occurrence
 
 MOST_TRIES = 10
+"""Tries to lock the heads of users while workers claim them, before Conflict is raised."""
+
 USER = "user"
+"""The owner of a head in the history of a change."""
+
 NO_MORE = "its user has no such event any more"
 RULE_ENDED = "its rule ended"
 NOT_THEIRS = "it was late, and its user does not have this date any more"
