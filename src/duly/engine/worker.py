@@ -298,7 +298,7 @@ class Worker:
             if self._store_backoff.lasts:
                 await self._store_backoff.read(self._store)
             if no_heads and self._heads_at <= self._looked:
-                return  # a head has become ready that the last look did not know of
+                return  # a head has become ready that the last horizon did not show
             if horizon.alone is not None and horizon.alone <= NOW:
                 if await self._interrupted_first(overdue=-horizon.alone):
                     return

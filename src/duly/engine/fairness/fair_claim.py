@@ -21,7 +21,7 @@ CANDIDATES_PER_PLACE = 2
 """Candidates named for each event that can be taken, because another worker may have taken the first ones."""
 
 ONE_OLDEST_IN = 4
-"""One in so many events of a claim is always the oldest, however many other candidates there are."""
+"""A claim takes one in this many events by age alone, however many other candidates there are."""
 
 CROWD_MOST = 50
 """A lane is crowded when this many tenants and destinations are well served by the oldest events, or half as many as
