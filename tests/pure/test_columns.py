@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from duly.records.columns import Column, Kind, columns_of, only, without
+from duly.records.columns import Column, ColumnKind, columns_of, only, without
 from duly.records.event import Event, Status
 from duly.records.marks import Internal, LookedUp
 from duly.records.user import User
@@ -43,11 +43,11 @@ class Yacht(Ship, frozen=True, kw_only=True):
 
 def test_each_field_that_is_stored_is_a_column() -> None:
     assert columns_of(Ship) == (
-        Column("id", "id", Kind.ID),
-        Column("cargo_json", "cargo", Kind.JSON, optional=True),
-        Column("sailed", "sailed", Kind.INSTANT),
-        Column("colour", "colour", Kind.TEXT, choices=Colour),
-        Column("afloat", "afloat", Kind.FLAG),
+        Column("id", "id", ColumnKind.ID),
+        Column("cargo_json", "cargo", ColumnKind.JSON, optional=True),
+        Column("sailed", "sailed", ColumnKind.INSTANT),
+        Column("colour", "colour", ColumnKind.TEXT, choices=Colour),
+        Column("afloat", "afloat", ColumnKind.FLAG),
     )
     assert "schedule" not in [column.field for column in columns_of(Event)]
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from duly.records.api_key import ApiKey
-from duly.records.columns import Kind, columns_of
+from duly.records.columns import ColumnKind, columns_of
 from duly.records.event import Event, NewEvent
 from duly.records.history import Entry
 from duly.records.schedule import Schedule
@@ -37,28 +37,28 @@ TOLD_FROM_OTHERS = {"interruptions"}
 
 TYPES = {
     "sqlite": {
-        Kind.ID: "TEXT",
-        Kind.TEXT: "TEXT",
-        Kind.JSON: "TEXT",
-        Kind.SPAN: "INTEGER",
-        Kind.INSTANT: "INTEGER",
-        Kind.DAY: "TEXT",
-        Kind.TIME_OF_DAY: "TEXT",
-        Kind.FLAG: "INTEGER",
-        Kind.WHOLE: "INTEGER",
-        Kind.NUMBER: "REAL",
+        ColumnKind.ID: "TEXT",
+        ColumnKind.TEXT: "TEXT",
+        ColumnKind.JSON: "TEXT",
+        ColumnKind.SPAN: "INTEGER",
+        ColumnKind.INSTANT: "INTEGER",
+        ColumnKind.DAY: "TEXT",
+        ColumnKind.TIME_OF_DAY: "TEXT",
+        ColumnKind.FLAG: "INTEGER",
+        ColumnKind.WHOLE: "INTEGER",
+        ColumnKind.NUMBER: "REAL",
     },
     "postgres": {
-        Kind.ID: "uuid",
-        Kind.TEXT: "text",
-        Kind.JSON: "json",
-        Kind.SPAN: "bigint",
-        Kind.INSTANT: "timestamp with time zone",
-        Kind.DAY: "date",
-        Kind.TIME_OF_DAY: "text",
-        Kind.FLAG: "boolean",
-        Kind.WHOLE: "integer",
-        Kind.NUMBER: "double precision",
+        ColumnKind.ID: "uuid",
+        ColumnKind.TEXT: "text",
+        ColumnKind.JSON: "json",
+        ColumnKind.SPAN: "bigint",
+        ColumnKind.INSTANT: "timestamp with time zone",
+        ColumnKind.DAY: "date",
+        ColumnKind.TIME_OF_DAY: "text",
+        ColumnKind.FLAG: "boolean",
+        ColumnKind.WHOLE: "integer",
+        ColumnKind.NUMBER: "double precision",
     },
 }
 

@@ -16,7 +16,7 @@ JSON_FIELD = "_json"
 """The suffix of a field that holds JSON as text. Its column has the name without the suffix."""
 
 
-class Kind(Enum):
+class ColumnKind(Enum):
     """The kind of value in a column."""
 
     ID = "id"
@@ -31,15 +31,15 @@ class Kind(Enum):
     NUMBER = "number"
 
 
-KINDS: dict[type, Kind] = {
-    str: Kind.TEXT,
-    datetime: Kind.INSTANT,
-    timedelta: Kind.SPAN,
-    date: Kind.DAY,
-    time: Kind.TIME_OF_DAY,
-    bool: Kind.FLAG,
-    int: Kind.WHOLE,
-    float: Kind.NUMBER,
+KINDS: dict[type, ColumnKind] = {
+    str: ColumnKind.TEXT,
+    datetime: ColumnKind.INSTANT,
+    timedelta: ColumnKind.SPAN,
+    date: ColumnKind.DAY,
+    time: ColumnKind.TIME_OF_DAY,
+    bool: ColumnKind.FLAG,
+    int: ColumnKind.WHOLE,
+    float: ColumnKind.NUMBER,
 }
 
 
@@ -47,7 +47,7 @@ KINDS: dict[type, Kind] = {
 class Column:
     field: str  # its name in the record
     name: str  # its name in the table
-    kind: Kind
+    kind: ColumnKind
     optional: bool = False
     choices: type[StrEnum] | None = None  # the enum whose values are allowed; None: any value
 
@@ -88,11 +88,11 @@ def _column(record: type[msgspec.Struct], field: str, type_: Any) -> Column | No
     if get_origin(type_) is Annotated:  # annotations for the JSON Schema of an optional value
         type_ = get_args(type_)[0]
     if isinstance(type_, type) and issubclass(type_, StrEnum):
-        return Column(field, field, Kind.TEXT, optional, type_)
+        return Column(field, field, ColumnKind.TEXT, optional, type_)
     kind = KINDS.get(type_)
     if kind is None:
         known = ", ".join(one.__name__ for one in KINDS)
         raise TypeError(f"{record.__name__}.{field}: no column holds {type_}. Known are {known}, enums of text.")
-    if kind is Kind.TEXT and field.endswith(JSON_FIELD):
-        return Column(field, field.removesuffix(JSON_FIELD), Kind.JSON, optional)
-    return Column(field, field, Kind.ID if field == "id" else kind, optional)
+    if kind is ColumnKind.TEXT and field.endswith(JSON_FIELD):
+        return Column(field, field.removesuffix(JSON_FIELD), ColumnKind.JSON, optional)
+    return Column(field, field, ColumnKind.ID if field == "id" else kind, optional)

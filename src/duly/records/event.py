@@ -8,7 +8,7 @@ import msgspec
 
 from duly.decide.retry import DEFAULT, Retry, read_retry
 from duly.records.marks import FromOne, FromZero, Id, Internal, LookedUp, told
-from duly.records.wire.forms import JsonForm, Part, computed
+from duly.records.wire.forms import JsonForm, JsonPart, computed
 from duly.records.wire.retry import RETRY
 from duly.rules.policies import EXPIRES
 from duly.rules.zones import to_wall
@@ -225,7 +225,7 @@ def _lateness_seconds(event: Event) -> float | None:
 
 EVENT_JSON = JsonForm(
     Event,
-    parts={"lane": Part({}, lambda _: {}, _lane_read), "retry_json": RETRY},
+    parts={"lane": JsonPart({}, lambda _: {}, _lane_read), "retry_json": RETRY},
     computed=(
         computed(
             Annotated[datetime | None, told("What the clocks of its zone show then")], "local_at", lambda one: one.local

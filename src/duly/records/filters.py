@@ -43,7 +43,7 @@ LONGEST_ERROR = 500
 """The longest text, in characters, that can be searched for in errors."""
 
 
-class Kind(NamedTuple):
+class FilterKind(NamedTuple):
     """A kind of value: how it is read, and written in a query string and in JSON."""
 
     name: str
@@ -56,7 +56,7 @@ class FilterField(NamedTuple):
     """The meaning of a field of `EventFilter`."""
 
     told: str
-    kind: Kind
+    kind: FilterKind
     spec: Callable[[Any], Spec] | None = None  # None: its meaning depends on another field
 
 
@@ -111,16 +111,16 @@ def _read_flag(field: str, written: Any) -> bool | Problem:
     return Problem(field, f"must be true or false, not {written!r:.50}")
 
 
-STATUSES = Kind("statuses", _read_statuses, ",".join, list)
-TYPE = Kind("type", _read_name)
-KEY = Kind("key", _read_name)
-USER_ID = Kind("user's id", _read_user_id)
-SCHEDULE_NAME = Kind("schedule", _read_schedule)
-DESTINATION = Kind("destination", _read_destination)
-ERROR = Kind("error", _read_error)
-INSTANT = Kind("instant", read_instant, write_instant)
-SPAN = Kind("span", read_span, format_duration)
-FLAG = Kind("flag", _read_flag, lambda flag: "true" if flag else "false", bool)
+STATUSES = FilterKind("statuses", _read_statuses, ",".join, list)
+TYPE = FilterKind("type", _read_name)
+KEY = FilterKind("key", _read_name)
+USER_ID = FilterKind("user's id", _read_user_id)
+SCHEDULE_NAME = FilterKind("schedule", _read_schedule)
+DESTINATION = FilterKind("destination", _read_destination)
+ERROR = FilterKind("error", _read_error)
+INSTANT = FilterKind("instant", read_instant, write_instant)
+SPAN = FilterKind("span", read_span, format_duration)
+FLAG = FilterKind("flag", _read_flag, lambda flag: "true" if flag else "false", bool)
 
 
 # -- the filter

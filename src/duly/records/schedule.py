@@ -11,7 +11,7 @@ from duly.records.etags import schedule_tag
 from duly.records.event import SCHEDULE
 from duly.records.marks import FromOne, Id, Instant, Internal, LookedUp, Warnings, told
 from duly.records.series import Series
-from duly.records.wire.forms import AN_OBJECT, JsonForm, Part, computed
+from duly.records.wire.forms import AN_OBJECT, JsonForm, JsonPart, computed
 from duly.records.wire.retry import RETRY
 from duly.rules.notation import parse_rule, usual_dst
 from duly.rules.policies import DEFAULT as NO_POLICIES
@@ -171,7 +171,7 @@ _POLICY_TYPES = {
 
 SCHEDULE_JSON = JsonForm(
     Schedule,
-    parts={"policies_json": Part(_POLICY_TYPES, _policies_told, _policies_read), "retry_json": RETRY},
+    parts={"policies_json": JsonPart(_POLICY_TYPES, _policies_told, _policies_read), "retry_json": RETRY},
     computed=(computed(Warnings, "warnings", lambda schedule: schedule.warnings),),
 )
 SCHEDULE_PAGE = SCHEDULE_JSON.page("Schedules", "schedules")

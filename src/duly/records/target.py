@@ -8,7 +8,7 @@ import msgspec
 from duly.decide.targets.rates import read_rate, show_rate
 from duly.decide.targets.targets import WEBHOOK, shown
 from duly.records.marks import FromOne, Id, Instant, Internal, LookedUp, told
-from duly.records.wire.forms import JsonForm, OneField, Part, computed
+from duly.records.wire.forms import JsonForm, JsonPart, OneField, computed
 
 DESTINATION_OF_ALL = ""
 """Stands for all destinations of a tenant, in the table of limits."""
@@ -89,7 +89,7 @@ KNOWN_JSON = JsonForm(
             "destination", "destination", str | None, lambda one: one or None, lambda one: one or ""
         ),
         "rate": RATE,
-        "since": Part(
+        "since": JsonPart(
             {"parked_since": Instant | None},
             lambda known: {"parked_since": None if known.parked is None else known.since},
             lambda seen: {"since": seen.parked_since},
@@ -151,9 +151,9 @@ def _spec_read(seen: Any) -> dict[str, str]:
 TARGET_JSON = JsonForm(
     Target,
     parts={
-        "spec_json": Part(_SPEC, _spec_told, _spec_read),
-        "known": Part(_KNOWN, _known_told, _known_read),
-        "secret": Part(
+        "spec_json": JsonPart(_SPEC, _spec_told, _spec_read),
+        "known": JsonPart(_KNOWN, _known_told, _known_read),
+        "secret": JsonPart(
             {"secret": Annotated[str | msgspec.UnsetType | None, told("Shown this once, where it is new")]},
             lambda _: {},
             lambda seen: {"secret": None if seen.secret is msgspec.UNSET else seen.secret},

@@ -7,7 +7,7 @@ import msgspec
 
 from duly.records.etags import user_tag
 from duly.records.marks import Id, Internal, Warnings
-from duly.records.wire.forms import AN_OBJECT, JsonForm, Part, as_raw, computed
+from duly.records.wire.forms import AN_OBJECT, JsonForm, JsonPart, as_raw, computed
 from duly.rules.zones import zone_warning
 
 
@@ -93,7 +93,7 @@ def _attributes(seen: Any) -> dict[str, str | None]:
 USER_JSON = JsonForm(
     User,
     parts={
-        "attributes_json": Part(
+        "attributes_json": JsonPart(
             {"attributes": Annotated[msgspec.Raw, AN_OBJECT]},
             lambda user: {"attributes": as_raw(user.attributes_json or NO_ATTRIBUTES)},
             _attributes,

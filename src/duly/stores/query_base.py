@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from duly.ports import CutShort, Reserved
-from duly.records.columns import Column, Kind
+from duly.records.columns import Column, ColumnKind
 from duly.records.event import Event
 from duly.records.specs import Spec
 from duly.stores.columns.lists import Batch
@@ -95,11 +95,11 @@ class QueryBase(ABC):
         if column.choices is not None:
             return [None if value is None else value.value for value in values]
         match column.kind:
-            case Kind.INSTANT:
+            case ColumnKind.INSTANT:
                 return self.instants(values)
-            case Kind.SPAN:
+            case ColumnKind.SPAN:
                 return [None if value is None else self.span(value) for value in values]
-            case Kind.DAY | Kind.TIME_OF_DAY:
+            case ColumnKind.DAY | ColumnKind.TIME_OF_DAY:
                 return [None if value is None else value.isoformat() for value in values]
         return values
 

@@ -29,7 +29,7 @@ from duly.records.filters import (
     STATUSES,
     TYPE,
     USER_ID,
-    Kind,
+    FilterKind,
 )
 
 _one_status = "|".join(status["enum"])
@@ -40,7 +40,7 @@ _statuses: Schema = {
     "examples": ["PENDING", "FAILED,CANCELLED"],
 }
 
-_IN_QUERY: Mapping[Kind, Schema] = {
+_IN_QUERY: Mapping[FilterKind, Schema] = {
     STATUSES: _statuses,
     TYPE: name("type"),
     KEY: name("key"),
@@ -54,7 +54,7 @@ _IN_QUERY: Mapping[Kind, Schema] = {
     SPAN: delay,
     FLAG: choice("true", "false"),
 }
-_IN_BODY: Mapping[Kind, Schema] = {
+_IN_BODY: Mapping[FilterKind, Schema] = {
     **_IN_QUERY,
     STATUSES: {"anyOf": [_statuses, listed(status, minItems=1)]},
     FLAG: {"anyOf": [{"type": "boolean"}, choice("true", "false")]},

@@ -23,7 +23,7 @@ def register(commands: App) -> None:
 
 
 @with_spans(TIMER_SPANS)
-class TimerOptions:
+class AtOptions:
     """Options for the event to schedule."""
 
     type: Annotated[str, Parameter(help="The event type, which chooses the handler")]
@@ -37,7 +37,7 @@ class TimerOptions:
 
 def at(
     *when: Annotated[str, Parameter(help="2026-12-01T09:00:00Z, +30s, in 5m, or now", allow_leading_hyphen=False)],
-    what: TimerOptions,
+    what: AtOptions,
     aimed: TargetOptions = HERE,
     invocation: Hidden,
 ) -> None:
@@ -50,7 +50,7 @@ def at(
     asyncio.run(_at(" ".join(when), what, aimed, invocation))
 
 
-async def _at(written: str, what: TimerOptions, aimed: TargetOptions, invocation: Invocation) -> None:
+async def _at(written: str, what: AtOptions, aimed: TargetOptions, invocation: Invocation) -> None:
     due, payload = parse_when(written), read_payload(what.payload)
     spans: Any = given_spans(TIMER_SPANS, what)
     duly = invocation.duly()

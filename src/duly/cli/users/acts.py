@@ -37,7 +37,7 @@ def register(app: App) -> None:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class UserFields:
+class UserOptions:
     """Options for the fields of a user."""
 
     first_name: Annotated[str | None, Parameter(metavar="NAME")] = None
@@ -92,7 +92,7 @@ class UserFields:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class NewUserFields(UserFields):
+class NewUserFields(UserOptions):
     """Options for the fields of a new user. The check of the user requires them, not the parser, so that all missing
     ones are reported at once."""
 
@@ -105,7 +105,7 @@ class NewUserFields(UserFields):
     ] = None
 
 
-NOTHING = UserFields()
+NOTHING = UserOptions()
 NOBODY = NewUserFields()
 
 
@@ -154,7 +154,7 @@ def update(
     user: Name,
     /,
     *,
-    fields: UserFields = NOTHING,
+    fields: UserOptions = NOTHING,
     clear: Annotated[
         list[str] | None,
         Parameter(help=f"Take away what is optional: {', '.join(OPTIONAL)}; may be repeated", metavar="FIELD"),

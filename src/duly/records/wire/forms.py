@@ -42,7 +42,7 @@ class OneField(NamedTuple):
         return {self.name: self.type}
 
 
-class Part(NamedTuple):
+class JsonPart(NamedTuple):
     """Several fields of the JSON: their types by name, how they are written, and which fields of the record are read
     from them. A computed part is not read back."""
 
@@ -60,8 +60,8 @@ class JsonForm(Generic[R]):
         record: type[R],
         *,
         name: str = "",
-        parts: Mapping[str, OneField | Part] | None = None,
-        computed: Sequence[Part] = (),
+        parts: Mapping[str, OneField | JsonPart] | None = None,
+        computed: Sequence[JsonPart] = (),
     ) -> None:
         self.record = record
         self.name = name or record.__name__
@@ -72,7 +72,7 @@ class JsonForm(Generic[R]):
             for field in record.__struct_fields__
             if field in instead or Mark.INTERNAL not in getattr(hints[field], "__metadata__", ())
         ]
-        self._parts: list[OneField | Part] = [*own, *computed]
+        self._parts: list[OneField | JsonPart] = [*own, *computed]
         self.types: dict[str, Any] = {}
         for part in self._parts:
             self.types |= part.types
@@ -155,9 +155,9 @@ def plain_field(field: str, hint: Any) -> OneField:
     return OneField(field, field, _described(bare, metas))
 
 
-def computed(type: Any, name: str, compute: Callable[[Any], Any]) -> Part:
+def computed(type: Any, name: str, compute: Callable[[Any], Any]) -> JsonPart:
     """A value in the JSON that no field of the record has."""
-    return Part({name: type}, lambda record: {name: compute(record)})
+    return JsonPart({name: type}, lambda record: {name: compute(record)})
 
 
 def schemas(structs: Sequence[Any], ref_template: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 
 from duly.decide.retry import parse_retry, read_retry, retry_text
-from duly.records.wire.forms import AN_OBJECT, Part
+from duly.records.wire.forms import AN_OBJECT, JsonPart
 
 
 def _write(record: Any) -> dict[str, Any]:
@@ -27,4 +27,4 @@ def _stored(written: bytes) -> str | None:
     return retry_text(parse_retry(msgspec.json.decode(written)))
 
 
-RETRY = Part({"retry": Annotated[msgspec.Raw, AN_OBJECT]}, _write, _read)
+RETRY = JsonPart({"retry": Annotated[msgspec.Raw, AN_OBJECT]}, _write, _read)

@@ -3,17 +3,17 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from duly.records.columns import ColumnList, Kind
+from duly.records.columns import ColumnKind, ColumnList
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnSql:
     """One dialect. Its mappings list only the kinds of columns that need special treatment."""
 
-    selected: Mapping[Kind, str]  # SQL that selects a column, if its name alone is not enough
+    selected: Mapping[ColumnKind, str]  # SQL that selects a column, if its name alone is not enough
     expressions: Mapping[str, str]  # SQL by field, for fields that are computed from other columns
     rows: Callable[[ColumnList], str]  # SQL of the table `given`, which is made from the parameters of a batch
-    read: Mapping[Kind, str]  # Python expression that decodes a value of a row, if it needs decoding
+    read: Mapping[ColumnKind, str]  # Python expression that decodes a value of a row, if it needs decoding
 
     def select(self, columns: ColumnList, alias: str = "") -> str:
         """The list of columns for SELECT, of the table or row with this alias."""
@@ -37,25 +37,25 @@ SQLITE = ColumnSql(
     expressions={"interruptions": "{0}unsettled - ({0}status = 'PROCESSING')"},
     rows=_json_rows,
     read={
-        Kind.INSTANT: "EPOCH + timedelta(0, 0, {})",
-        Kind.SPAN: "timedelta(0, 0, {})",
-        Kind.DAY: "date.fromisoformat({})",
-        Kind.TIME_OF_DAY: "time.fromisoformat({})",
-        Kind.FLAG: "bool({})",
+        ColumnKind.INSTANT: "EPOCH + timedelta(0, 0, {})",
+        ColumnKind.SPAN: "timedelta(0, 0, {})",
+        ColumnKind.DAY: "date.fromisoformat({})",
+        ColumnKind.TIME_OF_DAY: "time.fromisoformat({})",
+        ColumnKind.FLAG: "bool({})",
     },
 )
 
 _ARRAYS = {
-    Kind.ID: "uuid[]",
-    Kind.TEXT: "text[]",
-    Kind.JSON: "text[]::json[]",
-    Kind.INSTANT: "timestamptz[]",
-    Kind.SPAN: "bigint[]",
-    Kind.DAY: "text[]::date[]",
-    Kind.TIME_OF_DAY: "text[]",
-    Kind.FLAG: "boolean[]",
-    Kind.WHOLE: "bigint[]",
-    Kind.NUMBER: "double precision[]",
+    ColumnKind.ID: "uuid[]",
+    ColumnKind.TEXT: "text[]",
+    ColumnKind.JSON: "text[]::json[]",
+    ColumnKind.INSTANT: "timestamptz[]",
+    ColumnKind.SPAN: "bigint[]",
+    ColumnKind.DAY: "text[]::date[]",
+    ColumnKind.TIME_OF_DAY: "text[]",
+    ColumnKind.FLAG: "boolean[]",
+    ColumnKind.WHOLE: "bigint[]",
+    ColumnKind.NUMBER: "double precision[]",
 }
 """The type with which a column of a batch is sent. JSON and dates are sent as text and then cast: a caller's own
 connection may have a codec for json, and drivers differ in the types that they accept for a date."""
@@ -68,16 +68,16 @@ def _unnested_rows(columns: ColumnList) -> str:
 
 POSTGRES = ColumnSql(
     selected={
-        Kind.ID: "{}::text",
-        Kind.JSON: "{}::text",
-        Kind.DAY: "to_char({}::timestamp, 'YYYY-MM-DD')",  # a cast to text would depend on the session's datestyle
+        ColumnKind.ID: "{}::text",
+        ColumnKind.JSON: "{}::text",
+        ColumnKind.DAY: "to_char({}::timestamp, 'YYYY-MM-DD')",  # a cast would depend on the datestyle
     },
     expressions={"interruptions": "{0}unsettled - ({0}status = 'PROCESSING')::int"},
     rows=_unnested_rows,
     read={
-        Kind.SPAN: "timedelta(0, 0, {})",
-        Kind.DAY: "date.fromisoformat({})",
-        Kind.TIME_OF_DAY: "time.fromisoformat({})",
+        ColumnKind.SPAN: "timedelta(0, 0, {})",
+        ColumnKind.DAY: "date.fromisoformat({})",
+        ColumnKind.TIME_OF_DAY: "time.fromisoformat({})",
     },
 )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from duly.records.api_key import ApiKey
-from duly.records.columns import Column, ColumnList, Kind, columns_of, without
+from duly.records.columns import Column, ColumnKind, ColumnList, columns_of, without
 from duly.records.event import Event, NewEvent, Status
 from duly.records.history import Entry
 from duly.records.schedule import Schedule
@@ -64,8 +64,8 @@ PLANT = Batch(without(columns_of(NewEvent), *OF_TIMERS), computed=("due", "sched
 RESHAPE = Batch(
     (
         *without(PLANT.given, "tenant", "series", "head", "gated", "correlation_id"),
-        Column("act", "act", Kind.TEXT),
-        Column("detail", "detail", Kind.TEXT),
+        Column("act", "act", ColumnKind.TEXT),
+        Column("detail", "detail", ColumnKind.TEXT),
     ),
     computed=("act", "detail"),
     kept=("id",),
@@ -73,7 +73,7 @@ RESHAPE = Batch(
 USERS = Batch(without(columns_of(User), "created", "created_by", "updated"), kept=("id", "tenant"))
 PUT_SCHEDULE = Batch(without(columns_of(Schedule), "created", "updated"), kept=("id", "tenant", "name"))
 PUT_TARGET = Batch(without(columns_of(Target), "created", "updated"), kept=("id", "tenant", "name"))
-ADD_KEY = Batch((*without(columns_of(ApiKey), "created"), Column("hash", "hash", Kind.TEXT)))
+ADD_KEY = Batch((*without(columns_of(ApiKey), "created"), Column("hash", "hash", ColumnKind.TEXT)))
 
 BATCHES = {
     "put": PUT,

@@ -11,7 +11,7 @@ from itertools import chain, islice, starmap
 from struct import Struct
 from typing import Any, NamedTuple
 
-from duly.records.columns import Column, ColumnList, Kind
+from duly.records.columns import Column, ColumnKind, ColumnList
 
 BLOCK_ROWS = 1000
 """Rows that are sent together: while the server reads them, the next block is written."""
@@ -94,7 +94,7 @@ def _writer_of(table: Table) -> Callable[[bytes], Write]:
 
 def table_of(name: str, columns: ColumnList, *, always: ColumnList, instants: tuple[str, ...] = ()) -> Table:
     """The table of these columns; the columns that are *always* the same and the *instants* are added to them."""
-    own = tuple(column for column in columns if column.field not in SHARED and column.kind is not Kind.ID)
+    own = tuple(column for column in columns if column.field not in SHARED and column.kind is not ColumnKind.ID)
     return Table(name, tuple(column for column in columns if column.field in SHARED), always, instants, own)
 
 
@@ -154,16 +154,16 @@ def _write_number(number: float) -> bytes:
 
 WRITERS: dict[str, Any] = {
     "raw_id": _raw_id,
-    Kind.ID.name: _write_id,
-    Kind.TEXT.name: _write_text,
-    Kind.JSON.name: _write_text,
-    Kind.INSTANT.name: _write_instant,
-    Kind.SPAN.name: _write_span,
-    Kind.DAY.name: _write_day,
-    Kind.TIME_OF_DAY.name: _write_time,
-    Kind.FLAG.name: _write_flag,
-    Kind.WHOLE.name: _write_whole,
-    Kind.NUMBER.name: _write_number,
+    ColumnKind.ID.name: _write_id,
+    ColumnKind.TEXT.name: _write_text,
+    ColumnKind.JSON.name: _write_text,
+    ColumnKind.INSTANT.name: _write_instant,
+    ColumnKind.SPAN.name: _write_span,
+    ColumnKind.DAY.name: _write_day,
+    ColumnKind.TIME_OF_DAY.name: _write_time,
+    ColumnKind.FLAG.name: _write_flag,
+    ColumnKind.WHOLE.name: _write_whole,
+    ColumnKind.NUMBER.name: _write_number,
 }
 
 
