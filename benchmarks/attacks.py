@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-AT_ONCE = 4
-SOCKETS = 400
-BREATH = 0.01  # seconds between two requests of one loop
-LARGE = 20  # events of nearly a megabyte each
+AT_ONCE = 4  # loops of each attack
+SOCKETS = 400  # open connections of the attack "sockets"
+PAUSE = 0.01  # seconds between two requests of one loop
+LARGE_EVENTS = 20  # events of nearly a megabyte each
 
 MANY = ",".join(str(number) for number in range(1, 366))
 HEAVY = (
@@ -90,7 +90,7 @@ async def attack(names: list[str], address: str, secret: str) -> None:
                     await answer.read()
 
         if "pages" in names:
-            for number in range(LARGE):
+            for number in range(LARGE_EVENTS):
                 body = {"type": "bench", "after": "1d", "payload": "x" * 1_000_000}
                 await ask("PUT", f"/v1/timers/large-{number}", body)
         for name in names:
@@ -104,7 +104,7 @@ async def attack(names: list[str], address: str, secret: str) -> None:
 async def _again(loop: Callable[[Ask, int], Awaitable[None]], ask: Ask, number: int) -> None:
     while True:
         await loop(ask, number)
-        await asyncio.sleep(BREATH)
+        await asyncio.sleep(PAUSE)
 
 
 if __name__ == "__main__":

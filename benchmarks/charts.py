@@ -8,7 +8,8 @@ from benchmarks.results import Results, Row
 from benchmarks.svg import AHEAD, FAINT, LINES, OTHER, OWN, WIDTH, Drawing
 from benchmarks.workloads import QUANTILES
 
-NAMES, ROW = 250, 26  # room for names on the left; the height of a row
+NAMES_WIDTH = 250  # pixels for names on the left
+ROW_HEIGHT = 26  # pixels
 RATE = "events_per_second"
 
 
@@ -47,14 +48,14 @@ def _bars(path: Path, title: str, note: str, groups: list[tuple[str, list[Row]]]
     for label, rows in groups:
         if label:
             drawing.text(0, y + 13, label, bold=True)
-            y += ROW
+            y += ROW_HEIGHT
         for row in rows:
             own, rate = row.peer.startswith("duly"), row.median(RATE)
-            width = (WIDTH - NAMES - 80) * rate / most
-            drawing.text(NAMES - 10, y + 14, row.title, anchor="end", bold=own)
-            drawing.bar(NAMES, y, width, ROW - 8, OWN if own else OTHER)
-            drawing.text(NAMES + width + 8, y + 14, f"{rate:,.0f}")
-            y += ROW
+            width = (WIDTH - NAMES_WIDTH - 80) * rate / most
+            drawing.text(NAMES_WIDTH - 10, y + 14, row.title, anchor="end", bold=own)
+            drawing.bar(NAMES_WIDTH, y, width, ROW_HEIGHT - 8, OWN if own else OTHER)
+            drawing.text(NAMES_WIDTH + width + 8, y + 14, f"{rate:,.0f}")
+            y += ROW_HEIGHT
         y += 12
     drawing.write(path, y)
     return True
@@ -116,9 +117,9 @@ def _growth(results: Results, path: Path) -> bool:
         p50, p99 = row.median("p50_ms"), row.median("p99_ms")
         scale = (WIDTH - names - 110) / most
         drawing.text(names - 10, y + 14, f"beside {row.label}", anchor="end")
-        drawing.bar(names, y, scale * p99, ROW - 8, OTHER)
-        drawing.bar(names, y, scale * p50, ROW - 8, OWN)
+        drawing.bar(names, y, scale * p99, ROW_HEIGHT - 8, OTHER)
+        drawing.bar(names, y, scale * p50, ROW_HEIGHT - 8, OWN)
         drawing.text(names + scale * p99 + 8, y + 14, f"{p50:.2f} · {p99:.2f}")
-        y += ROW
+        y += ROW_HEIGHT
     drawing.write(path, y + 8)
     return True

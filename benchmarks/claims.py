@@ -11,14 +11,14 @@ import psycopg
 from benchmarks.crew import Broken, Crew
 from benchmarks.engine import Claimer, multiply, settle_all
 from benchmarks.peers import Peer
-from benchmarks.workloads import PATIENCE, Figures, quantile, tidy, wait_until_none
+from benchmarks.workloads import TIMEOUT, Figures, quantile, tidy, wait_until_none
 from duly import Duly, Event, Timer
 from duly.ports import Clock
 
-BATCH = 100
+BATCH = 100  # events of a claim
 CLAIMERS = 50
-CHUNK = 5000
-WARM_UP = 10
+CHUNK = 5000  # events that are added in one call
+WARM_UP = 10  # claims that are not timed
 
 
 def opened(url: str, clock: Clock | None = None) -> Duly:
@@ -71,7 +71,7 @@ def finish_all(peer: Peer, url: str, events: int) -> Figures:
     """Processes all due events with two workers."""
     with Crew(peer, "work", url, size=2) as workers, peer.watch(url) as left:
         workers.go()
-        workers.wait_until_handled(events, 4 * PATIENCE)
+        workers.wait_until_handled(events, 4 * TIMEOUT)
         wait_until_none(left)
         workers.stop()
     return {}

@@ -54,7 +54,7 @@ SERVER = {
     "checkpoint_timeout": "30min",
     "autovacuum": "off",  # it would run in the middle of one side's turn
 }
-PATIENCE = 120  # seconds for one process to do what it should
+TIMEOUT = 120  # seconds for a process to end
 
 console = Console(width=None if sys.stdout.isatty() else 130)
 progress = Console(stderr=True)
@@ -240,7 +240,7 @@ def processing(side: Side, workload: str, url: str) -> Iterator[Play]:
             yield play
         finally:
             asked.close()
-            process.wait(PATIENCE)
+            process.wait(TIMEOUT)
 
 
 @contextlib.contextmanager
@@ -268,7 +268,7 @@ def once(side: Side, name: str, url: str) -> str | None:
     """Runs a one-off command such as ``migrate`` in a process of its own, and returns its output."""
     command = _command(side, name, url)
     done = subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=HERE, env=surroundings(), timeout=PATIENCE
+        command, capture_output=True, text=True, check=False, cwd=HERE, env=surroundings(), timeout=TIMEOUT
     )
     if done.returncode != 0:
         raise SystemExit(f"{name} of {side.name} failed: {done.stderr.strip()[-2000:]}")

@@ -23,7 +23,7 @@ RATE = 200  # events a second, in the lateness workload
 LEAD = timedelta(milliseconds=300)  # from adding the events until the first is due
 SLOWEST_INSERT = 20_000  # events a second
 SETTLING = 0.1  # seconds in which a worker settles handled events
-PATIENCE = 120.0  # seconds for one turn
+TIMEOUT = 120.0  # seconds for one turn
 
 Turn = Callable[[int], Awaitable[float]]
 """Handles a number of events, and returns the CPU seconds that this took."""
@@ -87,7 +87,7 @@ async def _working(url: str) -> AsyncIterator[Callable[[list[Timer]], Awaitable[
         if left < len(timers):
             raise SystemExit("the machine is too slow: events were due before all of them were stored")
         began = _begin()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await all_handled.wait()
         await asyncio.sleep(SETTLING)
         return time.process_time() - began

@@ -13,8 +13,9 @@ from duly import Duly, Timer
 from duly.engine.schedule import put_timer
 from duly.verbs.events import Events
 
-TENANT, TENANTS = "t7", 100
-WARM_UP = 50
+TENANT = "t7"  # the measured tenant
+TENANTS = 100
+WARM_UP = 50  # repetitions that are not timed
 
 Act = Callable[[Any, int], Awaitable[Any]]
 

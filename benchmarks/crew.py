@@ -14,7 +14,7 @@ import psutil
 from benchmarks.gate import Order
 from benchmarks.peers import Peer
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 """Seconds in which a process must become ready."""
 
 
@@ -94,7 +94,7 @@ class Crew:
 
     def __enter__(self) -> Self:
         try:
-            self._wait(lambda: all(member.ready for member in self.members), PATIENCE, "be ready")
+            self._wait(lambda: all(member.ready for member in self.members), TIMEOUT, "be ready")
         except BaseException:
             self.close()
             raise
@@ -129,7 +129,7 @@ class Crew:
         """Stops the processes, and returns the lateness of each event in seconds."""
         for member in self.members:
             member.tell("stop")
-        self._wait(lambda: all(member.late is not None for member in self.members), PATIENCE, "stop")
+        self._wait(lambda: all(member.late is not None for member in self.members), TIMEOUT, "stop")
         return [seconds for member in self.members for seconds in member.late or ()]
 
     def close(self) -> None:

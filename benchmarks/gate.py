@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-OFTEN, SELDOM = 0.005, 0.25
-"""Seconds between two words on how many were handled: often for a rate, seldom where it would spoil being on time or
-idle. For everybody the same, so it favours nobody."""
+REPORT_INTERVAL = 0.005
+"""Seconds between two reports of handled events, when a rate is measured. It is the same for all peers."""
+
+REPORT_INTERVAL_ON_TIME = 0.25
+"""Seconds between two reports when lateness or idle use is measured, which frequent reports would distort."""
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -46,7 +48,7 @@ class Gate:
     """Counts the events that a worker handles. Handlers may call it from threads."""
 
     def __init__(self, on_time: bool = False) -> None:
-        self._every = SELDOM if on_time else OFTEN
+        self._every = REPORT_INTERVAL_ON_TIME if on_time else REPORT_INTERVAL
         self.late: list[float] = []  # seconds
         self._handled = 0
         self._lock = threading.Lock()

@@ -23,11 +23,11 @@ from benchmarks.crew import Broken
 from benchmarks.peers import Peer
 from benchmarks.reads import FIRST, LARGE, SMALL, USUAL, WARM_UP, event_id, seed, user_id
 from benchmarks.usage import Usage
-from benchmarks.workloads import PATIENCE, Figures
+from benchmarks.workloads import TIMEOUT, Figures
 from duly import Duly
 
-AT_ONCE = 16
-IN_BULK = 1000
+AT_ONCE = 16  # concurrent connections
+IN_BULK = 1000  # timers in one bulk request
 TIMER = {"type": "invoice.overdue", "due_at": "2040-01-01T00:00:00Z", "payload": {"invoice": 7, "amount": "12.50"}}
 
 
@@ -81,12 +81,12 @@ def started(
         drain.wait()
     finally:
         process.terminate()
-        process.wait(PATIENCE)
+        process.wait(TIMEOUT)
 
 
 async def _is_ready(address: str) -> bool:
     async with aiohttp.ClientSession(address) as session:
-        for _ in range(int(100 * PATIENCE)):
+        for _ in range(int(100 * TIMEOUT)):
             with contextlib.suppress(aiohttp.ClientError):
                 async with session.get("/readyz") as answer:
                     if answer.status in (200, 404):  # the bare application has no /readyz

@@ -6,7 +6,7 @@ import time
 from benchmarks.crew import Crew
 from benchmarks.gate import Order
 from benchmarks.peers import Peer
-from benchmarks.workloads import PATIENCE, SECOND, Figures, wait_until_none
+from benchmarks.workloads import SECOND, TIMEOUT, Figures, wait_until_none
 
 CHUNK = 5000
 MOST_WAITING = 4 * CHUNK
@@ -24,11 +24,11 @@ def memory(peer: Peer, url: str, events: int) -> Figures:
         worker.go()
         added = 0
         while added < events:
-            adder.order(Order(CHUNK, time.time_ns() // 1000 - 60 * SECOND, 10), PATIENCE)
+            adder.order(Order(CHUNK, time.time_ns() // 1000 - 60 * SECOND, 10), TIMEOUT)
             added += CHUNK
-            worker.wait_until_handled(added - MOST_WAITING, PATIENCE)
+            worker.wait_until_handled(added - MOST_WAITING, TIMEOUT)
             samples.append((worker.handled, process.memory_info().rss / 2**20))
-        worker.wait_until_handled(added, PATIENCE)
+        worker.wait_until_handled(added, TIMEOUT)
         samples.append((worker.handled, process.memory_info().rss / 2**20))
         with peer.watch(url) as left:
             wait_until_none(left)

@@ -27,7 +27,8 @@ FIRST_NAMES = (
 )
 LAST_NAMES = "Abebe Björk Costa Dlamini Eriksen Fernández García Haddad Ito Jansen Kowalska Li Müller".split()
 
-FIRST_DAY, LAST_DAY = date(1940, 1, 1), date(2010, 12, 31)
+FIRST_DAY = date(1940, 1, 1)
+LAST_DAY = date(2010, 12, 31)
 DAYS = (LAST_DAY - FIRST_DAY).days + 1
 STRIDE = 7919  # days; a prime, so that neighbours in the file are born years apart, and each birthday has all zones
 

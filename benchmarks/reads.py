@@ -12,11 +12,14 @@ from duly import DueBetween, Duly, ExecutedLate, InStatus, OfSeries, OfType, OfU
 from duly.ports import Page
 from duly.records.specs import Spec
 
-LARGE, SMALL, USUAL = "large", "small", "default"
-SCHEDULES, USERS = 100, 5000
-FIRST = datetime(2025, 1, 1, tzinfo=UTC)
-LIMIT = 100
-WARM_UP = 20
+LARGE = "large"  # tenants
+SMALL = "small"
+USUAL = "default"
+SCHEDULES = 100
+USERS = 5000
+FIRST = datetime(2025, 1, 1, tzinfo=UTC)  # when the first event is due
+LIMIT = 100  # events on a page
+WARM_UP = 20  # repetitions of each query that are not timed
 
 DIALECTS: Mapping[str, Mapping[str, str]] = {
     "postgres": {

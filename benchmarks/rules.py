@@ -17,7 +17,8 @@ from duly.rules.notation import cron
 
 BRUSSELS = "Europe/Brussels"
 EXPRESSIONS = ("0 9 29 2 *", "@yearly", "*/5 9-17 * * MON-FRI", "* * * * *", "0 9 L * *", "0 9 * * FRI#2")
-FIRST, DAYS = datetime(2020, 1, 1, tzinfo=UTC), 20 * 365
+FIRST = datetime(2020, 1, 1, tzinfo=UTC)  # the earliest start
+DAYS = 20 * 365  # from the earliest to the latest start
 STEPS = 10  # occurrences from each start
 CHUNK = 20  # evaluations of one library, then of the next, so that noise affects all alike
 UNSEEN = 20  # times that the rule is parsed again

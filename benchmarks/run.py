@@ -21,7 +21,7 @@ DURABLE = {"shared_buffers": "1GB", "max_wal_size": "4GB", "checkpoint_timeout":
 """Settings of PostgreSQL, beside fsync, synchronous_commit and full_page_writes, which are on. With these, checkpoints
 happen between cases and not within one."""
 
-PATIENCE = 1800
+TIMEOUT = 1800  # seconds for one case
 
 
 class Failed(Exception):
@@ -113,9 +113,9 @@ def run_all(
 def _one(peer: str, workload: str, url: str, numbers: tuple[int, ...]) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.one", peer, workload, url, *map(str, numbers)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT)
     except subprocess.TimeoutExpired:
-        raise Failed(f"took more than {PATIENCE} s") from None
+        raise Failed(f"took more than {TIMEOUT} s") from None
     if done.returncode != 0:
         sys.stderr.write(done.stderr)
         raise Failed(done.stderr.strip().rpartition("\n")[2].removeprefix("benchmarks.crew."))

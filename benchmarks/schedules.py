@@ -12,7 +12,7 @@ from benchmarks.claims import CLAIMERS, opened
 from benchmarks.crew import Broken
 from benchmarks.engine import Claimer, multiply_schedules, settle_all
 from benchmarks.peers import Peer
-from benchmarks.workloads import PATIENCE, Figures, quantile, tidy
+from benchmarks.workloads import TIMEOUT, Figures, quantile, tidy
 from duly import Duly, Event, cron, every
 from duly.testing import ManualClock
 
@@ -98,7 +98,7 @@ async def _catch_up(url: str, schedules: int, hours: int) -> Figures:
         if fired == schedules:
             duly.stop()  # events in progress are settled first
 
-    async with duly, asyncio.timeout(PATIENCE):
+    async with duly, asyncio.timeout(TIMEOUT):
         await _stock(duly, url, schedules)
         clock.advance(hours=hours)
         start = time.perf_counter()

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-OWN, OTHER = "#d9730d", "#7d8a97"
-INK, FAINT = "#6f7782", "#6f778255"
-AHEAD = "#c9a227"
+OWN = "#d9730d"  # Duly
+OTHER = "#7d8a97"  # peers
+INK = "#6f7782"  # text
+FAINT = "#6f778255"  # grid lines
+AHEAD = "#c9a227"  # Duly with look-ahead
 LINES = ("#3b82c4", "#3f9c6b", "#9a6bc2", "#c2567a", "#4f9d9d", "#8a8f98")
 
 WIDTH = 760

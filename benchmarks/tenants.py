@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from benchmarks.crew import Broken
 from benchmarks.peers import Peer
-from benchmarks.workloads import PATIENCE, Figures, quantile, tidy
+from benchmarks.workloads import TIMEOUT, Figures, quantile, tidy
 from duly import Duly, Event, Timer
 
 CHUNK = 5000
@@ -38,7 +38,7 @@ async def _quiet(url: str, flood: int, rate: int, seconds: int) -> Figures:
         else:
             others.append(now)
 
-    async with duly, asyncio.timeout(PATIENCE):
+    async with duly, asyncio.timeout(TIMEOUT):
         due = datetime.now(UTC) - timedelta(minutes=1)
         for start in range(0, flood, CHUNK):
             await duly.add_many(Timer(due, "bench", tenant="flooding") for _ in range(min(CHUNK, flood - start)))

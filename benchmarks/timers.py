@@ -15,7 +15,7 @@ from nats.js.api import AckPolicy, ConsumerConfig, StreamConfig
 from benchmarks.crew import Broken
 from benchmarks.peers import Peer
 from benchmarks.usage import Usage
-from benchmarks.workloads import PATIENCE, Figures, quantile
+from benchmarks.workloads import TIMEOUT, Figures, quantile
 from duly.timer_service.messages import SCHEDULE
 from duly.timer_service.service import TimerService, TimerSettings
 from tests.brokers import NatsServer
@@ -24,9 +24,13 @@ WINDOW = 100
 """Messages that await their acknowledgement at once, for both sides: a worker's default concurrency."""
 
 BATCH = 1000
+"""Commands that the bare loop fetches at once, as the service does."""
 
-RATE, SECONDS = 100, 10
-"""Timers a second, and for how long, of which the lateness is measured."""
+RATE = 100
+"""Timers a second, when lateness is measured."""
+
+SECONDS = 10
+"""Seconds for which lateness is measured."""
 
 Done = Callable[[], Awaitable[bool]]
 
@@ -114,7 +118,7 @@ async def _bare(stream: JetStreamContext, many: int) -> tuple[float, float]:
     consumer = await stream.pull_subscribe("bare", durable="bare", config=config)
     taken, start = 0, time.perf_counter()
     while taken < many:
-        for message in await consumer.fetch(min(BATCH, many - taken), timeout=PATIENCE):
+        for message in await consumer.fetch(min(BATCH, many - taken), timeout=TIMEOUT):
             await message.ack()
             taken += 1
     return time.perf_counter() - start, published
@@ -140,7 +144,7 @@ def _command(number: int, due: datetime) -> bytes:
 
 async def _seconds_until(start: float, done: Done) -> float:
     while not await done():
-        if time.perf_counter() - start > PATIENCE:
+        if time.perf_counter() - start > TIMEOUT:
             raise Broken("the timer service is not done in time")
         await asyncio.sleep(0.02)
     return time.perf_counter() - start

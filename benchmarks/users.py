@@ -18,7 +18,7 @@ from benchmarks.gate import EPOCH
 from benchmarks.peers import Peer
 from benchmarks.people import COLUMNS, born_today, read_people, write_people
 from benchmarks.usage import Usage
-from benchmarks.workloads import PATIENCE, QUANTILES, Figures, quantile, tidy
+from benchmarks.workloads import QUANTILES, TIMEOUT, Figures, quantile, tidy
 from duly import Duly, Event
 from duly.records.results import Imported
 from duly.verbs.import_users import ImportObserver
@@ -32,9 +32,14 @@ ALTER TABLE bare ADD PRIMARY KEY (id), ALTER id SET DEFAULT uuidv7(), ALTER tena
     ALTER created SET DEFAULT now(), ALTER updated SET DEFAULT now();
 """
 
-LEAD, SLOWEST, READY = timedelta(seconds=10), 1500, timedelta(seconds=3)
-"""Birthdays lie so far ahead, and further by what importing takes at so many users a second at the very least. So long
-before the first one, all are imported, and the worker is there."""
+LEAD = timedelta(seconds=10)
+"""The time until the first birthday, in addition to the time of the import."""
+
+SLOWEST_IMPORT = 1500
+"""Users that are imported per second at least."""
+
+READY = timedelta(seconds=3)
+"""The time before the first birthday at which the import must be finished, so that the worker can start."""
 
 ASTRAY = """\
 SELECT count(*), count(*) FILTER (WHERE fired <> 1 OR heads <> 1 OR events <> 2) FROM (
@@ -145,7 +150,7 @@ def morning(_peer: Peer, url: str, due: int, seconds: int, users: int) -> Figure
     _require(url, users)
     tidy(url)
     tenant = f"morning-{time.time_ns()}"  # unique: several runs may share a database
-    first = _now(url).replace(microsecond=0) + LEAD + timedelta(seconds=due // SLOWEST)
+    first = _now(url).replace(microsecond=0) + LEAD + timedelta(seconds=due // SLOWEST_IMPORT)
     dues = [first + timedelta(seconds=n * seconds // due) for n in range(due)]
     _add(url, tenant, dues)
     if _now(url) > first - READY:
@@ -166,7 +171,7 @@ async def _work(url: str, tenant: str, due: int) -> Usage:
             if handled == due:
                 duly.stop()  # events in progress are settled first
 
-    async with duly, asyncio.timeout(PATIENCE):
+    async with duly, asyncio.timeout(TIMEOUT):
         with Usage([psutil.Process()], url) as usage:  # while connected: ended backends are counted with a delay
             await duly.run(signals=False)
     if handled != due:

@@ -12,7 +12,7 @@ import psutil
 from benchmarks.crew import Broken
 from benchmarks.peers import Peer
 from benchmarks.usage import Usage
-from benchmarks.workloads import PATIENCE, Figures
+from benchmarks.workloads import TIMEOUT, Figures
 from duly import Duly, Status, Timer, webhook
 from duly.channels.http.payload_format import JSON, signed_headers, standard_body
 from duly.ids import new_id
@@ -23,7 +23,8 @@ from tests.receivers.healthy import Healthy
 IN_FLIGHT = 50
 """Concurrent requests, for both sides: the worker's default for one destination."""
 
-TYPE, PAYLOAD = "invoice.overdue", {"invoice": 7, "amount": "12.50", "currency": "EUR"}
+TYPE = "invoice.overdue"
+PAYLOAD = {"invoice": 7, "amount": "12.50", "currency": "EUR"}
 KEY = "a-key-for-benchmarks-and-of-no-use-elsewhere"
 
 
@@ -73,7 +74,7 @@ async def _engine(receiver: Healthy, url: str, events: int) -> tuple[float, Usag
         with Usage([psutil.Process()], url) as usage:
             start = time.perf_counter()
             worker = asyncio.create_task(duly.run(signals=False))
-            await asyncio.to_thread(receiver.wait_for, events, PATIENCE)
+            await asyncio.to_thread(receiver.wait_for, events, TIMEOUT)
             took = time.perf_counter() - start
             duly.stop()
             await worker

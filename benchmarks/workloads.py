@@ -12,11 +12,12 @@ from benchmarks.gate import Order
 from benchmarks.peers import Left, Peer
 from benchmarks.usage import Usage, backends, precise_cpu
 
-DAY = 86_400 * 10**6
-MILLISECOND, SECOND = 1000, 10**6  # in µs, as all instants here
+MILLISECOND = 1000  # in µs, as all instants here
+SECOND = 10**6
+DAY = 86_400 * SECOND
 
 LATER = 1000  # future events of an idle worker, due tomorrow
-PATIENCE = 240.0
+TIMEOUT = 240.0  # seconds for one step of a workload, such as handling all events
 QUANTILES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1.0)
 
 Figures = dict[str, float | list[float]]
@@ -27,7 +28,7 @@ def insert(peer: Peer, url: str, events: int) -> Figures:
     with Crew(peer, "add", url) as adder, peer.watch(url) as left:
         before = left()
         with Usage(adder.processes, url) as usage:
-            adder.order(Order(events, _now() + DAY, MILLISECOND), PATIENCE)
+            adder.order(Order(events, _now() + DAY, MILLISECOND), TIMEOUT)
         if left() - before != events:
             raise Broken(f"{left() - before:,} of {events:,} were added")
     return {"events_per_second": events / usage.wall, **usage.per(events)}
@@ -40,7 +41,7 @@ def drain(peer: Peer, url: str, events: int, processes: int = 1) -> Figures:
         with Usage(workers.processes, url) as usage:
             start = time.perf_counter()
             workers.go()
-            workers.wait_until_handled(events, PATIENCE)
+            workers.wait_until_handled(events, TIMEOUT)
             end = wait_until_none(left)
         shares = [member.handled for member in workers.members]
         workers.stop()
@@ -59,7 +60,7 @@ def lateness(peer: Peer, url: str, rate: int, seconds: int) -> Figures:
         arranging = 2 + events / peer.arranges_per_second
         first = _now() + int((1 + events / peer.adds_per_second + arranging) * SECOND)
         first -= first % MILLISECOND  # some peers store milliseconds only
-        adder.order(Order(events, first, SECOND // rate), PATIENCE)
+        adder.order(Order(events, first, SECOND // rate), TIMEOUT)
         if _now() > first - arranging * SECOND:
             raise Broken(f"took too long to add {events:,} events")
         worker.go()
@@ -120,13 +121,13 @@ def tidy(url: str) -> None:
 
 def _fill(peer: Peer, url: str, order: Order) -> None:
     with Crew(peer, "add", url) as adder:
-        adder.order(order, PATIENCE)
+        adder.order(order, TIMEOUT)
     tidy(url)
 
 
 def wait_until_none(left: Left) -> float:
     """Waits until no event is left. Returns the start time of the query that found none."""
-    deadline = time.perf_counter() + PATIENCE
+    deadline = time.perf_counter() + TIMEOUT
     while (asked := time.perf_counter()) < deadline:
         if left() == 0:
             return asked

@@ -15,7 +15,7 @@ import aiohttp
 from benchmarks.crew import Broken
 from benchmarks.http import started
 from benchmarks.peers import Peer
-from benchmarks.workloads import PATIENCE, Figures, quantile
+from benchmarks.workloads import TIMEOUT, Figures, quantile
 from duly import Duly, Event, OfTenant, Timer, rrule
 
 ATTACKS = ("rules", "previews", "sockets", "pages", "keys", "due", "rules,previews,sockets,pages,keys,due")
@@ -82,7 +82,7 @@ def _attacking(url: str, names: str, address: str, secret: str) -> Iterator[None
             yield
         finally:
             process.terminate()
-            process.wait(PATIENCE)
+            process.wait(TIMEOUT)
 
 
 async def _store_rules(url: str) -> None:
@@ -137,7 +137,7 @@ async def _quiet(url: str, address: str, secret: str, phase: str, seconds: int) 
 
 
 async def _lateness(url: str, phase: str) -> list[float]:
-    async with Duly(url) as duly, asyncio.timeout(PATIENCE):
+    async with Duly(url) as duly, asyncio.timeout(TIMEOUT):
         while True:
             events = [
                 event

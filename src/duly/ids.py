@@ -3,9 +3,9 @@
 import random
 import time
 
-MILLISECOND = 1_000_000
-STEPS = 4096  # per millisecond: an id has 12 bits for the fraction of a millisecond
-VARIANT = 0x8000_0000_0000_0000
+MILLISECOND_NS = 1_000_000
+STEPS_PER_MILLISECOND = 4096  # an id has 12 bits for the fraction of a millisecond
+VARIANT = 0x8000_0000_0000_0000  # the two bits that mark a UUID of RFC 9562, above the 62 random bits
 
 
 def new_id() -> str:
@@ -21,7 +21,7 @@ def new_ids(count: int) -> list[str]:
 
 
 def _step() -> int:
-    return time.time_ns() * STEPS // MILLISECOND
+    return time.time_ns() * STEPS_PER_MILLISECOND // MILLISECOND_NS
 
 
 def _written(step: int, luck: int) -> str:

@@ -106,7 +106,9 @@ async def test_a_worker_starts_while_its_broker_is_down(
 async def test_a_broker_that_stands_still_is_as_good_as_down(
     open_app: OpenDuly, clock: ManualClock, doomed: Station, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(celery, "SURROUNDINGS", {"amqp": {"confirm_publish": True}, "redis": {"socket_timeout": 3}})
+    monkeypatch.setattr(
+        celery, "TRANSPORT_OPTIONS", {"amqp": {"confirm_publish": True}, "redis": {"socket_timeout": 3}}
+    )
     app, place = await open_app(**doomed.settings()), await doomed.new_place()
     heard = Heard(app)
     first = await one_due(app, clock, doomed.target(place))

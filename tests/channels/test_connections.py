@@ -21,7 +21,7 @@ BIG = "z" * 20_000_000
 async def test_whoever_does_not_read_fails_in_time_and_leaves_nothing_open(
     deliver: Deliver, hostile: Hostile, path: str, door: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guard, "UNSENT", 400)
+    monkeypatch.setattr(guard, "UNACKNOWLEDGED_MS", 400)
     began = time.monotonic()
     outcome = await deliver(path, door, payload=BIG, timeout=QUICK)
     assert time.monotonic() - began < SOON
@@ -33,7 +33,7 @@ async def test_whoever_does_not_read_fails_in_time_and_leaves_nothing_open(
 async def test_an_early_refusal_is_heard_while_the_body_is_being_sent(
     deliver: Deliver, hostile: Hostile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guard, "UNSENT", 400)
+    monkeypatch.setattr(guard, "UNACKNOWLEDGED_MS", 400)
     outcome = await deliver("/early/413", payload=BIG)
     assert isinstance(outcome, Rejected)
     assert outcome.error.startswith("413")
@@ -66,7 +66,7 @@ async def test_a_connection_with_more_to_read_is_closed(deliver: Deliver, hostil
 async def test_a_connection_that_closes_as_it_is_used_again_costs_nothing(
     deliver: Deliver, hostile: Hostile, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sender, "SHOWN_WITHIN", 15.0)
+    monkeypatch.setattr(sender, "STALE_WITHIN", 15.0)
     for _ in range(5):
         assert await deliver(f"/close-after-one?how={how}") == Delivered()
     requests = hostile.requests()
@@ -79,7 +79,7 @@ async def test_a_connection_that_closes_as_it_is_used_again_costs_nothing(
 async def test_whoever_breaks_down_over_a_request_is_not_sent_it_again_at_once(
     deliver: Deliver, hostile: Hostile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sender, "SHOWN_WITHIN", 0.1)
+    monkeypatch.setattr(sender, "STALE_WITHIN", 0.1)
     assert await deliver("/close-after-one?wait=0.2") == Delivered()
     assert isinstance(await deliver("/close-after-one?wait=0.2"), Failed)
     assert len(hostile.requests()) == 2

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from duly.channels.http.deadlines import LOOK, Deadlines, PendingRequest
+from duly.channels.http.deadlines import CHECK_INTERVAL, Deadlines, PendingRequest
 from duly.channels.http.guard import Dial
 
 
@@ -81,5 +81,5 @@ async def test_nothing_is_looked_at_once_nothing_is_under_way() -> None:
     deadlines.end(deadlines.begin(Dial(), 5, 5))
     handles = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
     assert any("Deadlines._look" in repr(handle) for handle in handles)
-    await asyncio.sleep(2 * LOOK)
+    await asyncio.sleep(2 * CHECK_INTERVAL)
     assert not any("Deadlines._look" in repr(handle) for handle in handles if not handle.cancelled())

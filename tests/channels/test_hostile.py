@@ -180,7 +180,7 @@ async def test_a_door_that_stays_shut_fails_in_time(deliver: Deliver, hostile: H
 @pytest.fixture
 def quick_to_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever is made after this."""
-    monkeypatch.setattr(sender, "CONNECT", 0.2)
+    monkeypatch.setattr(sender, "CONNECT_TIMEOUT", 0.2)
 
 
 @pytest.mark.usefixtures("quick_to_connect")

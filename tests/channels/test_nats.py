@@ -143,7 +143,7 @@ async def test_a_connection_whose_end_the_library_keeps_to_itself_is_found_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It does so if the server goes while something is being sent."""
-    monkeypatch.setattr(module, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr(module, "CHECK_INTERVAL", 0.05)
     with NatsServer() as server:
         async with opened(server) as client:
             reasons: list[str] = []

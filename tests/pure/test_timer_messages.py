@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from duly.decide.checks import LONGEST, name_problems
 from duly.errors import Problem
 from duly.records.event import Timer
-from duly.timer_service.messages import BRIEF, LARGEST, REACHED, TIMER, read_command, write_reached, write_rejection
+from duly.timer_service.messages import (
+    LARGEST_COMMAND,
+    REACHED,
+    SHORT_EXCERPT,
+    TIMER,
+    read_command,
+    write_reached,
+    write_rejection,
+)
 from tests.make import MINUTE, START, make_event
 
 DUE = "2026-12-01T09:00:00Z"
@@ -135,7 +143,7 @@ def test_what_is_no_json_is_refused(data: bytes) -> None:
 
 
 def test_what_is_too_large_is_not_even_looked_at() -> None:
-    padded = json.dumps(a_command(note="x" * LARGEST)).encode()
+    padded = json.dumps(a_command(note="x" * LARGEST_COMMAND)).encode()
     assert read_command(padded) == [Problem("message", f"has {len(padded):,} bytes; at most 65,536")]
 
 
@@ -244,5 +252,5 @@ def test_a_rejection_has_the_command_as_it_came() -> None:
 
 
 def test_a_rejection_can_be_brief() -> None:
-    told = json.loads(write_rejection(b"x" * 5000, [Problem("message", "is not JSON")], START, BRIEF))
-    assert (told["bytes"], len(told["command"])) == (5000, BRIEF)
+    told = json.loads(write_rejection(b"x" * 5000, [Problem("message", "is not JSON")], START, SHORT_EXCERPT))
+    assert (told["bytes"], len(told["command"])) == (5000, SHORT_EXCERPT)

@@ -339,7 +339,7 @@ async def test_a_command_that_can_never_be_stored_is_rejected_in_the_end_also_if
     async with serve() as served:
         [told] = await desk.rejected(1)
         assert told["reason"] == "message: ValueError: the driver cannot write it"
-        assert tries >= commands.OFTEN, "not at once: it may have been something else"
+        assert tries >= commands.DELIVERIES_BEFORE_REJECTION, "not at once: it may have been something else"
         await until(desk.nothing_is_left, "it is acknowledged")
         assert await served.duly.events.find(limit=10) == [], "what showed that the store works is not there"
 
@@ -348,7 +348,7 @@ async def test_a_command_that_can_never_be_stored_is_rejected_in_the_end_also_if
 async def test_a_store_that_takes_nothing_rejects_nothing_however_often_it_comes(
     desk: Desk, serve: Serve, soon_again: None, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    monkeypatch.setattr(commands, "OFTEN", 2)
+    monkeypatch.setattr(commands, "DELIVERIES_BEFORE_REJECTION", 2)
     really, rounds, broken = StoreQueries.put, 0, True
 
     async def put(self: StoreQueries, events: Any) -> Any:

@@ -1,7 +1,8 @@
 // The measured process's side of the protocol with the measuring process, as in benchmarks/gate.py.
 import readline from "node:readline";
 
-const [OFTEN, SELDOM] = [5, 250]; // milliseconds between two words on how many were handled
+const REPORT_INTERVAL = 5; // milliseconds between two reports of handled events, when a rate is measured
+const REPORT_INTERVAL_ON_TIME = 250; // milliseconds, when lateness or idle use is measured
 const lines = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 
 export const late = []; // seconds
@@ -26,7 +27,7 @@ export async function ready(stop) {
       told = handled;
       say(`handled ${told}`);
     }
-  }, process.argv[4] === "on-time" ? SELDOM : OFTEN);
+  }, process.argv[4] === "on-time" ? REPORT_INTERVAL_ON_TIME : REPORT_INTERVAL);
   hear().then(async (word) => {
     if (word !== "stop") process.exit(1); // the measuring process has ended
     say(`late ${JSON.stringify(late)}`);

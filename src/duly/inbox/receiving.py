@@ -12,8 +12,11 @@ from duly.inbox.signatures import any_matches, key_of, sign
 
 Headers = Mapping[str, str] | Iterable[tuple[str, str]] | Iterable[tuple[bytes, bytes]]
 
-ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
-DIGITS = 12
+ID = "webhook-id"
+TIMESTAMP = "webhook-timestamp"
+SIGNATURE = "webhook-signature"
+
+MOST_DIGITS = 12
 """Digits of a number of seconds or bytes, at most: a longer number is not plausible."""
 
 
@@ -117,7 +120,7 @@ def _signing(headers: list[tuple[str, str]]) -> dict[str, str]:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= DIGITS
+    return text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
 
 
 def _as_it_came(body: object) -> bytes:

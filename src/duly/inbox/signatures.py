@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from duly.errors import Misuse
 
 PREFIX = "whsec_"
-LEAST = 24
+SHORTEST_KEY = 24
 """Bytes of a secret at least, by the Standard Webhooks specification."""
 
 
@@ -26,8 +26,8 @@ def key_of(secret: object) -> bytes:
         key = b""
     if not key:
         raise Misuse("an inbox got a secret that is not base64: copy the target's secret whole, whsec_ and all")
-    if len(key) < LEAST:
-        raise Misuse(f"an inbox got a secret of {len(key)} bytes; they have at least {LEAST}: copy it whole")
+    if len(key) < SHORTEST_KEY:
+        raise Misuse(f"an inbox got a secret of {len(key)} bytes; they have at least {SHORTEST_KEY}: copy it whole")
     return key
 
 

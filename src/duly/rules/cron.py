@@ -13,8 +13,8 @@ from typing import NamedTuple
 from duly.errors import Invalid, Problem
 from duly.rules.cron_fields import DAYS, HOURS, MINUTES, MONTHS, SECONDS, WEEKDAYS, Days, parse_field, split_fields
 
-DAY = 86400
-LAST_YEAR = 9998
+DAY = 86400  # seconds
+LAST_YEAR = 9998  # the year after it is still a valid date
 LONGEST_PAUSE = 41
 """Years to search, more than can lie between two occurrences: five Mondays in February come 40 years apart around
 2100."""

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from duly.errors import Invalid, Problem
 
-LONGEST = 1000
+MOST_CHARACTERS = 1000
 
 ALIASES = {
     "@YEARLY": "0 0 1 1 *",
@@ -50,8 +50,8 @@ def normal(text: object) -> str:
     """The normal form of an expression: aliases expanded, upper case, single spaces."""
     if not isinstance(text, str):
         raise _bad(f"expected text, not {type(text).__name__}: write one {EXAMPLE}")
-    if len(text) > LONGEST:
-        raise _bad(f"has {len(text):,} characters; at most {LONGEST:,}")
+    if len(text) > MOST_CHARACTERS:
+        raise _bad(f"has {len(text):,} characters; at most {MOST_CHARACTERS:,}")
     upper = " ".join(text.upper().split())
     if upper == "@REBOOT":
         raise _bad("@reboot is no time: call what should run at a start from the program that starts")

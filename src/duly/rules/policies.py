@@ -18,9 +18,12 @@ from duly.rules.recurrence import OPEN, Dst, OnceLocal
 from duly.spans import SpanOption, span_options
 
 MISFIRES = ("latest", "all", "skip")
-ALLOW, SKIP = "allow", "skip"
+ALLOW = "allow"
+SKIP = "skip"
 OVERLAPS = (ALLOW, SKIP, "queue")
-LIVE, SHADOW = MODES = ("live", "shadow")
+LIVE = "live"
+SHADOW = "shadow"
+MODES = (LIVE, SHADOW)
 LONGEST_JITTER = timedelta(days=1)
 MOST_MISSED = 1000
 """The highest *limit* of missed occurrences that the misfire policy ``all`` fires."""
@@ -28,7 +31,8 @@ MOST_MISSED = 1000
 MOST_EXCLUSIONS = 1000
 MOST_CONCURRENT = 10_000
 LONGEST_TOLERANCE = timedelta(days=366)
-SHORTEST_WITHIN, LONGEST_WITHIN = timedelta(seconds=1), timedelta(days=366)
+SHORTEST_WITHIN = timedelta(seconds=1)
+LONGEST_WITHIN = timedelta(days=366)
 
 
 class Misfire(msgspec.Struct, frozen=True):

@@ -42,8 +42,10 @@ MOST_STEPS = 10_000
 BYSETPOS."""
 
 STEPS_TO_CHOOSE = 5
+"""Steps that applying BYSETPOS to a period costs at least."""
+
 ITEMS_PER_STEP = 16
-"""Applying BYSETPOS to a period costs 5 steps, and one more for every 16 days and positions."""
+"""Days and positions of BYSETPOS that cost one more step."""
 
 MOST_COUNTED = 10_000
 """Occurrences that are counted one by one, if their number cannot be calculated. A rule with a higher COUNT is

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 MOST_CHARACTERS = 2000
 MOST_INTERVAL = 10_000
 MOST_COUNT = 100_000
-FIRST_YEAR, LAST_YEAR = 1000, 9998  # of a start; a rule has no occurrences past the last
+FIRST_YEAR = 1000  # of a start
+LAST_YEAR = 9998  # of a start and of occurrences; the year after it is still a valid date
 
 FREQUENCIES = ("SECONDLY", "MINUTELY", "HOURLY", "DAILY", "WEEKLY", "MONTHLY", "YEARLY")
 WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")

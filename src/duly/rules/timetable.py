@@ -15,11 +15,11 @@ from duly.rules.recurrence import DEFAULT_ZONE, Occurrence, Rule
 from duly.rules.rrule import MOST_STEPS, TooMuchWork
 from duly.rules.zones import instant_of, reading_of, seconds_of, to_wall, zone
 
-MOST_RESTED = 1000
+MOST_EXCLUDED_DAYS = 1000
 """Excluded days with occurrences, in a row, that are skipped. A rule with more of them counts as never firing."""
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
-BEFORE = timedelta(microseconds=1)
+BEFORE = timedelta(microseconds=1)  # the smallest step between two instants
 
 SAME_DAY = timedelta(days=3)
 """How long after an edit the name of an earlier occurrence can occur again: zones are up to 26 hours apart, and times
@@ -53,7 +53,7 @@ class Timetable:
         if self._start is not None and instant < self._start:
             instant = self._start - BEFORE
         begun = self.rule.steps
-        for _ in range(MOST_RESTED):
+        for _ in range(MOST_EXCLUDED_DAYS):
             found = self.rule.after(instant)
             if found is None or (self._end is not None and found.at > self._end):
                 return None
@@ -61,14 +61,14 @@ class Timetable:
                 return found
             instant = self._day(found.at)[1] - BEFORE
             self._check_steps(begun, found)
-        raise ValueError(f"it rests on {MOST_RESTED:,} days in a row: no occurrence is left by its exclusions")
+        raise ValueError(f"it rests on {MOST_EXCLUDED_DAYS:,} days in a row: no occurrence is left by its exclusions")
 
     def last(self, until: datetime) -> Occurrence | None:
         """The last occurrence not later than *until*; None if there is none."""
         if self._end is not None and until > self._end:
             until = self._end
         begun = self.rule.steps
-        for _ in range(MOST_RESTED):
+        for _ in range(MOST_EXCLUDED_DAYS):
             found = self.rule.last(until)
             if found is None or (self._start is not None and found.at < self._start):
                 return None
@@ -76,7 +76,7 @@ class Timetable:
                 return found
             until = self._day(found.at)[0] - BEFORE
             self._check_steps(begun, found)
-        raise ValueError(f"it rests on {MOST_RESTED:,} days in a row: no occurrence is left by its exclusions")
+        raise ValueError(f"it rests on {MOST_EXCLUDED_DAYS:,} days in a row: no occurrence is left by its exclusions")
 
     def count(self, first: datetime, until: datetime) -> int:
         """The number of occurrences between two instants, both included."""

@@ -16,7 +16,7 @@ GAPS = ("after", "shift", "skip")
 OVERLAPS = ("first", "second", "both")
 """Which of two equal readings fires."""
 
-MOST_STEPS = 500
+MOST_PIECES = 500
 """Pieces that are searched for one occurrence. More than a few are needed only if every reading lies in a gap; 500
 pieces cover centuries, which is enough to report that."""
 
@@ -69,7 +69,7 @@ class WallTimes:
     def after(self, instant: datetime) -> Shown | None:
         """The first shown reading strictly later than *instant*."""
         low = seconds_of(instant) + 1
-        for _ in range(MOST_STEPS):
+        for _ in range(MOST_PIECES):
             piece = self._zone.piece(low)
             found = self._first_in(piece, low)
             if found is not None:
@@ -83,7 +83,7 @@ class WallTimes:
     def last(self, until: datetime) -> Shown | None:
         """The last shown reading not later than *until*."""
         high = seconds_of(until) + 1
-        for _ in range(MOST_STEPS):
+        for _ in range(MOST_PIECES):
             piece = self._zone.piece(high - 1)
             found = self._last_in(piece, high)
             if found is not None:

@@ -4,11 +4,12 @@ from datetime import date, time
 
 from duly.rules.zones import WALL_EPOCH
 
-DAY = 86400
+DAY = 86400  # seconds
 LEAPS = ("feb28", "mar1", "skip")
 """The date that stands for 29 February in a year without one."""
 
-FIRST_YEAR, LAST_YEAR = 1, 9998
+FIRST_YEAR = 1
+LAST_YEAR = 9998  # the year after it is still a valid date
 LONGEST_PAUSE = 8
 """Years between two leap years around 1900, 2100 and so on; elsewhere there are four."""
 

@@ -22,12 +22,12 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 WALL_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a clock on the wall has no zone
 SECOND = timedelta(seconds=1)
 
-NOWHERE = "Factory"
+UNCONFIGURED = "Factory"
 """The zone of a machine whose zone was never configured; no valid zone for a schedule."""
 
 OFFSET = re.compile(r"(?:etc/)?(?:gmt|utc|z)?\s*([+\u2212-])(\d{1,2})(?::?\d\d)?")
 
-ABBREVIATION = 4
+LONGEST_ABBREVIATION = 4
 """Characters of an abbreviation at most. For these no similar name is suggested: MST is no replacement for CST."""
 
 NO_PLACE = {
@@ -47,7 +47,8 @@ NO_PLACE = {
 
 BLOCK = 2**25  # seconds, a little more than a year
 PROBE = BLOCK // 64  # six days: since 1970, two changes of a zone's offset were at least nearly seven days apart
-FIRST, LAST = ((datetime(year, 12, 1, tzinfo=UTC) - EPOCH) // SECOND for year in (1, 9999))
+FIRST = (datetime(1, 12, 1, tzinfo=UTC) - EPOCH) // SECOND  # seconds since 1970; local times stay within datetime
+LAST = (datetime(9999, 12, 1, tzinfo=UTC) - EPOCH) // SECOND
 
 
 class Piece(NamedTuple):
@@ -135,7 +136,7 @@ def zone(name: str) -> Zone:
 
 @lru_cache(maxsize=1)
 def names() -> frozenset[str]:
-    return frozenset((importlib.resources.files(tzdata) / "zones").read_text().split()) - {NOWHERE}
+    return frozenset((importlib.resources.files(tzdata) / "zones").read_text().split()) - {UNCONFIGURED}
 
 
 def seconds_of(instant: datetime) -> int:
@@ -185,6 +186,6 @@ def _meant(name: object) -> str:
     by_city = {known.rpartition("/")[2]: known for known in known}
     asked = str(name).strip().lower().replace(" ", "_")[:60]
     close = [known[asked]] if asked in known else [known[by_city[asked]]] if asked in by_city else []
-    if not close and len(asked) > ABBREVIATION:
+    if not close and len(asked) > LONGEST_ABBREVIATION:
         close = [known[each] for each in difflib.get_close_matches(asked, known, 2)]
     return f": did you mean {' or '.join(close)}?" if close else ": write its IANA name, such as Europe/Brussels"

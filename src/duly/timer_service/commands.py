@@ -13,12 +13,12 @@ from duly.errors import Invalid, NotFound, Problem, StoreError, StoreUnavailable
 from duly.ports import Command, Commands, TimerStore
 from duly.records.event import Timer
 from duly.signals import CommandRejected, CommandsTaken, CommandStuck, Signals
-from duly.timer_service.messages import BRIEF, LARGEST, read_command, write_rejection
+from duly.timer_service.messages import LARGEST_COMMAND, SHORT_EXCERPT, read_command, write_rejection
 
-RACES = 3
+PUT_TRIES = 3
 """How often a put is tried when somebody cancels a timer at the same moment."""
 
-OFTEN = 5
+DELIVERIES_BEFORE_REJECTION = 5
 """Deliveries after which a command that was never stored is rejected, if the store accepts other timers."""
 
 
@@ -70,7 +70,7 @@ class TimerCommands:
     async def _reject(self, refused: RejectedCommand) -> None:
         command, problems = refused
         reason, now = "; ".join(map(str, problems)), datetime.now(UTC)
-        rejections = [write_rejection(command.data, problems, now, most) for most in (LARGEST, BRIEF)]
+        rejections = [write_rejection(command.data, problems, now, most) for most in (LARGEST_COMMAND, SHORT_EXCERPT)]
         if (stuck := await self._commands.reject(command, *rejections)) is None:
             self._signals.emit(CommandRejected(command.place, reason))
             await command.ack()
@@ -106,7 +106,10 @@ class TimerCommands:
         and the store accepts another timer."""
         if all(isinstance(error, Invalid) for _, error in failed):
             return True
-        if any(one.command.deliveries < OFTEN or isinstance(error, StoreError) for one, error in failed):
+        if any(
+            one.command.deliveries < DELIVERIES_BEFORE_REJECTION or isinstance(error, StoreError)
+            for one, error in failed
+        ):
             return False
         return await takes_timers(self._store, failed[0][0].timer, self._channels)
 
@@ -119,7 +122,7 @@ class TimerCommands:
         """Stores all commands in one transaction. Returns the error if that fails."""
         ordered = [OrderedTimer(one.command.order, one.timer) for one in wanted]
         failed: Exception | None = None
-        for _ in range(RACES):
+        for _ in range(PUT_TRIES):
             try:
                 await put_ordered_timers(self._store, ordered, self._channels)
             except StoreUnavailable:

@@ -15,14 +15,17 @@ from duly.records.event import Event, Timer
 TIMER = "timer"
 """The channel, and so the lane, of these timers."""
 
-SCHEDULE, REACHED = "ScheduleTimer", "DueTimeReached"
+SCHEDULE = "ScheduleTimer"
+REACHED = "DueTimeReached"
 
 RETRY = Retry(max_attempts=10, base=timedelta(seconds=1), factor=2, max=timedelta(minutes=5))
 """The retries of an event that a reachable broker refuses. An outage of the broker spends no attempt."""
 
-LARGEST, BRIEF = 64 * 1024, 1024
-"""Bytes of a command: what it says takes some hundred. And how many of a refused one are kept where the broker takes no
-more."""
+LARGEST_COMMAND = 64 * 1024
+"""Bytes of a command at most: a valid command takes some hundred."""
+
+SHORT_EXCERPT = 1024
+"""Bytes of a rejected command that are kept if the broker refuses a larger rejection."""
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -30,8 +33,8 @@ _encode = msgspec.json.Encoder().encode
 
 def read_command(data: bytes) -> Timer | list[Problem]:
     """The timer that a command asks for, or all problems of the command."""
-    if len(data) > LARGEST:
-        return [Problem("message", f"has {len(data):,} bytes; at most {LARGEST:,}")]
+    if len(data) > LARGEST_COMMAND:
+        return [Problem("message", f"has {len(data):,} bytes; at most {LARGEST_COMMAND:,}")]
     try:
         envelope = _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -73,7 +76,7 @@ def write_reached(event: Event) -> bytes:
     )
 
 
-def write_rejection(data: bytes, problems: Sequence[Problem], at: datetime, most: int = LARGEST) -> bytes:
+def write_rejection(data: bytes, problems: Sequence[Problem], at: datetime, most: int = LARGEST_COMMAND) -> bytes:
     """The message for a rejected command: its first *most* bytes as received, and the problems found."""
     return _encode(
         {

@@ -20,20 +20,26 @@ from duly.errors import Misuse
 for library in ("amqp", "kombu", "celery"):  # errors that matter are raised by the calls
     logging.getLogger(library).addHandler(logging.NullHandler())
 
-MOST, LARGE = 50, 256 * 1024
-"""How many tasks the thread gets at a time, and from how many bytes on it gets one alone."""
+MOST_PER_BATCH = 50
+"""Tasks that the thread gets at a time."""
+
+LARGE_BYTES = 256 * 1024
+"""Bytes of a batch, at which it ends: a task of this size is sent alone."""
 
 SILENCE = 8
 """Seconds for which a broker may be silent: less than the 10 seconds in which a message must be acknowledged."""
 
-SURROUNDINGS = {
+TRANSPORT_OPTIONS = {
     "amqp": {"confirm_publish": True, "read_timeout": SILENCE, "write_timeout": SILENCE},
     "redis": {"socket_timeout": SILENCE, "socket_connect_timeout": SILENCE},
 }
 """Options of each transport. AMQP brokers must confirm each message: an unconfirmed message is not delivered."""
 
 NO_ROUTE = 312
-NEVER = (AccessRefused, NotAllowed, NotFound, PreconditionFailed)
+"""AMQP's reply code for a message that no queue takes."""
+
+PERMANENT_ERRORS = (AccessRefused, NotAllowed, NotFound, PreconditionFailed)
+"""Channel errors after which a retry of the same task is useless."""
 
 
 class Task(NamedTuple):
@@ -50,10 +56,10 @@ class Celery:
         self._application = Application("duly", set_as_current=False, broker=url)
         self._application.conf.update(task_publish_retry=False, task_ignore_result=True)
         self._connection = Connection(url, connect_timeout=5, transport_options={})
-        self._connection.transport_options.update(SURROUNDINGS.get(self._connection.transport.driver_type, {}))
+        self._connection.transport_options.update(TRANSPORT_OPTIONS.get(self._connection.transport.driver_type, {}))
         self._producer: Producer
         self._threads = Threads()
-        self._batches = Batches(self._send, lambda reason: self.lost(reason), MOST, LARGE)
+        self._batches = Batches(self._send, lambda reason: self.lost(reason), MOST_PER_BATCH, LARGE_BYTES)
 
     async def open(self) -> None:
         await self._in_thread(self._open)
@@ -153,7 +159,7 @@ class Celery:
                 self._renew()
             except Exception:
                 return BrokerDown(told)
-            return MessageRefused(told) if isinstance(error, NEVER) else MessageDeferred(told)
+            return MessageRefused(told) if isinstance(error, PERMANENT_ERRORS) else MessageDeferred(told)
         if isinstance(error, TimeoutError):
             return BrokerBusy(told)
         gone = (*self._connection.connection_errors, OperationalError, OSError, AttributeError)

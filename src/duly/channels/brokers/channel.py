@@ -23,13 +23,16 @@ from duly.records.event import Delivered, Event, Failed, Outcome, Rejected, Unre
 ACKNOWLEDGED_WITHIN = 10.0
 """Seconds in which a broker must acknowledge a message."""
 
-ANSWERS_WITHIN, CLOSED_WITHIN = 3.0, 2.0
-"""Seconds that it then has for saying anything at all, and that a connection has for ending in good order."""
+ANSWERS_WITHIN = 3.0
+"""Seconds in which a broker that did not acknowledge a message must answer a ping."""
+
+CLOSED_WITHIN = 2.0
+"""Seconds in which a connection must close in an orderly way."""
 
 SHORTEST = 0.1  # seconds before the first reconnect
 LONGEST = 5.0  # seconds between reconnects at most, until a message gets through
 
-AT_ONCE = timedelta()
+AT_ONCE = timedelta()  # the wait of an event whose broker is down: it is claimed again once the broker is up
 DELIVERED = Delivered()
 
 

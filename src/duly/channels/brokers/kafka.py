@@ -29,16 +29,21 @@ from duly.decide.error_text import describe_without_paths
 
 logging.getLogger("aiokafka").addHandler(logging.NullHandler())  # errors that matter are raised by the calls
 
-ID = "Idempotency-Key"
+ID_HEADER = "Idempotency-Key"
 
-LARGEST = 8 * 1024 * 1024
+LARGEST_REQUEST = 8 * 1024 * 1024
 """Bytes of a request: more than any message of Duly's, so that the brokers' own limit decides."""
 
-PATIENCE, LOOK = 5.0, 1.0
-"""Seconds that a topic has for being found, and between looks at whether the cluster is there while it says nothing."""
+REQUEST_TIMEOUT = 5.0
+"""Seconds for a request, and so for finding a topic."""
 
-NEVER = (InvalidTopicError, MessageSizeTooLargeError, RecordListTooLargeError, TopicAuthorizationFailedError)
-ENDED = (KafkaConnectionError, KafkaTimeoutError, OutOfOrderSequenceNumber, ProducerClosed, ProducerFenced)
+CHECK_INTERVAL = 1.0
+"""Seconds between checks whether the cluster still answers, while a message is not acknowledged."""
+
+PERMANENT_ERRORS = (InvalidTopicError, MessageSizeTooLargeError, RecordListTooLargeError, TopicAuthorizationFailedError)
+"""Errors after which a retry of the same message is useless."""
+
+FATAL_ERRORS = (KafkaConnectionError, KafkaTimeoutError, OutOfOrderSequenceNumber, ProducerClosed, ProducerFenced)
 """Errors after which a new producer is needed: this producer has lost its place in the sequence, or its cluster."""
 
 
@@ -56,8 +61,8 @@ class Kafka:
             client_id="duly",
             acks="all",
             enable_idempotence=True,
-            max_request_size=LARGEST,
-            request_timeout_ms=int(PATIENCE * 1000),
+            max_request_size=LARGEST_REQUEST,
+            request_timeout_ms=int(REQUEST_TIMEOUT * 1000),
             **self._options,
         )
         try:
@@ -69,7 +74,7 @@ class Kafka:
     async def publish(self, where: Mapping[str, Any], message: BrokerMessage) -> None:
         assert self._producer is not None
         topic, key = where["topic"], where.get("key")
-        headers = [(name, value.encode()) for name, value in {ID: message.id, **message.headers}.items()]
+        headers = [(name, value.encode()) for name, value in {ID_HEADER: message.id, **message.headers}.items()]
         try:
             async with self._turns[topic]:  # else later messages overtake those that wait because the batch is full
                 sent = await self._producer.send(
@@ -80,9 +85,9 @@ class Kafka:
             if not await self._is_there():
                 raise BrokerDown("Kafka: no broker answers") from error
             raise MessageDeferred(f"Kafka: there is no topic {topic!r}: create it") from error
-        except NEVER as error:
+        except PERMANENT_ERRORS as error:
             raise MessageRefused(f"Kafka: {describe_without_paths(error)}") from error
-        except ENDED as error:
+        except FATAL_ERRORS as error:
             raise BrokerDown(f"Kafka: {describe_without_paths(error)}") from error
         except KafkaError as error:
             raise MessageDeferred(f"Kafka: {describe_without_paths(error)}") from error
@@ -113,7 +118,7 @@ class Kafka:
         """Waits for the acknowledgement while a broker answers. The producer itself would retry for ever; when no
         broker answers, this raises `BrokerDown` instead."""
         sent.add_done_callback(_seen)
-        while not (await asyncio.wait([sent], timeout=LOOK))[0]:
+        while not (await asyncio.wait([sent], timeout=CHECK_INTERVAL))[0]:
             if not await self._is_there():
                 raise BrokerDown("Kafka: no broker answers")
         sent.result()

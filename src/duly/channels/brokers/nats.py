@@ -22,13 +22,18 @@ from duly.channels.brokers.channel import BrokerDown, BrokerMessage, MessageDefe
 from duly.decide.error_text import describe_without_paths
 from duly.errors import Misuse
 
-ID, STATUS, NO_STREAM = "Nats-Msg-Id", "Status", "503"
+ID_HEADER = "Nats-Msg-Id"
+STATUS = "Status"
+NO_STREAM = "503"
+"""The status of an answer if no stream takes the subject."""
 
-UNWELCOME, TOO_SLOW = ("authorization", "authentication"), "timeout"
-"""In what the server says when it does not let somebody in; and when it has not heard from them in time, which
-passes."""
+LOGIN_REFUSED = ("authorization", "authentication")
+"""Words in the server's error for a refused login."""
 
-NEVER = frozenset({10054, 10097, 10060, 10070, 10071})
+LOGIN_TIMED_OUT = "timeout"
+"""A word in the server's error for a login that took too long, which is temporary."""
+
+PERMANENT_ERRORS = frozenset({10054, 10097, 10060, 10070, 10071})
 """JetStream's error codes for a fault of one message alone: the message or its headers are too large, or it expects
 another stream or another message before it. All other errors affect every message, such as a full account or stream."""
 
@@ -37,8 +42,11 @@ FORBIDDEN = re.compile(r'permissions violation for publish to "([^"]*)"', re.IGN
 
 LOST = "NATS: the connection is lost"
 
-LOOK_EVERY, ANSWERED_WITHIN = 1.0, 5.0
-"""Seconds between looks at whether it is, and that JetStream has for answering a question about its streams."""
+CHECK_INTERVAL = 1.0
+"""Seconds between checks whether the connection is lost."""
+
+ANSWERED_WITHIN = 5.0
+"""Seconds in which JetStream must answer a request about its streams."""
 
 
 class NoStream(MessageDeferred):
@@ -100,7 +108,7 @@ class Nats:
         except Exception as error:
             reason = self.said if isinstance(error, NoServersError) and self.said else error
             said = str(reason).lower()
-            if any(word in said for word in UNWELCOME) and TOO_SLOW not in said:
+            if any(word in said for word in LOGIN_REFUSED) and LOGIN_TIMED_OUT not in said:
                 raise Misuse(f"NATS refuses the credentials in its URL: {reason}") from error
             raise reason from None
         self.stream = self.connection.jetstream(timeout=ANSWERED_WITHIN)
@@ -124,7 +132,7 @@ class Nats:
 
     async def publish(self, where: Mapping[str, Any], message: BrokerMessage) -> None:
         # Not with the library's own publish: it does not report why JetStream refuses a message.
-        subject, headers = where["subject"], {ID: message.id, **message.headers}
+        subject, headers = where["subject"], {ID_HEADER: message.id, **message.headers}
         self._refuse_too_large(message, headers)
         loop = asyncio.get_running_loop()
         self._published += 1
@@ -199,7 +207,7 @@ class Nats:
         if (lost := self.look()) is not None:
             self.give_up(lost)
         else:
-            self._looking = asyncio.get_running_loop().call_later(LOOK_EVERY, self._look)
+            self._looking = asyncio.get_running_loop().call_later(CHECK_INTERVAL, self._look)
 
     def look(self) -> str | None:
         """The reason why this connection is unusable, or None."""
@@ -226,6 +234,6 @@ def _read_answer(subject: str, answer: Msg) -> None:
         raise NoStream(f"no stream takes {subject!r}: add one that has this subject")
     error = _decode(answer.data).error if b'"error"' in answer.data else None
     if error is not None:
-        raise (MessageRefused if error.err_code in NEVER else MessageDeferred)(
+        raise (MessageRefused if error.err_code in PERMANENT_ERRORS else MessageDeferred)(
             f"JetStream: {error.description} ({error.err_code})"
         )

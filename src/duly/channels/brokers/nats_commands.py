@@ -35,7 +35,7 @@ ACKNOWLEDGED_WITHIN = timedelta(seconds=10)
 """After this time, JetStream redelivers a command that was not acknowledged. It is also the delay with which a command
 is stored if its service dies. Storing a command twice changes nothing, so this can be short."""
 
-ASKED_FOR = timedelta(seconds=30)
+PULL_EXPIRES = timedelta(seconds=30)
 """How long the server keeps one pull request open."""
 
 RELEASED_WITHIN = 2.0
@@ -48,13 +48,13 @@ its JetStream is ready."""
 MOST_PENDING = 100_000
 """Commands that may be delivered and not yet acknowledged, over all services together."""
 
-NOTHING_THERE = ("404", "408")
+PULL_ENDED = ("404", "408")
 """Status codes of a pull request that ended normally: no messages (404), and expired (408)."""
 
 EPOCH = int(datetime(2020, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 """Microseconds since 1970 of 2020-01-01, the zero of `Taken.order`."""
 
-PLACES = 13
+SEQUENCE_BITS = 13
 """Low bits of an order that hold the stream sequence, to order messages of the same microsecond. With 13, an order fits
 into 64 bits until 2055."""
 
@@ -97,7 +97,7 @@ class Taken:
         """The order of commands, by the time at which the server stored them. The stream sequence alone cannot order
         commands of several streams: a recreated or restored stream, or another server's, counts from its own number."""
         taken = int(self._words[3]) // 1000 - EPOCH
-        return (taken << PLACES) + int(self.place) % (1 << PLACES)
+        return (taken << SEQUENCE_BITS) + int(self.place) % (1 << SEQUENCE_BITS)
 
     @property
     def id(self) -> str:
@@ -302,10 +302,10 @@ class Puller:
             self._asked = 0
         if self._asked + len(self._arrived) <= most // 2:
             wanted = most - self._asked
-            asked = {"batch": wanted, "expires": int(ASKED_FOR.total_seconds() * 1e9)}
+            asked = {"batch": wanted, "expires": int(PULL_EXPIRES.total_seconds() * 1e9)}
             await self.client.connection.publish(self._ask_at, json.dumps(asked).encode(), self._inbox)
             self._asked += wanted
-            self._until = now + ASKED_FOR.total_seconds()
+            self._until = now + PULL_EXPIRES.total_seconds()
 
     async def _take_in(self, message: Msg) -> None:
         if message.reply:
@@ -314,7 +314,7 @@ class Puller:
         else:  # the end of a pull request
             headers = message.headers or {}
             self._asked = 0
-            if headers.get(STATUS) not in NOTHING_THERE:
+            if headers.get(STATUS) not in PULL_ENDED:
                 self._broken = BrokerDown(f"JetStream: {headers.get('Description') or 'the consumer is gone'}")
         self._news.set()
 

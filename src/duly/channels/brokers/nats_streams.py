@@ -20,9 +20,16 @@ from duly.errors import Misuse
 
 log = logging.getLogger("duly")
 
-COMMANDS, REJECTED, EVENTS = "timer.commands", "timer.commands.rejected", "timer.events"
+COMMANDS = "timer.commands"
+REJECTED = "timer.commands.rejected"
+EVENTS = "timer.events"
 
-KEPT, REJECTED_KEPT = timedelta(days=7), timedelta(days=30)
+EVENTS_KEPT = timedelta(days=7)
+"""How long JetStream keeps events for consumers that are away."""
+
+REJECTED_KEPT = timedelta(days=30)
+"""How long JetStream keeps rejected commands, for people to look into them."""
+
 DUPLICATES = timedelta(hours=2)
 """How long JetStream remembers the ids of events to drop duplicates: well past the last attempt to publish an event."""
 
@@ -31,14 +38,14 @@ FOR_REJECTED = StreamConfig(name="TIMER_REJECTED", subjects=[REJECTED], max_age=
 FOR_EVENTS = StreamConfig(
     name="TIMER_EVENTS",
     subjects=[EVENTS],
-    max_age=KEPT.total_seconds(),
+    max_age=EVENTS_KEPT.total_seconds(),
     duplicate_window=DUPLICATES.total_seconds(),
 )
 
 NOT_ENABLED = frozenset({None, 10039, 10076})
 """JetStream's error codes for: no answer (None), not enabled for this account, not enabled on this server."""
 
-PASSING = frozenset({10005})
+TEMPORARY_ERRORS = frozenset({10005})
 """Error codes below 500 that are temporary all the same: too few servers of a cluster are up (10005)."""
 
 SILENT = 8.0
@@ -84,7 +91,7 @@ async def sorted_refusals(client: Nats) -> AsyncIterator[None]:
                 "this NATS server has no JetStream: start it with -js, or let TIMER_BROKER_URL name one that has"
             ) from error
         told = f"JetStream: {error.description} ({error.err_code})"
-        if (error.code or 500) >= 500 or error.err_code in PASSING:
+        if (error.code or 500) >= 500 or error.err_code in TEMPORARY_ERRORS:
             raise BrokerDown(told) from error
         raise Misuse(f"{told}. The timer service needs streams for {COMMANDS}, {REJECTED} and {EVENTS}") from error
     except NoAnswer as error:

@@ -38,14 +38,18 @@ HEARTBEAT = 10
 """Seconds between heartbeats; after three missed heartbeats the connection counts as lost."""
 
 BAD_CREDENTIALS = (AuthenticationError, ProbableAuthenticationError, ConnectionNotAllowed)
-NEVER = (ChannelNotFoundEntity, ChannelAccessRefused, ChannelPreconditionFailed)
-OUR_DOING = (ConnectionChannelError, ConnectionUnexpectedFrame, ConnectionFrameError, ConnectionSyntaxError)
+PERMANENT_ERRORS = (ChannelNotFoundEntity, ChannelAccessRefused, ChannelPreconditionFailed)
+"""Channel errors after which a retry of the same message is useless."""
+
+CLOSED_CHANNEL_ERRORS = (ConnectionChannelError, ConnectionUnexpectedFrame, ConnectionFrameError, ConnectionSyntaxError)
 """Errors with which the broker closes the connection after a frame on a channel that it has just closed."""
 
-LARGE = 64 * 1024
+LARGE_BYTES = 64 * 1024
 """Bytes from which a message may be too large for the broker, and is sent on a channel of its own."""
 
 MOST_SUSPECTS = 10_000
+"""Ids in *suspects* at most, which bounds its memory."""
+
 suspects: set[str] = set()
 """Ids of messages that were pending when the broker closed a channel, one of which caused it. Shared by all
 connections of the process, because a suspect may be sent again over another connection."""
@@ -82,7 +86,7 @@ class RabbitMq:
     async def publish(self, where: Mapping[str, Any], message: BrokerMessage) -> None:
         exchange, key = where.get("exchange", ""), where["routing_key"]
         try:
-            if message.id not in suspects and len(message.body) < LARGE:
+            if message.id not in suspects and len(message.body) < LARGE_BYTES:
                 try:
                     await self._publish(await self._shared(exchange), exchange, key, message)
                     return
@@ -97,11 +101,11 @@ class RabbitMq:
             ) from error
         except DeliveryError as error:
             raise MessageDeferred(f"RabbitMQ: a queue did not take {_place(exchange, key)}: is it full?") from error
-        except NEVER as error:
+        except PERMANENT_ERRORS as error:
             raise MessageRefused(f"RabbitMQ: {error}") from error
         except ChannelClosed as error:
             raise MessageDeferred(f"RabbitMQ: {error}") from error
-        except OUR_DOING as error:
+        except CLOSED_CHANNEL_ERRORS as error:
             _suspect(message.id)
             raise BrokerDown(f"RabbitMQ: {describe_without_paths(error)}") from error
         except (AMQPError, RuntimeError, OSError) as error:  # RuntimeError: raised by a closed connection

@@ -32,17 +32,22 @@ from duly.channels.brokers.channel import (
 from duly.decide.error_text import describe_without_paths
 from duly.errors import Misuse
 
-ID, BODY = "id", "body"
+ID = "id"
+BODY = "body"
 
-MOST, LARGE = 500, 256 * 1024
-"""How many entries go out together, and from how many bytes on one goes alone."""
+MOST_PER_BATCH = 500
+"""Entries that are sent in one pipeline."""
 
-PASSING = (OutOfMemoryError, ClusterDownError, TryAgainError)
-TRY_AGAIN = frozenset("MISCONF NOREPLICAS BUSY UNKILLABLE".split())
-"""Errors that pass, and the words with which others do begin: a disk that is full, replicas that are missing, a script
-that takes long."""
+LARGE_BYTES = 256 * 1024
+"""Bytes of a batch, at which it ends: an entry of this size is sent alone."""
 
-HANGS_UP = "Protocol error"
+TEMPORARY_ERRORS = (OutOfMemoryError, ClusterDownError, TryAgainError)
+"""Errors after which a retry may succeed."""
+
+TEMPORARY_CODES = frozenset("MISCONF NOREPLICAS BUSY UNKILLABLE".split())
+"""First words of other temporary errors: a full disk, missing replicas, a script that takes long."""
+
+TOO_LARGE = "Protocol error"
 """The server's error for a command that is too large; it then closes the connection."""
 
 Command = tuple[Any, ...]
@@ -61,7 +66,7 @@ class Redis:
             socket_connect_timeout=5,
             socket_timeout=ACKNOWLEDGED_WITHIN,
         )
-        self._batches = Batches(self._send, lambda reason: self.lost(reason), MOST, LARGE)
+        self._batches = Batches(self._send, lambda reason: self.lost(reason), MOST_PER_BATCH, LARGE_BYTES)
 
     async def open(self) -> None:
         try:
@@ -101,11 +106,11 @@ class Redis:
                 for command in commands:
                     pipeline.execute_command(*command)
                 answers = await pipeline.execute(raise_on_error=False)
-            if any(isinstance(answer, ResponseError) and HANGS_UP in str(answer) for answer in answers):
+            if any(isinstance(answer, ResponseError) and TOO_LARGE in str(answer) for answer in answers):
                 await self._server.connection_pool.disconnect()
             return [_failure(answer) for answer in answers]
         except (RedisError, OSError) as error:
-            if _size(commands) >= LARGE and len(commands) == 1 and await self._answers():
+            if _size(commands) >= LARGE_BYTES and len(commands) == 1 and await self._answers():
                 return [
                     MessageDeferred(f"Redis cut off the connection: is it larger than what the server takes? ({error})")
                 ]
@@ -130,12 +135,12 @@ def _failure(answer: Any) -> Exception | None:
     if not isinstance(answer, RedisError):
         return None
     told = f"Redis: {answer}"
-    if HANGS_UP in told:
+    if TOO_LARGE in told:
         return MessageRefused(f"is larger than what the server takes ({told})")
     if isinstance(answer, ReadOnlyError | MasterDownError):
         return BrokerDown(told)
     if isinstance(answer, MovedError | AskError):
         return MessageRefused(f"{told}: this key is on another node of a cluster, and clusters are not supported")
-    if isinstance(answer, PASSING) or str(answer).split(" ")[0] in TRY_AGAIN:
+    if isinstance(answer, TEMPORARY_ERRORS) or str(answer).split(" ")[0] in TEMPORARY_CODES:
         return MessageDeferred(told)
     return MessageRefused(told)

@@ -5,7 +5,7 @@ import asyncio
 
 from duly.channels.http.guard import Dial
 
-LOOK = 0.1
+CHECK_INTERVAL = 0.1
 """Seconds between checks, while a request is pending."""
 
 
@@ -49,7 +49,7 @@ class Deadlines:
         underway = PendingRequest(dial, silence, total)
         self._under_way.add(underway)
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(LOOK, self._look)
+            self._timer = asyncio.get_running_loop().call_later(CHECK_INTERVAL, self._look)
         return underway
 
     def end(self, underway: PendingRequest) -> None:
@@ -59,4 +59,4 @@ class Deadlines:
         loop = asyncio.get_running_loop()
         for underway in self._under_way:
             underway.look(loop.time())
-        self._timer = loop.call_later(LOOK, self._look) if self._under_way else None
+        self._timer = loop.call_later(CHECK_INTERVAL, self._look) if self._under_way else None

@@ -18,12 +18,12 @@ from duly.records.event import Unreachable
 
 AddressInfo = tuple[Any, ...]
 
-UNSENT = 60_000
+UNACKNOWLEDGED_MS = 60_000
 """Milliseconds after which the system gives up on bytes that the receiver does not acknowledge. A connection is closed
 only when all written bytes are sent, so a connection whose receiver never reads would otherwise stay open for ever."""
 
 
-SPARE = 4
+SPARE_DESCRIPTORS = 4
 """File descriptors that must at least be free: looking up a name or a certificate takes some."""
 
 
@@ -66,7 +66,7 @@ class Guard:
             dial.exhausted = unreachable(error)
             raise
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux only; other systems use their own timeout
-            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNSENT)
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS)
         return opened
 
 
@@ -107,7 +107,7 @@ def why_none_is_free() -> OSError | None:
     a missing file descriptor: they report an unknown name, or a certificate without a known issuer."""
     with ExitStack() as opened:
         try:
-            for _ in range(SPARE):
+            for _ in range(SPARE_DESCRIPTORS):
                 opened.enter_context(socket.socket())
         except OSError as error:
             return error

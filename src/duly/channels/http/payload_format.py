@@ -11,7 +11,8 @@ from duly.decide.targets.secrets import signature
 from duly.instants import write_instant
 from duly.records.event import Event
 
-JSON, CLOUD = "application/json", "application/cloudevents+json"
+JSON = "application/json"
+CLOUD = "application/cloudevents+json"
 
 _encode = msgspec.json.Encoder().encode
 

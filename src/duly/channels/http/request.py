@@ -6,7 +6,7 @@ import msgspec
 
 from duly.channels.http.payload_format import JSON
 from duly.channels.http.sender import OutgoingRequest, Sender
-from duly.channels.http.webhook import WITHOUT_KEY, timeout_of, unusable
+from duly.channels.http.webhook import WAIT_WITHOUT_KEY, timeout_of, unusable
 from duly.decide.targets.secrets import SecretKeys
 from duly.decide.targets.targets import HTTP, named
 from duly.errors import Misuse
@@ -14,8 +14,8 @@ from duly.ports import DestinationLookup
 from duly.records.event import Event, Outcome, Rejected, Unreachable
 from duly.target_secrets import Seal
 
-USUAL = "POST"
-WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+DEFAULT_METHOD = "POST"
+WITH_BODY = frozenset({"POST", "PUT", "PATCH"})  # methods that send the payload by default
 
 
 class HttpRequest:
@@ -36,7 +36,7 @@ class HttpRequest:
             try:
                 spec["headers"] = self._seal.open(found.sealed, found.tenant, found.name).headers
             except Misuse as error:  # this worker lacks the key: the event is not at fault
-                return Unreachable(str(error), WITHOUT_KEY)
+                return Unreachable(str(error), WAIT_WITHOUT_KEY)
         return await self._sender.send(request_for(event, spec | {k: v for k, v in said.items() if k == "body"}))
 
     async def close(self) -> None:
@@ -45,7 +45,7 @@ class HttpRequest:
 
 def request_for(event: Event, said: dict[str, Any]) -> OutgoingRequest:
     """The request that a target describes. Without a body in *said*, the payload is sent if the method takes a body."""
-    method = said.get("method", USUAL)
+    method = said.get("method", DEFAULT_METHOD)
     headers = dict(said.get("headers", {}))
     given = {name.lower() for name in headers}
     if "idempotency-key" not in given:

@@ -29,26 +29,44 @@ from duly.records.event import Delivered, Failed, Outcome, Rejected, Unreachable
 
 log = logging.getLogger("duly")
 
-CONNECT, SILENCE, TOTAL = 5.0, 15.0, timedelta(seconds=30)
-"""Seconds to connect, seconds until the answer's head is there, and all of it unless the target says otherwise."""
+CONNECT_TIMEOUT = 5.0
+"""Seconds for a connection."""
 
-MOST_READ, READ_FOR = 64 * 1024, 1.0
-"""How much of an answer's body is read, and for how many seconds: the status has decided already. Past that, the
-connection is closed instead of used again."""
+ANSWER_TIMEOUT = 15.0
+"""Seconds from connecting until the head of the answer has arrived."""
 
-LARGE = 256 * 1024
+DEFAULT_TIMEOUT = timedelta(seconds=30)
+"""The time for the whole request, unless the target sets another."""
+
+MOST_READ_BYTES = 64 * 1024
+"""Bytes of an answer's body that are read: the status has decided already. The connection of a longer answer is closed
+and not reused."""
+
+READ_SECONDS = 1.0
+"""Seconds for which an answer's body is read, for the same reason."""
+
+LARGE_BYTES = 256 * 1024
 """Bytes above which a request body is written in pieces."""
 
-TRIES, SHOWN_WITHIN = 3, 1.0
-"""Of one attempt, where connections that were kept open turn out to be closed, and in how many seconds that shows:
-later, it is the receiver that broke down over the request."""
+TRIES = 3
+"""Tries within one attempt, if kept-open connections turn out to be closed."""
 
-SNIPPET = 300
+STALE_WITHIN = 1.0
+"""Seconds in which a kept-open connection turns out to be closed. If it breaks later, the receiver failed while it
+processed the request."""
+
+SNIPPET_CHARACTERS = 300
+"""Characters of an answer that are stored with a failure."""
+
 LONGEST_PAUSE = timedelta(days=1)
 """The longest pause that a receiver can ask for with Retry-After."""
 
-AGAIN = frozenset({408, 425, 429})
+RETRIED_STATUSES = frozenset({408, 425, 429})
+"""Statuses below 500 after which the event is retried: timeout, too early, too many requests."""
+
 GONE = 410
+"""The status of a receiver that no longer exists; it disables a stored target."""
+
 DELIVERED = Delivered()
 
 _CERTIFICATE_ERRORS = (aiohttp.ClientConnectorCertificateError, ssl.CertificateError)
@@ -60,7 +78,7 @@ class OutgoingRequest(msgspec.Struct, frozen=True):
     url: str
     headers: Mapping[str, str]
     body: bytes | None = None
-    timeout: timedelta = TOTAL
+    timeout: timedelta = DEFAULT_TIMEOUT
 
 
 class Sender:
@@ -75,14 +93,14 @@ class Sender:
     ) -> None:
         self._guard, self._resolver, self._tls = Guard(allowed), resolver, tls
         self._session: aiohttp.ClientSession | None = None
-        self._connecting = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT)
+        self._connecting = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT)
         self._deadlines = Deadlines()
         self._name = f"Duly/{version('duly')}"  # read from a file; senders are made in a thread, so nothing blocks
 
     async def send(self, request: OutgoingRequest) -> Outcome:
         dial, total = Dial(), request.timeout.total_seconds()
         dialling.set(dial)
-        underway = self._deadlines.begin(dial, SILENCE if request.timeout <= TOTAL else total, total)
+        underway = self._deadlines.begin(dial, ANSWER_TIMEOUT if request.timeout <= DEFAULT_TIMEOUT else total, total)
         try:
             return await self._send(request, dial, underway)
         except asyncio.CancelledError:
@@ -101,7 +119,7 @@ class Sender:
                     return DELIVERED if 200 <= answer.status < 300 else _refusal(answer, body, request)
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
                 # A kept-open connection that turns out to be closed is no failure of the receiver.
-                late = time.monotonic() - dial.began > SHOWN_WITHIN
+                late = time.monotonic() - dial.began > STALE_WITHIN
                 if dial.opened or dial.refused or late or tries == TRIES:
                     return _trouble(error, request, dial)
             except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
@@ -146,19 +164,19 @@ class Sender:
 
 def _data(body: bytes | None) -> bytes | BytesIO | None:
     """The body to write. A large body is written piece by piece, so that other requests can proceed in between."""
-    return BytesIO(body) if body is not None and len(body) > LARGE else body
+    return BytesIO(body) if body is not None and len(body) > LARGE_BYTES else body
 
 
 async def _beginning(answer: aiohttp.ClientResponse, left: float) -> bytes:
     """The beginning of the answer's body, limited in bytes and to *left* seconds. An error in the body is ignored: only
     the status decides."""
     if answer.content.is_eof():
-        return answer.content.read_nowait(MOST_READ)
+        return answer.content.read_nowait(MOST_READ_BYTES)
     read: list[bytes] = []
     size = 0
     try:
-        async with asyncio.timeout(min(READ_FOR, left)):
-            while size < MOST_READ and (chunk := await answer.content.read(MOST_READ - size)):
+        async with asyncio.timeout(min(READ_SECONDS, left)):
+            while size < MOST_READ_BYTES and (chunk := await answer.content.read(MOST_READ_BYTES - size)):
                 read.append(chunk)
                 size += len(chunk)
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
@@ -174,7 +192,7 @@ def _refusal(answer: aiohttp.ClientResponse, body: bytes, request: OutgoingReque
         return Rejected(f"{error}: redirects are not followed\nit pointed to {printable(where)}")
     if snippet := printable(body.decode(errors="replace")):
         error = f"{error}\n{snippet}"
-    if status in AGAIN or 500 <= status < 600:
+    if status in RETRIED_STATUSES or 500 <= status < 600:
         return Failed(error, retry_after(answer.headers.get("Retry-After")), outage=status >= 500)
     return Rejected(error, gone=status == GONE)
 
@@ -216,7 +234,7 @@ def _what(error: Exception) -> str | None:
     """The error in words. None if the error repeats the receiver's answer, which may contain the payload: only the
     first line of an outcome is logged."""
     if isinstance(error, aiohttp.ConnectionTimeoutError):
-        return f"no connection within {CONNECT:g} s"
+        return f"no connection within {CONNECT_TIMEOUT:g} s"
     if isinstance(error, TimeoutError):
         return "the system has given up on the connection"
     if isinstance(error, _CERTIFICATE_ERRORS):
@@ -252,8 +270,10 @@ def host_of(url: str) -> str:
 
 def printable(text: str) -> str:
     """Untrusted text as one short line, without control characters that a terminal would execute."""
-    line = " ".join("".join(c if c.isprintable() or c.isspace() else "·" for c in text[: 4 * SNIPPET]).split())
-    return line if len(line) <= SNIPPET else f"{line[:SNIPPET]}…"
+    line = " ".join(
+        "".join(c if c.isprintable() or c.isspace() else "·" for c in text[: 4 * SNIPPET_CHARACTERS]).split()
+    )
+    return line if len(line) <= SNIPPET_CHARACTERS else f"{line[:SNIPPET_CHARACTERS]}…"
 
 
 def retry_after(written: str | None) -> timedelta | None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from duly.channels.http.payload_format import BODY_FORMATS, signed_headers
-from duly.channels.http.sender import TOTAL, OutgoingRequest, Sender
+from duly.channels.http.sender import DEFAULT_TIMEOUT, OutgoingRequest, Sender
 from duly.decide.targets.secrets import SecretKeys
 from duly.decide.targets.targets import WEBHOOK, named, origin_of
 from duly.durations import parse_duration
@@ -20,7 +20,8 @@ MOST_DERIVED = 1000
 """Signing keys in the cache, for the origins used last. The cache is bounded because callers choose the origins; a
 missing key costs some microseconds to derive."""
 
-WITHOUT_KEY = timedelta(seconds=30)
+WAIT_WITHOUT_KEY = timedelta(seconds=30)
+"""The wait of an event whose target this worker cannot decrypt: another worker may have the key."""
 
 
 class Webhook:
@@ -42,7 +43,7 @@ class Webhook:
         try:
             sealed = self._seal.open(found.sealed or "", found.tenant, found.name)
         except Misuse as error:  # this worker lacks the key: the event is not at fault
-            return Unreachable(str(error), WITHOUT_KEY)
+            return Unreachable(str(error), WAIT_WITHOUT_KEY)
         now = time.time()
         secrets = [secret for secret, until in sealed.secrets if until is None or until > now]
         return await self._sender.send(self._request(event, found.spec, secrets, sealed.headers))
@@ -77,4 +78,4 @@ def unusable(found: Target | None, channel: str, name: str) -> str | None:
 
 
 def timeout_of(said: dict[str, Any]) -> timedelta:
-    return parse_duration(said["timeout"]) if "timeout" in said else TOTAL
+    return parse_duration(said["timeout"]) if "timeout" in said else DEFAULT_TIMEOUT

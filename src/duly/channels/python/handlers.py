@@ -14,8 +14,8 @@ from duly.errors import Misuse, StoreUnavailable
 from duly.ports import Route, Transaction
 from duly.records.event import HANDLER, Delivered, Event, Failed, Outcome, Rejected, Unreachable
 
-DEADLINE = timedelta(minutes=5)
-SOON = timedelta(seconds=1)  # after a store outage: the retry can only be stored once the store is back
+DEADLINE = timedelta(minutes=5)  # of a handler that is registered without one
+WAIT_AFTER_OUTAGE = timedelta(seconds=1)  # after a store outage: the retry can only be stored once the store is back
 DELIVERED = Delivered()
 AT_ONCE = timedelta()
 
@@ -36,7 +36,7 @@ class AsyncHandler:
         except asyncio.CancelledError:  # by the worker, which handles it
             raise
         except StoreUnavailable as error:  # for example, from a call in the handler that schedules an event
-            return Unreachable(describe(error), SOON)
+            return Unreachable(describe(error), WAIT_AFTER_OUTAGE)
         except BaseException as error:  # any exception ends this attempt only, not the worker
             return outcome_of_error(error)
 
@@ -76,7 +76,7 @@ class ThreadHandler:
         try:
             return outcome_of(self.function(event), self.type)
         except StoreUnavailable as error:
-            return Unreachable(describe(error), SOON)
+            return Unreachable(describe(error), WAIT_AFTER_OUTAGE)
         except BaseException as error:  # any exception must end here, or it would end the thread
             return outcome_of_error(error)
 
