@@ -184,7 +184,7 @@ async def _seed(url: str, events: int) -> None:
 
 
 def questions(events: int) -> dict[str, tuple[str, str]]:
-    """The queries by name, each with its path and tenant; the path's placeholders are filled anew for each request."""
+    """The queries by name, each with its path and tenant; each request fills in the path's placeholders."""
     start = FIRST + timedelta(seconds=events // 3)
     hour = urlencode({"due_from": start.isoformat(), "due_to": (start + timedelta(hours=1)).isoformat()})
     return {

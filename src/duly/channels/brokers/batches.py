@@ -25,7 +25,7 @@ class WaitingMessage(NamedTuple, Generic[T]):
 class Batches(Generic[T]):
     def __init__(self, send: Send[T], lost: Callable[[str], None], most: int, large: int) -> None:
         self._send, self._lost = send, lost
-        self._most, self._large = most, large  # how many go together, and from how many bytes on one goes alone
+        self._most, self._large = most, large  # messages of a batch, and bytes at which it ends
         self._waiting: deque[WaitingMessage[T]] = deque()
         self._under_way: list[WaitingMessage[T]] = []
         self._sending: asyncio.Task[None] | None = None
