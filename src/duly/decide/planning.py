@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from operator import attrgetter
+
+import msgspec
 
 from duly.decide.checks import name_problems, timer_problems, write_json
 from duly.decide.retry import DEFAULT, retry_text
@@ -11,7 +13,9 @@ from duly.errors import Invalid, Problem
 from duly.instants import due_problems
 from duly.records.event import TIMER_SPANS, NewEvent, Timer, lane_of
 
-SPANS = tuple(TIMER_SPANS.items())
+spans_of = attrgetter(*TIMER_SPANS)
+NO_SPANS = spans_of(Timer(timedelta(), ""))
+"""What a timer has that gives none."""
 
 NewIds = Callable[[int], Sequence[str]]
 
@@ -57,13 +61,8 @@ def _made(
         retry = None if timer.retry is DEFAULT else retry_text(timer.retry)
         common = kinds[kind] = lane_of(timer.type, timer.target), retry, destination_of(timer.target)
     lane, retry, destination = common
-    given = ((name, option, getattr(timer, name)) for name, option in SPANS)
-    try:
-        spans: dict[str, Any] = {name: option.read(name, span) for name, option, span in given if span is not None}
-    except Invalid:
-        return list(timer_problems(timer, channels))
     due = timer.due
-    return NewEvent(
+    event = NewEvent(
         id=new_id,
         tenant=timer.tenant,
         type=timer.type,
@@ -77,8 +76,18 @@ def _made(
         correlation_id=timer.correlation_id,
         destination=destination,
         via=via,
-        **spans,
     )
+    return event if spans_of(timer) == NO_SPANS else _with_spans(event, timer, channels)
+
+
+def _with_spans(event: NewEvent, timer: Timer, channels: Collection[str]) -> NewEvent | list[Problem]:
+    """The event with the spans of its timer: apart from the others, because hardly any timer has one."""
+    given = {name: getattr(timer, name) for name in TIMER_SPANS}
+    try:
+        spans = {name: TIMER_SPANS[name].read(name, span) for name, span in given.items() if span is not None}
+    except Invalid:
+        return list(timer_problems(timer, channels))
+    return msgspec.structs.replace(event, **spans)
 
 
 def _known(kind: tuple[object, ...], kinds: Kinds) -> tuple[str, str | None, str | None] | None:

@@ -16,7 +16,7 @@ from duly.records.columns import Column, ColumnKind, ColumnList
 BLOCK_ROWS = 1000
 """Rows that are sent together: while the server reads them, the next block is written."""
 
-SHARED = frozenset("tenant type lane target_json retry_json destination via zone_data head".split())
+SHARED = frozenset("tenant type lane target_json retry_json destination via zone_data head expires".split())
 """Fields with the same value in many rows of one COPY."""
 
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)  # PostgreSQL's epoch: instants are microseconds since then, dates are days
