@@ -11,7 +11,7 @@ from duly.decide.checks import MOST_LISTED, check_id
 
 def how_many(usual: int) -> Parameter:
     return Parameter(
-        help=f"How many, {usual} unless told, {MOST_LISTED} at most", validator=Number(gte=1, lte=MOST_LISTED)
+        help=f"Page size (default: {usual}, at most {MOST_LISTED})", validator=Number(gte=1, lte=MOST_LISTED)
     )
 
 

@@ -85,7 +85,7 @@ async def list_events(ask: ApiRequest) -> ApiResponse:
     },
 )
 async def get_event(ask: ApiRequest) -> ApiResponse:
-    """Read an event, with every attempt and every human act.
+    """Read an event with its history: every attempt and every act of a person.
 
     Where there are more than 1,000 of them, `history_cursor` is the `cursor` of the next ones in its `/history`.
     """
@@ -113,7 +113,10 @@ async def get_event(ask: ApiRequest) -> ApiResponse:
     },
 )
 async def why_event(ask: ApiRequest) -> ApiResponse:
-    """Tell why an event has not fired yet, or did not. `told` is a sentence for people: programs go by the `kind`."""
+    """Explain why an event has not fired yet, or did not fire.
+
+    `told` is a sentence for people; programs go by the `kind`.
+    """
     return ApiResponse(await ask.own.events.why(id_of(ask), tenant=ask.tenant))
 
 
@@ -124,7 +127,7 @@ async def why_event(ask: ApiRequest) -> ApiResponse:
     query=PAGING,
 )
 async def event_history(ask: ApiRequest) -> ApiResponse:
-    """List every attempt and every human act."""
+    """List the history of an event: every attempt and every act of a person."""
 
     async def read(skip: int, limit: int) -> ListPage[Entry]:
         return (await ask.own.events.get_with_history(id_of(ask), tenant=ask.tenant, skip=skip, limit=limit))[1]
@@ -148,7 +151,7 @@ def id_of(ask: ApiRequest) -> str:
     conflicts=True,
 )
 async def cancel_event(ask: ApiRequest) -> ApiResponse:
-    """Cancel an event that has not been started. Its series goes on with the occurrence after it."""
+    """Cancel an event that has not started. Its series goes on with the occurrence after it."""
     why = read_fields(ask.body, {"reason": str})["reason"]
     return ApiResponse(_shown(await ask.own.events.cancel(id_of(ask), tenant=ask.tenant, by=ask.by, reason=why)))
 
@@ -161,14 +164,14 @@ async def cancel_event(ask: ApiRequest) -> ApiResponse:
     conflicts=True,
 )
 async def reschedule_event(ask: ApiRequest) -> ApiResponse:
-    """Move an event that has not been started."""
+    """Reschedule an event that has not started."""
     due = read_fields(ask.body, {"due_at": read_instant}, "due_at")["due_at"]
     return ApiResponse(_shown(await ask.own.events.reschedule(id_of(ask), due, tenant=ask.tenant, by=ask.by)))
 
 
 @operations.add("POST", "/v1/events/{id}/replay", {200: EVENT}, takes=NOTHING, conflicts=True)
 async def replay_event(ask: ApiRequest) -> ApiResponse:
-    """Let a dead letter be tried again, under the same id, with all its attempts anew."""
+    """Replay a dead letter: it keeps its id and gets all its attempts again."""
     read_fields(ask.body, {})
     return ApiResponse(_shown(await ask.own.events.replay(id_of(ask), tenant=ask.tenant, by=ask.by)))
 
@@ -181,7 +184,7 @@ async def replay_event(ask: ApiRequest) -> ApiResponse:
     conflicts=True,
 )
 async def discard_event(ask: ApiRequest) -> ApiResponse:
-    """Put a dead letter away that nobody needs any more."""
+    """Discard a dead letter."""
     why = read_fields(ask.body, {"reason": str})["reason"]
     return ApiResponse(_shown(await ask.own.events.discard(id_of(ask), tenant=ask.tenant, by=ask.by, reason=why)))
 
@@ -212,7 +215,7 @@ async def _which(ask: ApiRequest, kinds: Mapping[str, Kind]) -> tuple[EventFilte
     takes=RequestBody(ref("Replay"), {"filter": {"type": "invoice.overdue"}, "rate": "50/s"}),
 )
 async def replay_events(ask: ApiRequest) -> ApiResponse:
-    """Let all dead letters that fit a filter be tried again, the oldest first.
+    """Replay all dead letters that match a filter, the oldest first.
 
     With a `rate`, they become ready one after the other at that rate. An empty filter means all of them. A request
     replays 10,000 at most: where there is a `next_cursor`, ask the same again with it as `cursor` for the rest.
@@ -229,9 +232,9 @@ async def replay_events(ask: ApiRequest) -> ApiResponse:
     takes=RequestBody(ref("Discard"), {"filter": {"due_to": "2026-01-01T00:00:00Z"}, "reason": "too old"}),
 )
 async def discard_events(ask: ApiRequest) -> ApiResponse:
-    """Put all dead letters away that fit a filter, the oldest first.
+    """Discard all dead letters that match a filter, the oldest first.
 
-    An empty filter means all of them. A request puts 10,000 away at most: where there is a `next_cursor`, ask the same
+    An empty filter means all of them. A request discards 10,000 at most: where there is a `next_cursor`, ask the same
     again with it as `cursor` for the rest.
     """
     which, said = await _which(ask, {"filter": dict, "reason": str, "limit": int, "cursor": str})

@@ -76,7 +76,7 @@ async def _there(ask: ApiRequest) -> Schedule | None:
     guarded=True,
 )
 async def put_schedule(ask: ApiRequest) -> ApiResponse:
-    """Create a schedule, or replace it.
+    """Create or replace a schedule.
 
     A changed rule or zone moves the next event; an unchanged one keeps it where it is, and so does one that is due
     already. What is passed over by that is told in `passed_over`. Without `enabled`, a paused schedule stays paused.
@@ -109,7 +109,7 @@ async def list_schedules(ask: ApiRequest) -> ApiResponse:
 
 @operations.add("GET", "/v1/schedules/{name}", {200: SCHEDULE})
 async def get_schedule(ask: ApiRequest) -> ApiResponse:
-    """Read a schedule, with when it fires next."""
+    """Read a schedule and when it fires next."""
     return _shown(await ask.own.schedules.get(ask.named("name"), tenant=ask.tenant))
 
 
@@ -164,7 +164,7 @@ def _merged(there: Schedule, changes: dict[str, Any]) -> dict[str, Any]:
     guarded=True,
 )
 async def delete_schedule(ask: ApiRequest) -> ApiResponse:
-    """Delete a schedule. What is under way ends; all else of it is cancelled."""
+    """Delete a schedule. Events that have started run to their end; waiting events are cancelled."""
     there = await ask.own.schedules.get(ask.named("name"), tenant=ask.tenant)
     tag = expected(ask, schedule_tag(there))
     cancelled = await ask.own.schedules.delete(there.name, tenant=ask.tenant, by=ask.by, expected=tag)
@@ -179,7 +179,7 @@ async def delete_schedule(ask: ApiRequest) -> ApiResponse:
     conflicts=True,
 )
 async def pause_schedule(ask: ApiRequest) -> ApiResponse:
-    """Pause a schedule: nothing of it starts until it is resumed."""
+    """Pause a schedule. No event of it starts until it is resumed."""
     why = read_fields(ask.body, {"reason": str})["reason"]
     return _shown(await ask.own.schedules.pause(ask.named("name"), tenant=ask.tenant, by=ask.by, reason=why))
 
@@ -192,9 +192,9 @@ async def pause_schedule(ask: ApiRequest) -> ApiResponse:
     conflicts=True,
 )
 async def resume_schedule(ask: ApiRequest) -> ApiResponse:
-    """Let a paused schedule go on.
+    """Resume a paused schedule.
 
-    What the pause has passed over is left out. With `"passed": "fire"` it is treated by the misfire policy.
+    Occurrences that were missed during the pause are skipped. With `"passed": "fire"`, the misfire policy decides.
     """
     said, problems = look_at_fields(ask.body, {"passed": str})
     with together(problems):
@@ -217,7 +217,7 @@ async def resume_schedule(ask: ApiRequest) -> ApiResponse:
     waits=until_ended,
 )
 async def trigger_schedule(ask: ApiRequest) -> ApiResponse:
-    """Fire a schedule now, beside its rule: its next event stays where it is.
+    """Trigger a schedule now. Its next regular event stays where it is.
 
     With the header `Prefer: wait=10`, the answer comes when the event has ended or its first attempt has failed, ten
     seconds later at the most (sixty, if more is asked for). Without `Preference-Applied` in the answer, there were too
@@ -250,7 +250,7 @@ DUE = taken({"due_at": given_instant}, "due_at")
     conflicts=True,
 )
 async def reschedule_next(ask: ApiRequest) -> ApiResponse:
-    """Move the next event of a schedule, that one alone.
+    """Reschedule the next event of a schedule, only that one.
 
     What it is moved past is passed over, and `passed_over` tells of it. Moved back in time, it is open again.
     """
@@ -266,7 +266,7 @@ async def reschedule_next(ask: ApiRequest) -> ApiResponse:
     conflicts=True,
 )
 async def skip_next(ask: ApiRequest) -> ApiResponse:
-    """Leave the next event of a schedule out, that one alone."""
+    """Skip the next event of a schedule, only that one."""
     why = read_fields(ask.body, {"reason": str})["reason"]
     return _shown(await ask.own.schedules.skip(ask.named("name"), tenant=ask.tenant, by=ask.by, reason=why))
 
@@ -290,7 +290,7 @@ async def skip_next(ask: ApiRequest) -> ApiResponse:
     conflicts=True,
 )
 async def backfill_schedule(ask: ApiRequest) -> ApiResponse:
-    """Fire the occurrences of a time that is over, each as an event of its own.
+    """Backfill a past time range: fire each of its occurrences as an event of its own.
 
     With the same label, nothing is made twice.
     """
@@ -311,7 +311,7 @@ async def backfill_schedule(ask: ApiRequest) -> ApiResponse:
     query={"count": whole(1, MOST_LISTED), "after": given_instant},
 )
 async def preview_schedule(ask: ApiRequest) -> ApiResponse:
-    """Tell when a schedule fires next, and what is odd about it when clocks are changed.
+    """Preview when a schedule fires next, with notes about changes of clocks.
 
     Where `complete` is false, finding the rest would take too long: ask again, `after` the last one.
     """
@@ -343,7 +343,7 @@ def _ahead(found: Sequence[Preview], budget: PreviewBudget) -> ApiResponse:
     takes=RequestBody(ref("PreviewedRule"), examples.PREVIEW),
 )
 async def preview_rule(ask: ApiRequest) -> ApiResponse:
-    """Tell when a rule would fire, without storing anything.
+    """Preview when a rule would fire, without storing anything.
 
     Where `complete` is false, finding the rest would take too long: ask again, `after` the last one.
     """
@@ -372,7 +372,7 @@ async def preview_rule(ask: ApiRequest) -> ApiResponse:
     query=PAGING,
 )
 async def schedule_history(ask: ApiRequest) -> ApiResponse:
-    """Tell what people have done to a schedule."""
+    """List what people did to a schedule."""
     return await page_of_history(
         ask,
         lambda skip, limit: ask.own.schedules.history_page(

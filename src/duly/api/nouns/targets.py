@@ -50,7 +50,7 @@ def _with_secret(target: Target) -> dict[str, Any]:
     discloses=True,
 )
 async def put_target(ask: ApiRequest) -> ApiResponse:
-    """Store a target, or replace it.
+    """Create or replace a target.
 
     A webhook's has a secret, which is made unless one is given. Where the target exists, its secret and the values of
     its headers stay unless others are given.
@@ -118,7 +118,7 @@ async def delete_target(ask: ApiRequest) -> ApiResponse:
     discloses=True,
 )
 async def rotate_secret(ask: ApiRequest) -> ApiResponse:
-    """Give a webhook's target a new secret. The old one signs as well until `keep` has passed.
+    """Rotate the secret of a webhook target. The old one signs as well until `keep` has passed.
 
     To be able to ask again, send a secret of your own: where it is the newest already, nothing changes. Without one, an
     `Idempotency-Key` is refused, for the answer, which has the secret, is not kept.
@@ -140,7 +140,7 @@ async def rotate_secret(ask: ApiRequest) -> ApiResponse:
     conflicts=True,
 )
 async def disable_target(ask: ApiRequest) -> ApiResponse:
-    """Send nothing there until it is enabled: its events are held."""
+    """Disable a target: its events are held until it is enabled."""
     why = read_fields(ask.body, {"reason": str})["reason"]
     found = await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)
     await ask.own.targets.disable(found.name, tenant=ask.tenant, by=ask.by, reason=why)
@@ -159,8 +159,10 @@ async def disable_target(ask: ApiRequest) -> ApiResponse:
     conflicts=True,
 )
 async def enable_target(ask: ApiRequest) -> ApiResponse:
-    """Send there again, whatever it was parked for. A request releases some 10,000 of the events that wait for it;
-    where there are `more`, the workers release them, a moment later."""
+    """Enable a target again, whatever it was parked or disabled for.
+
+    A request releases some 10,000 of the events that wait for it. Where there are `more`, workers release the rest.
+    """
     read_fields(ask.body, {})
     found = await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)
     events = await ask.own.targets.enable(found.name, tenant=ask.tenant, by=ask.by)
@@ -169,7 +171,7 @@ async def enable_target(ask: ApiRequest) -> ApiResponse:
 
 @operations.add("POST", "/v1/targets/{name}/probe", {200: TARGET}, takes=NOTHING, conflicts=True)
 async def probe_target(ask: ApiRequest) -> ApiResponse:
-    """Let a worker try a parked target at its next look."""
+    """Probe a parked target now: the next worker that looks tries one event."""
     read_fields(ask.body, {})
     found = await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)
     await ask.own.targets.probe(found.name, tenant=ask.tenant, by=ask.by)
@@ -183,7 +185,7 @@ async def probe_target(ask: ApiRequest) -> ApiResponse:
     takes=RequestBody(ref("Limits"), {"concurrency": 5, "rate": "50/s"}),
 )
 async def limit_target(ask: ApiRequest) -> ApiResponse:
-    """Limit how many events go there at once and how many in a time. What is not given has no limit."""
+    """Limit how many events a target gets at once, and how many per second. What is not given has no limit."""
     said, problems = look_at_fields(ask.body, {"concurrency": int, "rate": str})
     with together(problems):
         found = await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)

@@ -42,7 +42,7 @@ CHANGES = {"moved": "changed"}
     one_statement=True,
 )
 async def put_timer(ask: ApiRequest) -> ApiResponse:
-    """Schedule a timer, or move it.
+    """Create or move a timer.
 
     The key is yours, and unique among your timers. Once the timer has been started, nothing changes, and the answer
     shows what has become of it. A cancelled one frees its key.
@@ -72,7 +72,7 @@ async def get_timer(ask: ApiRequest) -> ApiResponse:
     conflicts=True,
 )
 async def cancel_timer(ask: ApiRequest) -> ApiResponse:
-    """Cancel a timer that has not been started. Its key is free again."""
+    """Cancel a timer that has not started. Its key is free again."""
     event = await ask.own.events.by_key(ask.named("key"), tenant=ask.tenant)
     return ApiResponse(EVENT_JSON.write(await ask.own.events.cancel(event.id, tenant=ask.tenant, by=ask.by)))
 
@@ -86,9 +86,9 @@ async def cancel_timer(ask: ApiRequest) -> ApiResponse:
     ),
 )
 async def put_timers(ask: ApiRequest) -> ApiResponse:
-    """Schedule many timers, each with a key or without. One that is bad does not harm the others.
+    """Create many timers, with or without keys. An invalid timer does not affect the others.
 
-    Of several with the same key, the last is what is stored.
+    Of several timers with the same key, the last one is stored.
     """
     written = ask.body.get("timers") if isinstance(ask.body, dict) else None
     if not isinstance(written, list) or not 1 <= len(written) <= MOST_BULK or set(ask.body) != {"timers"}:

@@ -177,7 +177,7 @@ async def list_users_events(ask: ApiRequest) -> ApiResponse:
     query=PAGING,
 )
 async def user_history(ask: ApiRequest) -> ApiResponse:
-    """Tell what was done to a user. What became of their events is in theirs."""
+    """List what was done to a user. What became of their events is in theirs."""
     return await page_of_history(
         ask,
         lambda skip, limit: ask.own.users.history_page(id_of(ask), tenant=ask.tenant, skip=skip, limit=limit),

@@ -30,7 +30,7 @@ def list_(
     *,
     which: ListFilters = EVERY_EVENT,
     limit: Annotated[int, how_many(20)] = 20,
-    after: Annotated[str | None, Parameter(help="The next page: the last id of this one", metavar="ID")] = None,
+    after: Annotated[str | None, Parameter(help="The next page: the last id of the page before", metavar="ID")] = None,
     columns: Columns = None,
     invocation: Hidden,
 ) -> None:
@@ -82,7 +82,7 @@ async def _show(id: str, tenant: str | None, invocation: Invocation) -> None:
 
 @events.command
 def why(id: str, /, *, tenant: Tenant = None, invocation: Hidden) -> None:
-    """Tell why an event has not fired yet, or did not."""
+    """Explain why an event has not fired yet, or did not fire."""
     asyncio.run(_why(id, tenant, invocation))
 
 

@@ -42,7 +42,8 @@ class BulkOptions:
 
     all: Annotated[bool, Parameter(help="Instead of ids: all dead letters, or those that the filters find")] = False
     limit: Annotated[
-        int | None, Parameter(help="With --all: so many at most, the oldest", metavar="N", validator=Number(gte=1))
+        int | None,
+        Parameter(help="With --all: at most N, the oldest first", metavar="N", validator=Number(gte=1)),
     ] = None
     dry_run: Annotated[bool, Parameter(help="With --all: only tell how many they are, and of which kinds")] = False
     yes: Annotated[bool, Parameter(help="With --all: do not ask")] = False
@@ -63,7 +64,7 @@ def replay(
     which: DeadLetterFilters = ANY_DEAD_LETTER,
     invocation: Hidden,
 ) -> int:
-    """Run dead letters (FAILED) again, under the same id, with all their attempts anew.
+    """Replay dead letters (FAILED): they keep their ids and get all their attempts again.
 
     With a rate, one after the other becomes ready. That is stored at once, so the command need not stay for it.
 
@@ -92,7 +93,7 @@ def discard(
     which: DeadLetterFilters = ANY_DEAD_LETTER,
     invocation: Hidden,
 ) -> int:
-    """Put dead letters (FAILED) away for good.
+    """Discard dead letters (FAILED).
 
     duly events discard --all --type newsletter --failed-to -30d --reason 'too late'
     """

@@ -46,7 +46,7 @@ AS_IT_IS = WorkerOptions()
 
 def worker(
     *,
-    processes: Annotated[int, Parameter(help="How many processes; 1 unless told", validator=Number(gte=1))] = 1,
+    processes: Annotated[int, Parameter(help="Number of processes (default: 1)", validator=Number(gte=1))] = 1,
     options: WorkerOptions = AS_IT_IS,
     parent: Annotated[int | None, Parameter(show=False)] = None,
     invocation: Hidden,

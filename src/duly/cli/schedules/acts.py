@@ -45,13 +45,13 @@ def resume(
     *names: str,
     passed: Annotated[
         str,
-        Parameter(help="What the pause has passed over: skip it (unless told), or fire by the misfire policy",
+        Parameter(help="Occurrences missed during the pause: skip (default), or fire by the misfire policy",
                   metavar="SKIP|FIRE"),
     ] = SKIP,
     tenant: Tenant = "default",
     invocation: Hidden,
 ) -> int:  # fmt: skip
-    """Let paused schedules go on."""
+    """Resume paused schedules."""
 
     async def act(duly: Duly, name: str) -> ActResult:
         before = await duly.schedules.get(name, tenant=tenant)
@@ -90,7 +90,7 @@ def trigger(
 
 
 def skip(*names: str, tenant: Tenant = "default", reason: Reason = None, invocation: Hidden) -> int:
-    """Leave out the next event of schedules, that one alone."""
+    """Skip the next event of each schedule, only that one."""
 
     async def act(duly: Duly, name: str) -> ActResult:
         skipped = await duly.schedules.skip(name, tenant=tenant, by=person(), reason=reason)
@@ -125,11 +125,11 @@ def backfill(
     *,
     from_: Annotated[str, Parameter(name="--from", help="The first instant, or a local time or day of its zone, or -7d",
                                     metavar="WHEN", allow_leading_hyphen=True)],
-    to: Annotated[str, Parameter(help="The end, which is not filled itself", metavar="WHEN",
+    to: Annotated[str, Parameter(help="The end of the range, not included", metavar="WHEN",
                                  allow_leading_hyphen=True)],
-    limit: Annotated[int, Parameter(help="Refuse to make more than so many; 100 unless told")] = 100,
+    limit: Annotated[int, Parameter(help="The most events to create; more are refused (default: 100)")] = 100,
     label: Annotated[
-        str | None, Parameter(help="A name for it: what one with the same label has filled is not filled again")
+        str | None, Parameter(help="A label: occurrences that a backfill with this label has made are not made again")
     ] = None,
     tenant: Tenant = "default",
     invocation: Hidden,

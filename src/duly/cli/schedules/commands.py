@@ -47,7 +47,7 @@ def list_(
     *,
     tenant: Annotated[str | None, Parameter(help="Only this tenant's")] = None,
     limit: Annotated[int, how_many(100)] = 100,
-    after: Annotated[str | None, Parameter(help="The next page: the last name of this one", metavar="NAME")] = None,
+    after: Annotated[str | None, Parameter(help="Next page: the last name of the page before", metavar="NAME")] = None,
     columns: Columns = None,
     invocation: Hidden,
 ) -> None:

@@ -109,14 +109,14 @@ class DeliveryOptions:
     """Options for how the events of a schedule are delivered."""
 
     misfire: Annotated[
-        str | None, Parameter(help="What was missed: fire the latest (unless told), all, or skip it", metavar="POLICY")
+        str | None, Parameter(help="Missed occurrences: fire the latest (default), all, or skip them", metavar="POLICY")
     ] = None
     tolerance: Annotated[
         str | None, Parameter(help="With --misfire skip: what counts as missed; else 30s", metavar="SPAN")
     ] = None
     limit: Annotated[int | None, Parameter(help="With --misfire all: how many at most; else 100", metavar="N")] = None
     overlap: Annotated[
-        str | None, Parameter(help="While one is under way: allow the next (unless told), skip or queue it",
+        str | None, Parameter(help="While an event runs: allow the next one (default), skip or queue it",
                               metavar="POLICY")
     ] = None  # fmt: skip
     max_concurrent: Annotated[int | None, Parameter(help="How many at once", metavar="N")] = None

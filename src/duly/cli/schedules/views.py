@@ -302,12 +302,12 @@ def _passed_over(schedule: Schedule, now: datetime) -> str:
 def resumed(result: Resumed, now: datetime) -> Text:
     """The result of a resume: whether the occurrences that the pause has passed over are skipped or fired."""
     if not result.passed:
-        passed = "goes on: its pause has passed over nothing"
+        passed = "goes on: nothing was missed while it was paused"
     else:
         one = result.passed == 1
         fate = "fires by its misfire policy" if one else "fire by its misfire policy"
         left_out = "was left out" if one else "were left out"
-        passed = f"goes on: {counted(result.passed, 'occurrence')} that its pause has passed over "
+        passed = f"goes on: {counted(result.passed, 'occurrence')} missed while it was paused "
         passed += fate if result.fires else left_out
     return acted(result.schedule, passed, now)
 

@@ -86,7 +86,7 @@ def limit(
         str | None,
         Parameter(help="From all workers together, such as 50/s or 600/m", metavar="RATE", allow_leading_hyphen=True),
     ] = None,
-    none: Annotated[bool, Parameter(help="Take its limits away")] = False,
+    none: Annotated[bool, Parameter(help="Remove its limits")] = False,
     tenant: Tenant = "default",
     invocation: Hidden,
 ) -> None:

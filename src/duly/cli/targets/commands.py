@@ -21,7 +21,7 @@ from duly.records.target import KNOWN_JSON, TARGET_JSON, Known
 targets = App(name="targets", help="Put targets under names, limit them, and look after those that are parked.")
 
 Listed = Annotated[str | None, Parameter(help="Only this tenant's")]
-Page = Annotated[str | None, Parameter(help="The next page: the last name of this one", metavar="NAME")]
+Page = Annotated[str | None, Parameter(help="The next page: the last name of the page before", metavar="NAME")]
 
 
 def register(commands: App) -> None:

@@ -24,7 +24,7 @@ class TargetOptions:
         ),
     ] = None
     format: Annotated[
-        str | None, Parameter(help="With --webhook or --to: standard (unless told) or cloudevents", metavar="WHICH")
+        str | None, Parameter(help="With --webhook or --to: standard (default) or cloudevents", metavar="WHICH")
     ] = None
     target: Annotated[
         str | None, Parameter(help="Send it to this target; `duly targets list` shows them", metavar="NAME")

@@ -35,11 +35,11 @@ class SendingOptions:
     """Options for how events are sent to a target."""
 
     channel: Annotated[
-        str, Parameter(help="webhook (unless told), which is signed; or http, for any request", metavar="WHICH")
+        str, Parameter(help="webhook (default), which is signed; or http, for any request", metavar="WHICH")
     ] = WEBHOOK
     method: Annotated[str | None, Parameter(help="With --channel http: such as PUT; else POST")] = None
     format: Annotated[
-        str | None, Parameter(help="Of a webhook: standard (unless told) or cloudevents", metavar="WHICH")
+        str | None, Parameter(help="Format of a webhook: standard (default) or cloudevents", metavar="WHICH")
     ] = None
     timeout: Annotated[
         str | None,
@@ -53,7 +53,7 @@ class SendingOptions:
         Parameter(help="A file with one 'Name: value' on each line, for what your shell should not remember; - is "
                   "standard input", metavar="FILE"),
     ] = None  # fmt: skip
-    no_headers: Annotated[bool, Parameter(help="Take away the headers that it has")] = False
+    no_headers: Annotated[bool, Parameter(help="Remove its headers")] = False
 
     def options(self) -> dict[str, Any]:
         return {
@@ -136,7 +136,7 @@ def rotate(
     keep: Annotated[
         str,
         Parameter(
-            help="How long the old secret signs as well; 1d unless told", metavar="SPAN", allow_leading_hyphen=True
+            help="How long the old secret still signs as well (default: 1d)", metavar="SPAN", allow_leading_hyphen=True
         ),
     ] = "1d",
     secret_file: SecretFile = None,

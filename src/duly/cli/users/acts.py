@@ -24,7 +24,7 @@ from duly.records.user import USER_JSON, User
 from duly.verbs.events import MOST
 
 Name = Annotated[str, Parameter(help="Its id or its key", metavar="ID")]
-Tenant = Annotated[str | None, Parameter(help="Only this tenant's; a key is looked for in default unless told")]
+Tenant = Annotated[str | None, Parameter(help="Only this tenant's; a key is looked up in the tenant default")]
 
 JSON_OPTIONS = ("target", "attributes")
 

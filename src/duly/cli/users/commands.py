@@ -34,7 +34,7 @@ def list_(
     *,
     tenant: Annotated[str | None, Parameter(help="Only this tenant's")] = None,
     limit: Annotated[int, how_many(20)] = 20,
-    after: Annotated[str | None, Parameter(help="The next page: the last id of this one", metavar="ID")] = None,
+    after: Annotated[str | None, Parameter(help="The next page: the last id of the page before", metavar="ID")] = None,
     columns: Columns = None,
     invocation: Hidden,
 ) -> None:

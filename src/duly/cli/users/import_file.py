@@ -41,7 +41,7 @@ class ImportFileOptions:
     format: Annotated[str | None, Parameter(help="csv or jsonl; else by the file's name", metavar="FORMAT")] = None
     tenant: Annotated[str, Parameter(help="Whose users they are; else default")] = DEFAULT_TENANT
     from_line: Annotated[
-        int, Parameter(help="Begin with what stands on this line; what is above it is not looked at", metavar="N",
+        int, Parameter(help="The first line to import; earlier lines are not read", metavar="N",
                        validator=Number(gte=1))
     ] = 1  # fmt: skip
     errors: Annotated[
