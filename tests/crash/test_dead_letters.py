@@ -18,7 +18,7 @@ REPLAY = """if True:
     from duly import Duly
     from duly.verbs import dead_letters
 
-    dead_letters.AT_ONCE = 20
+    dead_letters.LETTERS_PER_TRANSACTION = 20
 
     def tell(done):
         print(done.events, flush=True)
