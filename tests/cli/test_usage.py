@@ -85,7 +85,7 @@ def test_an_error_is_an_object_when_json_is_asked_for(shell: Shell, words: list[
 
 @pytest.mark.parametrize("subject", ["users", "events", "schedules", "targets"])
 def test_the_help_of_lists_tells_how_many_are_listed_at_most(shell: Shell, subject: str) -> None:
-    assert "1000 at most" in shell(subject, "list", "--help").out
+    assert "at most 1000" in shell(subject, "list", "--help").out
 
 
 EVERYWHERE = ["--json", "--db", "sqlite:///here.db"]
