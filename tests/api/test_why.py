@@ -15,7 +15,7 @@ NOBODY = "00000000-0000-7000-8000-000000000000"
 async def told(app: Duly, event: Event) -> tuple[str, str]:
     found = await app.events.why(event.id)
     assert (found.id, found.status) == (event.id, (await app.events.get(event.id)).status)
-    return found.kind, found.told
+    return found.kind, found.message
 
 
 async def test_what_is_due_later_says_when(app: Duly) -> None:
@@ -103,8 +103,8 @@ async def test_only_the_tenants_own_are_told_about(app: Duly) -> None:
     await app.at(START, "x", tenant="other")
     [started] = await app.store.claim("ada", {"handler:x": 1}, MINUTE)
     event = await app.at(START, "x", tenant="acme")
-    assert "no event of its lane was started" in (await app.events.why(event.id, tenant="acme")).told
-    assert f"worker {started.worker} started" in (await app.events.why(event.id)).told
+    assert "no event of its lane was started" in (await app.events.why(event.id, tenant="acme")).message
+    assert f"worker {started.worker} started" in (await app.events.why(event.id)).message
     for id, tenant in ((event.id, "other"), (NOBODY, None)):
         with pytest.raises(NotFound):
             await app.events.why(id, tenant=tenant)

@@ -23,15 +23,15 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     id: Id
     status: Status
     kind: Kind
-    told: str  # a sentence for people; programs go by the kind
+    message: str  # a sentence for people; programs go by the kind
     next_at: Instant | None = None  # when something happens to it by itself, where that is known
 
 
 def why(event: Event, history: Sequence[Entry], started: Event | None, now: datetime) -> Why:
     """Explains the state of an event. *started* is the newest event of the same lane that a worker has started within
     the last hour."""
-    kind, told, next_at = _reason(event, history, started, now)
-    return Why(id=event.id, status=event.status, kind=kind, told=told, next_at=next_at)
+    kind, message, next_at = _reason(event, history, started, now)
+    return Why(id=event.id, status=event.status, kind=kind, message=message, next_at=next_at)
 
 
 Reason = tuple[Kind, str, datetime | None]

@@ -106,7 +106,7 @@ async def get_event(ask: ApiRequest) -> ApiResponse:
                 "id": examples.EVENT["id"],
                 "status": "PENDING",
                 "kind": "scheduled",
-                "told": "it is due at 2026-12-01T09:00:00Z",
+                "message": "it is due at 2026-12-01T09:00:00Z",
                 "next_at": "2026-12-01T09:00:00Z",
             },
         )
@@ -115,7 +115,7 @@ async def get_event(ask: ApiRequest) -> ApiResponse:
 async def why_event(ask: ApiRequest) -> ApiResponse:
     """Explain why an event has not fired yet, or did not fire.
 
-    `told` is a sentence for people; programs go by the `kind`.
+    `message` is a sentence for people; programs go by the `kind`.
     """
     return ApiResponse(await ask.own.events.why(id_of(ask), tenant=ask.tenant))
 

@@ -92,4 +92,4 @@ async def _why(id: str, tenant: str | None, invocation: Invocation) -> None:
     if invocation.json:
         print_json(reason)
     else:
-        screen().print(readable(f"{reason.status}, {reason.kind}: {reason.told}"), soft_wrap=True)
+        screen().print(readable(f"{reason.status}, {reason.kind}: {reason.message}"), soft_wrap=True)

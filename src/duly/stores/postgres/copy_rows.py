@@ -12,11 +12,14 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from duly.records.columns import Column, ColumnKind, ColumnList
+from duly.records.event import TIMER_SPANS
 
 BLOCK_ROWS = 1000
 """Rows that are sent together: while the server reads them, the next block is written."""
 
-SHARED = frozenset("tenant type lane target_json retry_json destination via zone_data head expires".split())
+SHARED = (
+    frozenset("tenant type lane target_json retry_json destination via zone_data head".split()) | TIMER_SPANS.keys()
+)
 """Fields with the same value in many rows of one COPY."""
 
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)  # PostgreSQL's epoch: instants are microseconds since then, dates are days
