@@ -11,6 +11,7 @@ from duly.decide.lifecycle import DELIVERED
 from duly.engine.claim import Claims
 from duly.engine.fairness.fair_queue import FairQueue
 from duly.engine.fairness.limits import Unlimited
+from duly.engine.series.claim_heads import HeadClaims
 from duly.engine.series.heads import Claimant
 from duly.engine.settle import settle
 from duly.records.event import Settlement
@@ -26,15 +27,16 @@ class Claimer:
     def __init__(self, duly: Duly, name: str) -> None:
         concurrency = duly.settings.concurrency
         turns = FairQueue(Unlimited(concurrency), concurrency)
-        self._duly, self._claims = duly, Claims(duly.store, Claimant(name, LEASE), turns, SILENT)
+        self._duly, self._claims = duly, Claims(duly.store, Claimant(name, LEASE), turns, SILENT, heads=False)
+        self._heads = HeadClaims(duly.store, Claimant(name, LEASE), turns, SILENT)
 
     async def claim(self, limit: int) -> list[Event]:
         room = dict.fromkeys(self._duly.routes(), limit)
-        return [event async for events in self._claims.take(room) for event in events]
+        return [event async for batch in self._claims.take(room) for event in batch.events]
 
     async def claim_heads(self, limit: int) -> list[Event]:
         room = dict.fromkeys(self._duly.routes(), limit)
-        return (await self._claims.take_heads(room)).fired
+        return (await self._heads.take(room, all_lanes=True)).fired
 
 
 async def settle_all(duly: Duly, worker: str, events: Sequence[Event]) -> None:

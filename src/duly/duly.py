@@ -16,12 +16,12 @@ from duly.durations import EXAMPLES as A_DURATION
 from duly.durations import parse_duration
 from duly.engine.destinations.broker_health import tell_what_is_not_served
 from duly.engine.destinations.destination_cache import DestinationCache
+from duly.engine.faults.store_backoff import StoreBackoff
 from duly.engine.schedule import add_timers, put_timer
 from duly.engine.series.code_schedules import CodeSchedules, origin_of, orphaned, put_declared
 from duly.engine.series.put_schedule import ScheduleDraft, checked
 from duly.engine.series.put_users import Calendars
-from duly.engine.store_backoff import StoreBackoff
-from duly.engine.worker import Options, Worker
+from duly.engine.worker import Worker
 from duly.errors import Misuse, StoreUnavailable
 from duly.observers.logs import observe_with_logs
 from duly.ports import Added, Channel, Clock, Route, Transaction
@@ -226,11 +226,11 @@ class Duly:
         while True:
             opening = asyncio.create_task(self._open_with(declared))
             try:
-                if await worker.stopped_before(opening):
+                if await worker.stopping.comes_before(opening):
                     return False
                 opening.result()
             except StoreUnavailable as error:
-                if await worker.pause(outage.failed(error)):
+                if await worker.stopping.wait(outage.failed(error)):
                     return False
             else:
                 outage.over()
@@ -376,17 +376,16 @@ class Duly:
 
     def _new_worker(self, name: str | None, lanes: Collection[str] | None = None) -> Worker:
         self._begin_to_log()
-        options = Options(
-            poll_interval=self.settings.poll_interval,
-            lookahead=self.settings.lookahead,
-            batch_size=self.settings.batch_size,
-            concurrency=self.settings.concurrency,
-            lease=self.settings.lease,
-            grace=self.settings.shutdown_grace,
-            events_alone=lanes is not None,
-        )
         routes = {lane: route for lane, route in self.routes().items() if lanes is None or lane in lanes}
-        return Worker(self.store, routes, options, self._signals, name, self.destination_cache)
+        return Worker(
+            self.store,
+            routes,
+            self.settings,
+            self._signals,
+            name,
+            self.destination_cache,
+            timers_only=lanes is not None,
+        )
 
     async def orphans(self) -> list[Schedule]:
         """The schedules that this program once declared in code, and does not declare any more. They still fire."""

@@ -13,8 +13,7 @@ import pytest
 
 from duly import Duly, Event, every
 from duly.decide.due_head import decide
-from duly.engine import rule_threads
-from duly.engine.series import heads
+from duly.engine.series import heads, rule_threads
 from duly.engine.series.heads import SlowRuleBudget
 from duly.rules.timetable import stored_timetable
 from duly.testing import ManualClock

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from duly import Duly, Event, every
-from duly.engine.claim import Claims
 from duly.engine.fairness.fair_queue import FairQueue
 from duly.engine.fairness.limits import Unlimited
+from duly.engine.series.claim_heads import HeadClaims
 from duly.engine.series.heads import Claimant
 from duly.engine.series.holds import ITS_TURN
 from duly.engine.settle import settle
@@ -35,8 +35,8 @@ class Behind(NamedTuple):
 
 async def fired(app: Duly) -> list[Event]:
     """The heads that a worker gets, which have begun then."""
-    claims = Claims(app.store, Claimant("w1", LEASE), FairQueue(Unlimited(10), 10), Signals())
-    return (await claims.take_heads({LANE: 10})).fired
+    claims = HeadClaims(app.store, Claimant("w1", LEASE), FairQueue(Unlimited(10), 10), Signals())
+    return (await claims.take({LANE: 10}, all_lanes=True)).fired
 
 
 async def end(app: Duly, event: Event) -> None:

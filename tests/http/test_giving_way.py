@@ -14,7 +14,7 @@ from duly.api.access import preview_places
 from duly.api.nouns import timers
 from duly.api.protocol import bodies, listing
 from duly.api.protocol.bodies import MOST_LEVELS
-from duly.engine import rule_threads
+from duly.engine.series import rule_threads
 from duly.rules.recurrence import Every
 from duly.rules.timetable import Timetable
 from duly.verbs import schedules

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from duly.engine.claim import Claims
 from duly.engine.fairness.fair_queue import FairQueue
 from duly.engine.fairness.limits import Unlimited
+from duly.engine.series.claim_heads import HeadClaims
 from duly.engine.series.heads import Claimant
 from duly.signals import Signals
 from duly.testing import ManualClock
@@ -262,8 +262,8 @@ async def test_a_crash_in_the_middle_sends_only_what_was_not_finished(
     users = [await add(http, receiver, first_name=name) for name in "ABCDE"]
     crashed = await duly(**OPTIONS)
     clock.set(at("2026-03-15 09:00"))
-    claims = Claims(crashed.store, Claimant("gone", LEASE), FairQueue(Unlimited(10), 10), Signals(LEASE))
-    claimed = (await claims.take_heads({"webhook": 10})).fired
+    claims = HeadClaims(crashed.store, Claimant("gone", LEASE), FairQueue(Unlimited(10), 10), Signals(LEASE))
+    claimed = (await claims.take({"webhook": 10}, all_lanes=True)).fired
     await crashed.store.settle([completed(event) for event in claimed[:2]], "gone")  # and here the lights go out
     processing = await all_of(http, {"status": "PROCESSING"})
     assert len(processing) == 3

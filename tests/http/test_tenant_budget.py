@@ -9,7 +9,7 @@ import pytest
 from duly.api.access import tenant_budget
 from duly.api.access.tenant_budget import BUDGET_TIMEOUT_S, BURST_S, TENANT_CORE_SHARE, TenantBudget, long_answer
 from duly.api.protocol.problems import RefusedRequest
-from duly.engine.rule_threads import SPENT, Spent, evaluated
+from duly.engine.series.rule_threads import SPENT, Spent, evaluated
 from tests.http.calling import Caller
 
 PREVIEW = {"rule": {"cron": "0 9 * * *"}, "count": 3}

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from duly import Duly, Event
-from duly.engine import claim
-from duly.engine.claim import Frontier
-from duly.engine.series.heads import Claimant
+from duly.engine.faults import frontier as frontiers
+from duly.engine.faults.frontier import Frontier
 from duly.signals import Completed
 from duly.stores.statements import StoreQueries
 from tests.make import HOUR, LANE, LEASE, SECOND, make_new
@@ -24,7 +23,7 @@ NEVER = "10m"
 @pytest.fixture
 def costly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every look is taken for one that took long, and is followed by half an hour without one from the beginning."""
-    monkeypatch.setattr(claim, "CHEAP_FULL_SCAN_S", -100.0)
+    monkeypatch.setattr(frontiers, "CHEAP_FULL_SCAN_S", -100.0)
 
 
 @pytest.fixture
@@ -45,6 +44,12 @@ async def duly(url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     async with duly:
         yield duly
+
+
+async def claim(store: Any, frontier: Frontier) -> list[Event]:
+    events: list[Event] = await store.claim("w", {LANE: 5}, LEASE, frontier.claim_begins())
+    frontier.claimed(events)
+    return events
 
 
 async def done(told: Told, id: str) -> None:
@@ -79,21 +84,21 @@ async def test_after_a_claim_from_the_beginning_the_look_ahead_is_from_there_too
     frontier = Frontier()
     await store.add([make_new() for _ in range(2)])
     for turn in range(3):
-        assert len(await frontier.claim(store, Claimant("w", LEASE), {LANE: 5})) == (2 if turn == 0 else 0)
+        assert len(await claim(store, frontier)) == (2 if turn == 0 else 0)
         await frontier.horizon(store, [LANE], ())
         assert (frontier.unsure_in == math.inf) == (turn == 0), "only the first was from the beginning"
         assert frontier.whole_in > 0
     late = make_new(due=(await store.now()) - HOUR)
     await store.add([late])
     frontier._whole_at = 0.0
-    assert [event.id for event in await frontier.claim(store, Claimant("w", LEASE), {LANE: 5})] == [late.id]
+    assert [event.id for event in await claim(store, frontier)] == [late.id]
 
 
 async def test_what_was_written_a_moment_before_it_could_be_seen_is_found(store: Any, costly: None) -> None:
     frontier = Frontier()
-    await frontier.claim(store, Claimant("w", LEASE), {LANE: 5})
+    await claim(store, frontier)
     await frontier.horizon(store, [LANE], ())
     slow = make_new(due=(await store.now()) - SECOND / 2)  # of a transaction that was long in committing
     await store.add([slow])
     assert frontier.whole_in > 0
-    assert [event.id for event in await frontier.claim(store, Claimant("w", LEASE), {LANE: 5})] == [slow.id]
+    assert [event.id for event in await claim(store, frontier)] == [slow.id]

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from duly import Duly
+from duly.config import Settings
 from duly.decide.fair_share import Key
-from duly.engine.worker import Options, Worker
+from duly.engine.worker import Worker
 from duly.ports import Route
 from duly.records.event import Delivered, Event, Outcome, Status
 from duly.records.specs import InStatus
@@ -68,7 +69,7 @@ class Counted:
 
 def a_worker(store: Any, posting: Posting, limits: Limited | None, **options: Any) -> Worker:
     routes = {LANE: Route(posting, MINUTE)}
-    return Worker(store, routes, Options(**options), Signals(), limits=limits)
+    return Worker(store, routes, Settings(**options), Signals(), limits=limits)
 
 
 @asynccontextmanager

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from duly import Conflict, Duly, Event, InStatus, Status, Timer, every
+from duly.config import Settings
 from duly.engine.lookahead import reserve
-from duly.engine.worker import Options, Worker
+from duly.engine.worker import Worker
 from duly.errors import BadSetting
 from duly.ports import Route
 from duly.signals import Claimed, Completed, Signals
@@ -203,7 +204,7 @@ async def test_the_lease_of_what_waits_for_its_instant_is_renewed(url: str, monk
             event = await duly.events.get(new.id)
             return event.claimed is not None and event.ready is not None and event.ready > event.claimed + 3 * lease
 
-        options = Options(lookahead=HOUR, lease=lease)
+        options = Settings(lookahead=HOUR, lease=lease)
         worker = Worker(duly.store, {LANE: Route(recorder, timedelta(minutes=1))}, options, Signals())
         async with asyncio.TaskGroup() as group:
             group.create_task(worker.run())

@@ -16,7 +16,7 @@ WORKER = """
 import asyncio, json, resource, sys, threading
 from datetime import timedelta
 from duly import Duly, Event, webhook
-from duly.engine import preload as when
+from duly.engine.destinations import preload as when
 from duly.signals import Claimed, Completed, GivenBack, WorkerStarted
 
 url, receiver, does = sys.argv[1:]

@@ -31,13 +31,13 @@ async def due(store: Any, tenant: str, since: datetime, many: int) -> list[str]:
 
 
 async def take(claims: Claims) -> list[Event]:
-    return [event async for some in claims.take({LANE: BATCH}) for event in some]
+    return [event async for batch in claims.take({LANE: BATCH}) for event in batch.events]
 
 
 async def test_who_gets_what_is_oldest_is_given_nothing_else_before_it(store: Any, claims: Claims) -> None:
     ids = await due(store, "default", START - MINUTE, 3 * BATCH)
     first = await take(claims)
-    [other] = await claims.claim_for_idle_tenants([LANE], 1)  # which learns of all that come after it
+    [other] = await claims.take_for_idle_tenants([LANE], 1)  # which learns of all that come after it
     assert [event.id for event in (*first, other)] == ids[: BATCH + 1]
     await store.settle([given_back(event) for event in (*first, other)], "w")
     assert [event.id for event in await take(claims)] == ids[:BATCH]
@@ -57,23 +57,23 @@ async def test_a_lane_that_returns_goes_on_with_the_oldest(store: Any, claims: C
 def test_a_lane_that_returns_waits_for_what_is_being_given_back() -> None:
     lanes, under_way = Lanes(["nats", "redis"]), [make_event(lane="nats")]
     lanes.open_only({"redis"}, frozenset())
-    assert lanes.room(10, (), lambda: under_way) == {"redis": 10}
+    assert lanes.budget(10, (), lambda: under_way) == {"redis": 10}
     lanes.open_only({"nats", "redis"}, frozenset())
-    assert lanes.room(10, (), lambda: under_way) == {"redis": 5}
+    assert lanes.budget(10, (), lambda: under_way) == {"nats": 0, "redis": 5}
     assert lanes.trusted == ["redis"]
     under_way.clear()
-    assert lanes.room(10, (), lambda: under_way) == {"nats": 5, "redis": 5}
+    assert lanes.budget(10, (), lambda: under_way) == {"nats": 5, "redis": 5}
     assert lanes.returned({"nats": 5, "redis": 5}) == {"nats"}
     assert lanes.returned({"nats": 5, "redis": 5}) == set()
     assert lanes.trusted == ["nats", "redis"]
     under_way.append(make_event(lane="nats"))
-    assert lanes.room(10, (), lambda: under_way) == {"nats": 5, "redis": 5}, "it has returned"
+    assert lanes.budget(10, (), lambda: under_way) == {"nats": 5, "redis": 5}, "it has returned"
 
 
 def test_a_lane_that_is_closed_while_it_is_claimed_from_has_no_backlog() -> None:
     """Or the worker would go on and on for it, and let nobody else have a turn."""
     lanes = Lanes(["nats", "redis"])
-    room = lanes.room(2, (), list)
+    room = lanes.budget(2, (), list)
     lanes.open_only({"redis"}, frozenset())
     lanes.claimed([make_event(lane="nats"), make_event(lane="redis")], room, full={"nats"})
     assert lanes.busy == {"redis"}

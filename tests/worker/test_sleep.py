@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from duly.engine.sleep import LIMITS_RECHECK, LOCKED_RETRY_MOST_S, Sleep
+from duly.engine.sleep import LIMITS_RECHECK, LOCKED_RETRY_MOST_S, LocalWaker, Sleep
 from duly.ports import Horizon
 from tests.make import HOUR, MINUTE, SECOND
 
@@ -21,7 +21,9 @@ def sleep(
     whole: bool = True,
     lookahead: timedelta = 0 * SECOND,
 ) -> float:
-    return Sleep(lookahead, timedelta(seconds=POLL)).after_a_claim(horizon, found=found, limited=limited, whole=whole)
+    return Sleep(lookahead, timedelta(seconds=POLL), LocalWaker()).after_a_claim(
+        horizon, found=found, limited=limited, whole=whole
+    )
 
 
 @pytest.mark.parametrize(
@@ -45,7 +47,7 @@ def test_it_wakes_early_enough_to_reserve_what_is_due_soon() -> None:
 
 
 def test_after_reserving_half_of_the_look_ahead_passes() -> None:
-    rest = Sleep(2 * SECOND, MINUTE)
+    rest = Sleep(2 * SECOND, MINUTE, LocalWaker())
     assert rest.after_reserving(limited=False) == 1.0
     assert rest.after_reserving(limited=True) == LIMITS_RECHECK.total_seconds()
 
@@ -59,7 +61,7 @@ def test_it_looks_at_all_lanes_before_it_sleeps() -> None:
 
 
 def test_what_is_ready_and_not_to_be_had_is_asked_for_less_and_less_often() -> None:
-    rest = Sleep(0 * SECOND, MINUTE)
+    rest = Sleep(0 * SECOND, MINUTE, LocalWaker())
     horizon = Horizon(READY, None, None)
     slept = [rest.after_a_claim(horizon, found=False, limited=False, whole=True) for _ in range(12)]
     assert slept == sorted(slept)

@@ -127,7 +127,7 @@ async def test_a_suspect_does_not_keep_others_waiting_for_a_handler_that_takes_l
 async def test_a_pressing_suspect_no_longer_waits_for_a_handler_that_takes_hours(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly.engine.worker.PRESSING_AFTER_LEASES", 1)  # leases, instead of ten of them
+    monkeypatch.setattr("duly.engine.faults.interrupted.PRESSING_AFTER_LEASES", 1)  # leases, instead of ten of them
     duly = Duly(url, lease="1s", store_timeout="950ms")
     company = Company(duly)
     under_way, released = asyncio.Event(), asyncio.Event()

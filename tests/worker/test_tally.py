@@ -94,7 +94,7 @@ async def test_a_pass_that_does_not_end_is_told_of_all_the_same(url: str, monkey
 
 async def test_a_tick_is_one_pass_however_long(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("duly.engine.tally.LONGEST_PASS_S", 0.0)
-    monkeypatch.setattr("duly.engine.worker.SWEEP_EVERY_S", 0.001)
+    monkeypatch.setattr("duly.engine.upkeep.SWEEP_EVERY_S", 0.001)
     async with Duly(url, concurrency=1, batch_size=1) as duly:
         told = Told(duly)
 

@@ -1,10 +1,10 @@
 """The path of an event. Read in this order: schedule, claim, deliver, settle, and worker, which is the loop over them.
 
-On an ordinary day no other module decides anything. The other modules here serve the loop: pool (runs claimed events),
-leases (renews leases), sleep (time until the next claim), tally (figures of a pass), store_backoff (waits while the
-database is unavailable), clock_steps and boot_clock (changes of the system clock), preload (imports the libraries of
-channels), rule_threads (evaluates rules outside the event loop).
+On an ordinary day no other module decides anything. The other modules here serve the loop: executor (takes claimed
+events to their settlement), pool (runs them), leases (renews their leases), sleep (time until the next claim), tally
+(figures of a pass), upkeep (the loops beside it), stopping and drain (the end of a worker), tick (one pass, then the
+end).
 
-Subpackages: series (successors of heads), fairness, destinations, lookahead. The first line of each says when to skip
-it.
+Subpackages: series (successors of heads), fairness, destinations, lookahead, faults. The first line of each says when
+to skip it.
 """

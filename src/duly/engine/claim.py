@@ -1,208 +1,104 @@
-"""Claims ready events, oldest first, whether they are one second or one week late. There is no other recovery."""
+"""Claims ready events, oldest first, whether they are one second or one week late. There is no other recovery.
 
-import math
+On an ordinary day a claim is one statement: ``store.claim``. Its helpers matter only then: ``HeadClaims`` when an event
+of a schedule or a user is due, because its successor is planned with it; ``FairClaim`` when more is ready than the
+worker can take; ``Frontier`` when a transaction stays open for minutes and full scans of the index become slow.
+"""
+
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from datetime import datetime, timedelta
-from itertools import chain
-
-import msgspec
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import NamedTuple
 
 from duly.decide.fair_share import Candidate, Key
 from duly.engine.fairness.fair_claim import FairClaim
 from duly.engine.fairness.fair_queue import FairQueue
-from duly.engine.series.heads import Claimant, HeadsClaimed
-from duly.engine.series.holds import LONG_AGO, let_go_after, succeed
-from duly.engine.tally import DEAD, PassTally
-from duly.ports import NO_FRONTIER, NOT_YET, ClaimPath, ClaimTransaction, Heads, Horizon
-from duly.records.event import Event, Status
-from duly.signals import Claimed, DeadLettered, Interrupted, Signals, Skipped
+from duly.engine.faults.frontier import Frontier
+from duly.engine.series.claim_heads import HeadClaims
+from duly.engine.series.heads import Claimant
+from duly.ports import ClaimPath, Horizon
+from duly.records.event import Event
+from duly.signals import Claimed, Signals
 
-CHEAP_FULL_SCAN_S = 0.02
-"""Seconds up to which a full scan, from the oldest index entry, is cheap. It takes 6 ms where the index is clean."""
+HORIZON_EVERY_S = 1.0
+"""Seconds between looks at the horizon, at most, even during a backlog: only the horizon shows interrupted events and
+newly due heads."""
 
-FULL_SCAN_WAIT_FACTOR = 20
-"""After a full scan, the next one waits for this many times the excess over CHEAP_FULL_SCAN_S, so that the excess takes
-at most a twentieth of the time."""
-
-FRONTIER_MARGIN = timedelta(seconds=1)
-"""A claim begins this much before the place where the last one ended: an event gets its instant before its commit, so
-an older event may appear later."""
-
-NO_HEADS = HeadsClaimed([], [], 0, [])
+NO_HORIZON = Horizon(None, None, None)
+"""The horizon of a worker that has no lane open: nothing becomes ready."""
 
 
-class Frontier:
-    """The place in the index where unclaimed events begin, as far as this worker has seen.
+class Batch(NamedTuple):
+    """The result of a claim, or of one of its statements."""
 
-    PostgreSQL cannot vacuum the index entries of settled events while a transaction stays open, such as a backup. A
-    full scan steps over all of them and takes longer and longer: 20 ms instead of 6 behind a hundred thousand of them.
-    So where full scans are slow, most claims continue where the last one ended. Events before that place, because they
-    were added late or given back, are found by the next full scan; no worker sleeps past it.
-    """
-
-    def __init__(self) -> None:
-        self._seen = NO_FRONTIER
-        self._whole_at = 0.0
-        self._claimed_whole = False  # the last claim was a full scan, and no horizon has been read since
-        self._looked_whole = True  # the last horizon was read by a full scan
+    events: Sequence[Event] = ()
+    skipped_heads: bool = False  # some due heads do not fire; their successors may be ready now
+    left_heads_out: bool = False  # heads were not asked for, because none was due by the last horizon
+    full: frozenset[str] = frozenset()  # lanes that have more due heads than were claimed
 
     @property
-    def whole_in(self) -> float:
-        """Seconds until the next full scan."""
-        return max(0.0, self._whole_at - time.monotonic())
+    def found(self) -> bool:
+        return bool(self.events) or self.skipped_heads
 
-    @property
-    def unsure_in(self) -> float:
-        """Seconds for which the last horizon is reliable."""
-        return math.inf if self._looked_whole else self.whole_in
-
-    def begins(self) -> Mapping[str, datetime]:
-        """Where a scan of each lane begins; empty if it is time for a full scan."""
-        return self._seen.fresh if self.whole_in else {}
-
-    def forget(self, lane: str) -> None:
-        self._seen = self._seen._replace(fresh={other: due for other, due in self._seen.fresh.items() if other != lane})
-
-    async def claim(self, store: ClaimPath, claimant: Claimant, room: Mapping[str, int]) -> list[Event]:
-        self._claimed_whole, began = not self.whole_in, time.monotonic()
-        worker, lease, as_of = claimant
-        events = await store.claim(worker, room, lease, NO_FRONTIER if self._claimed_whole else self._seen, as_of)
-        if self._claimed_whole:
-            self._looked(began)
-        # Events come oldest first by due time. A retried event became ready after its due time, so this is never too
-        # far.
-        ends = {event.lane: event.due - FRONTIER_MARGIN for event in events}
-        self._seen = self._seen._replace(fresh={**self._seen.fresh, **ends})
-        return events
-
-    async def horizon(self, store: ClaimPath, lanes: Sequence[str], limited: Collection[str]) -> Horizon:
-        """Reads when the next event is ready. In lanes with limits, ready events have been seen already, and only those
-        that become ready later count. After a claim by full scan, the horizon is a full scan too: otherwise, where each
-        of them is slow, the horizon would never get one."""
-        whole, began = self._claimed_whole or not self.whole_in, time.monotonic()
-        self._claimed_whole, self._looked_whole = False, whole
-        known = NO_FRONTIER if whole else self._seen
-        if limited:
-            known = known._replace(fresh={**known.fresh, **dict.fromkeys(limited, NOT_YET)})
-        horizon, seen = await store.horizon(lanes, known)
-        if whole:
-            self._looked(began)
-            fresh = {} if limited else {lane: at - FRONTIER_MARGIN for lane, at in seen.fresh.items()}
-            self._seen = seen._replace(fresh=fresh)
-        return horizon
-
-    def _looked(self, began: float) -> None:
-        now = time.monotonic()
-        self._whole_at = now + FULL_SCAN_WAIT_FACTOR * max(0.0, now - began - CHEAP_FULL_SCAN_S)
+    def plus(self, more: "Batch") -> "Batch":
+        return Batch(
+            [*self.events, *more.events],
+            self.skipped_heads or more.skipped_heads,
+            self.left_heads_out or more.left_heads_out,
+            self.full | more.full,
+        )
 
 
 class Claims:
-    """The claims of one worker: the oldest events, unless some tenants would get less than their fair share."""
+    """The claims of one worker."""
 
-    def __init__(self, store: ClaimPath, claimant: Claimant, fair_queue: FairQueue, signals: Signals) -> None:
-        self._store, self._claimant, self._signals = store, claimant, signals
+    def __init__(
+        self, store: ClaimPath, claimant: Claimant, fair_queue: FairQueue, signals: Signals, *, heads: bool = True
+    ) -> None:
+        self._store, self._claimant, self._fair_queue, self._signals = store, claimant, fair_queue, signals
         self._frontier = Frontier()
-        self.events = FairClaim(store.scan_backlog, self._frontier.begins, fair_queue)
-        self.heads = FairClaim(store.scan_heads, dict, fair_queue)
+        self._fair = FairClaim(store.scan_backlog, self._frontier.begins, fair_queue)
+        self._heads = HeadClaims(store, claimant, fair_queue, signals) if heads else None
+        self._read_at = 0.0  # when the horizon was last read, by time.monotonic
+        self._held_back: set[Key] = set()  # tenants and destinations with ready events that limits keep from starting
 
-    @property
-    def limited(self) -> set[str]:
-        """Lanes in which more events are ready than limits let start."""
-        return self.events.limited | self.heads.limited
-
-    def waiting(self) -> set[Key]:
-        """Tenants and destinations with ready events that may not start."""
-        return self.events.waiting() | self.heads.waiting()
-
-    def rested(self) -> None:
-        """Allows all backlog scans again at once, even expensive ones."""
-        self.events.rested()
-        self.heads.rested()
-
-    async def begin_again(self, lane: str) -> None:
-        """Forgets what was seen in a lane, because older events have been given back since."""
-        self._frontier.forget(lane)
-        await self.events.begin_again(lane)
-        await self.heads.begin_again(lane)
-
-    @property
-    def unsure_in(self) -> float:
-        """Seconds after which to claim again, even if the horizon is later."""
-        return self._frontier.unsure_in
-
-    async def stop(self) -> None:
-        """Cancels the backlog scans under way, because no more claims follow."""
-        await self.events.stop()
-        await self.heads.stop()
-
-    async def horizon(self, lanes: Sequence[str]) -> Horizon:
-        """The time until events become ready in these lanes."""
-        return await self._frontier.horizon(self._store, lanes, self.events.limited)
-
-    async def take(self, room: Mapping[str, int]) -> AsyncIterator[list[Event]]:
-        """Claims events until their leases end, at most as many of each lane as *room* says; yields them batch by
-        batch."""
-        rest = dict(room)
-        for lane, free in room.items():
-            if chosen := await self.events.choose(lane, free):
-                these = await self._take_these(chosen, [lane], self.events.at_most(lane, free))
-                rest[lane] -= len(these)
-                yield self._told(these)
-        rest = {lane: free for lane, free in rest.items() if free > 0 and lane not in self.events.limited}
+    async def take(self, budget: Mapping[str, int], *, all_lanes: bool = True) -> AsyncIterator[Batch]:
+        """Claims ready events until their leases end, at most ``budget[lane]`` of each lane; yields each batch as soon
+        as it is claimed. *all_lanes*: the budget has every lane that this worker serves now."""
+        rest = dict(budget)
+        if self._heads is not None and self._heads.may_be_due:
+            # Heads get at most half of the budget, and other events the rest, so that neither starves the other.
+            half = {lane: (free + 1) // 2 for lane, free in budget.items()}
+            heads = await self._heads.take(half, all_lanes=all_lanes)
+            taken = Counter(event.lane for event in heads.fired)
+            rest = {lane: free - taken[lane] for lane, free in budget.items() if free > taken[lane]}
+            full = frozenset(lane for lane, many in taken.items() if many >= half[lane])
+            yield Batch(heads.fired, len(heads.fired) < heads.many, full=full)
+        elif self._heads is not None:
+            yield Batch(left_heads_out=True)
+        for lane, free in list(rest.items()):  # in a backlog: first those who would get less than their fair share
+            if chosen := await self._fair.choose(lane, free):
+                events = await self._claim_these(chosen, [lane], self._fair.at_most(lane, free))
+                rest[lane] -= len(events)
+                yield Batch(events)
+        rest = {lane: free for lane, free in rest.items() if free > 0 and lane not in self._fair.limited}
         if rest:
-            oldest = await self._frontier.claim(self._store, self._claimant, rest)
-            self.events.taken_oldest(oldest, rest)
-            yield self._told(oldest)
+            yield Batch(await self._claim_oldest(rest))
+        self._held_back = self._fair.waiting() | (self._heads.fair.waiting() if self._heads else set())
 
-    async def take_heads(self, room: Mapping[str, int]) -> HeadsClaimed:
-        """Claims due heads in the same way, and plans their successors in the same transaction."""
-        chosen = {lane: await self.heads.choose(lane, free) for lane, free in room.items()}
-        async with self._store.begin() as tx:
-            found = await self._lock_heads(tx, room, chosen)
-            succeeded = await succeed(tx, found, found.now, self._claimant) if found.heads else NO_HEADS
-        tell_heads(succeeded, self._claimant.worker, self._signals)
-        return succeeded
+    async def _claim_oldest(self, budget: Mapping[str, int]) -> list[Event]:
+        """The ordinary claim."""
+        worker, lease, as_of = self._claimant
+        events = await self._store.claim(worker, budget, lease, self._frontier.claim_begins(), as_of)
+        self._frontier.claimed(events)
+        self._fair.taken_oldest(events, budget)
+        return self._told(events)
 
-    async def claim_for_idle_tenants(self, lanes: Sequence[str], free: int) -> list[Event]:
-        """Claims events of tenants and destinations that have nothing running here, because only the reserved places
-        are free."""
-        taken: list[Event] = []
-        if chosen := await self.heads.choose_for_the_quiet(lanes, free):
-            async with self._store.begin() as tx:
-                found = await tx.these_heads([one.id for one in chosen], lanes, free, self._claimant.as_of)
-                succeeded = await succeed(tx, found, found.now, self._claimant) if found.heads else NO_HEADS
-            self.heads.taken(chosen, [head.id for head in found.heads], free)
-            tell_heads(succeeded, self._claimant.worker, self._signals)
-            taken = succeeded.fired
-        if chosen := await self.events.choose_for_the_quiet(lanes, free - len(taken)):
-            taken = taken + self._told(await self._take_these(chosen, lanes, free - len(taken)))
-        return taken
-
-    async def _take_these(self, chosen: Sequence[Candidate], lanes: Sequence[str], free: int) -> list[Event]:
+    async def _claim_these(self, chosen: Sequence[Candidate], lanes: Sequence[str], free: int) -> list[Event]:
         ids, (worker, lease, as_of) = [one.id for one in chosen], self._claimant
         events = await self._store.claim_these(worker, ids, lanes, free, lease, as_of)
-        self.events.taken(chosen, {event.id for event in events}, free)
-        return events
-
-    async def _lock_heads(
-        self, tx: ClaimTransaction, room: Mapping[str, int], chosen: Mapping[str, Sequence[Candidate]]
-    ) -> Heads:
-        """Locks the chosen heads of each lane, and then the oldest ones. Locked heads are not claimed yet, so the
-        oldest may be among the chosen."""
-        found: list[Heads] = []
-        for lane, candidates in chosen.items():
-            if candidates:
-                most = self.heads.at_most(lane, room[lane])
-                these = await tx.these_heads([one.id for one in candidates], [lane], most, self._claimant.as_of)
-                self.heads.taken(candidates, {head.id for head in these.heads}, most)
-                found.append(these)
-        plain = {lane: free for lane, free in room.items() if lane not in self.heads.limited}
-        if plain:
-            oldest = await tx.due_heads(plain, self._claimant.as_of)
-            self.heads.taken_oldest(oldest.heads, plain)
-            found.append(oldest)
-        return found[0] if len(found) == 1 else _together(found, room)
+        self._fair.taken(chosen, {event.id for event in events}, free)
+        return self._told(events)
 
     def _told(self, events: list[Event]) -> list[Event]:
         if self._signals.wanted(Claimed):
@@ -210,47 +106,69 @@ class Claims:
                 self._signals.emit(Claimed(event, self._claimant.worker))
         return events
 
+    async def take_for_idle_tenants(self, lanes: Sequence[str], free: int) -> list[Event]:
+        """Claims events of tenants and destinations that have nothing running here, because only the reserved places
+        are free."""
+        heads = (await self._heads.take_for_idle_tenants(lanes, free)).fired if self._heads else []
+        chosen = await self._fair.choose_for_the_quiet(lanes, free - len(heads))
+        return [*heads, *(await self._claim_these(chosen, lanes, free - len(heads)) if chosen else ())]
 
-def _together(found: Sequence[Heads], room: Mapping[str, int]) -> Heads:
-    """Merges locked heads without duplicates, as many as there is room for, in the order in which they were found."""
-    free, heads = dict(room), {}
-    for head in chain.from_iterable(one.heads for one in found):
-        if head.id not in heads and free[head.lane] > 0:
-            heads[head.id] = head
-            free[head.lane] -= 1
-    schedules = {schedule.id: schedule for one in found for schedule in one.schedules}
-    return Heads(list(heads.values()), list(schedules.values()), max((one.now for one in found), default=LONG_AGO))
+    # -- when to claim again
 
+    async def horizon(self, lanes: Sequence[str]) -> Horizon:
+        """The time until events become ready in these lanes."""
+        horizon = await self._frontier.horizon(self._store, lanes, self._fair.limited) if lanes else NO_HORIZON
+        self._read_at = time.monotonic()
+        if self._heads is None:
+            return horizon._replace(heads=None)
+        self._heads.read(horizon, self._read_at)
+        return horizon
 
-def tell_heads(succeeded: HeadsClaimed, worker: str, signals: Signals) -> None:
-    for halted in succeeded.halted:
-        signals.emit(halted)
-    for event, reason in succeeded.dropped:
-        signals.emit(Skipped(event, reason))
-    for event in succeeded.fired:
-        signals.emit(Claimed(event, worker))
+    @property
+    def horizon_is_recent(self) -> bool:
+        """Whether a worker with a backlog may claim again without reading the horizon."""
+        return time.monotonic() - self._read_at < HORIZON_EVERY_S
 
+    @property
+    def unsure_in(self) -> float:
+        """Seconds after which to claim again, even if the horizon is later."""
+        return self._frontier.unsure_in
 
-async def claim_interrupted(
-    store: ClaimPath, claimant: Claimant, lanes: Sequence[str], tally: PassTally
-) -> Event | None:
-    """Claims one event that was running when its worker vanished. It must be delivered with no other event beside it:
-    if the event crashed that worker, it will crash this one too, and only this event shall suffer from that."""
-    signals, (worker, lease, as_of) = tally.signals, claimant
-    while True:
-        async with store.begin() as tx:  # else a store failing between claim and history leaves the event unstarted
-            claimed = await tx.claim_interrupted(worker, lanes, lease, as_of)
-            history = await tx.history(claimed[0].id) if claimed else []
-            await let_go_after(tx, [event for event in claimed if event.status is Status.FAILED])
-        if not claimed:
-            return None
-        [event] = claimed
-        for entry in history:
-            if entry.act == "interrupted" and entry.version == event.version - 1:
-                signals.emit(Interrupted(msgspec.structs.replace(event, worker=entry.worker, claimed=entry.claimed)))
-        if event.status is Status.FAILED:
-            tally.count(DEAD)
-            signals.emit(DeadLettered(event, event.last_error or ""))
-        else:
-            signals.emit(Claimed(event, worker))
-            return event
+    @property
+    def limited(self) -> set[str]:
+        """Lanes in which more events are ready than limits let start."""
+        return self._fair.limited | (self._heads.fair.limited if self._heads else set())
+
+    def wants_more_like(self, event: Event) -> bool:
+        """Whether an ended event calls for another claim: limits held some events of its tenant and destination back,
+        and few of them are left here."""
+        if not self._held_back:
+            return False
+        key = event.tenant, event.destination
+        return key in self._held_back and self._fair_queue.runs_out(key)
+
+    def look_everywhere(self) -> None:
+        """Lets the next claim ask for heads and scan the whole backlog, however expensive the last scans were."""
+        for fair in self._fair_claims():
+            fair.rested()
+        self.ask_for_heads()
+
+    def ask_for_heads(self) -> None:
+        """Lets the next claim ask for heads, whatever the last horizon was."""
+        if self._heads is not None:
+            self._heads.ask_again()
+
+    async def begin_again(self, lane: str) -> None:
+        """Forgets what was seen in a lane, because older events have been given back since."""
+        self._frontier.forget(lane)
+        self.ask_for_heads()
+        for fair in self._fair_claims():
+            await fair.begin_again(lane)
+
+    async def stop(self) -> None:
+        """Cancels the backlog scans under way, because no more claims follow."""
+        for fair in self._fair_claims():
+            await fair.stop()
+
+    def _fair_claims(self) -> list[FairClaim]:
+        return [self._fair] if self._heads is None else [self._fair, self._heads.fair]

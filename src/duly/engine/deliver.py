@@ -65,7 +65,6 @@ async def deliver_and_settle(
     event: Event,
     route: Route,
     store: ClaimPath,
-    worker: str,
     tally: PassTally,
     lent: dict[tuple[str, int], HandlerTransaction],
 ) -> Outcome | None:
@@ -82,7 +81,7 @@ async def deliver_and_settle(
                 outcome = Unreachable(tx.outage, SOON)
             if not isinstance(outcome, Delivered):
                 raise _Undone(outcome)
-            if not await tx.settle([settlement], worker):
+            if not await tx.settle([settlement], tally.worker):
                 raise _Undone(None)
             await let_go_after(tx, [event])
     except _Undone as undone:

@@ -8,15 +8,13 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from datetime import datetime, timedelta
 from operator import attrgetter
+from typing import Protocol
 
-from duly.engine.boot_clock import steady
-from duly.engine.lookahead.reserve import Lookahead
-from duly.engine.pool import Pool
-from duly.engine.settle import Settler
-from duly.engine.store_backoff import StoreBackoff
+from duly.engine.faults.boot_clock import steady
+from duly.engine.faults.store_backoff import StoreBackoff
 from duly.errors import StoreUnavailable
 from duly.ports import SettlePort
 from duly.records.event import Claim, Event
@@ -26,27 +24,37 @@ BEATS = 3
 """Renewals within the duration of a lease: a failed one is repeated before the lease ends."""
 
 
+class LeasedEvents(Protocol):
+    """Claimed events whose leases are renewed."""
+
+    def events(self) -> list[Event]: ...
+
+    def drop(self, ids: Container[str]) -> list[Event]:
+        """Drops the events with these ids that have not been started; returns the dropped ones."""
+
+
 class Leases:
     def __init__(
         self,
         store: SettlePort,
         lease: timedelta,
-        soon: Lookahead,
-        pool: Pool,
-        settler: Settler,
+        whose: Iterable[LeasedEvents],
         store_backoff: StoreBackoff,
         signals: Signals,
     ) -> None:
-        self._store, self._lease, self._lookahead, self._pool, self._settler = store, lease, soon, pool, settler
+        self._store, self._lease, self._whose = store, lease, list(whose)
         self._store_backoff, self._signals = store_backoff, signals
         # When leases end, by the steady clock. The leases of one claim end together; the key is the claim's instant.
         self._ends: dict[datetime | None, float] = {}
         self._soonest = math.inf  # the earliest of these ends
         self._hurry = asyncio.Event()
 
-    def under_way(self) -> list[Event]:
+    def also_renew(self, others: LeasedEvents) -> None:
+        self._whose.append(others)
+
+    def claimed_events(self) -> list[Event]:
         """The events that are claimed and not settled yet."""
-        return [*self._lookahead.events(), *self._pool.events(), *self._settler.events()]
+        return [event for whose in self._whose for event in whose.events()]
 
     def claimed(self, events: Iterable[Event], sent: float) -> None:
         """Notes when the leases of events end. *sent*: when their claim or renewal was sent, by the steady clock; the
@@ -78,7 +86,7 @@ class Leases:
             self._hurry.clear()
             wait = between
             # Of two claims of one event, the later one is renewed: the earlier one is lost in any case.
-            held = {event.id: event for event in sorted(self.under_way(), key=attrgetter("version"))}
+            held = {event.id: event for event in sorted(self.claimed_events(), key=attrgetter("version"))}
             claims = {event.claimed for event in held.values()}
             self._ends = {claim: end for claim, end in self._ends.items() if claim in claims}
             self._soonest = min(self._ends.values(), default=math.inf)
@@ -98,8 +106,6 @@ class Leases:
 
     def _drop(self, lost: set[str]) -> None:
         """Drops the unstarted events whose leases were lost: another worker starts them."""
-        for event in [event for event in self._pool.fair_queue if event.id in lost]:
-            self._pool.fair_queue.remove(event)
-            self._signals.emit(Lost(event, "renew"))
-        for event in self._lookahead.drop(lost):
-            self._signals.emit(Lost(event, "renew"))
+        for whose in self._whose:
+            for event in whose.drop(lost):
+                self._signals.emit(Lost(event, "renew"))

@@ -3,13 +3,13 @@ each event would cost more than most handlers do."""
 
 import asyncio
 import types
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from collections.abc import Callable, Container, Coroutine, Generator, Iterable, Mapping
 from contextvars import Context, copy_context
 from functools import partial
 from typing import Any
 
 from duly.engine.fairness.fair_queue import FairQueue, Start
-from duly.engine.store_backoff import StoreBackoff
+from duly.engine.faults.store_backoff import StoreBackoff
 from duly.ports import Route, Threaded
 from duly.records.event import Event, Failed, Outcome
 from duly.signals import HandlerAbandoned, Signals
@@ -44,7 +44,7 @@ class Pool:
         store_backoff: StoreBackoff,
         signals: Signals,
     ) -> None:
-        self._routes, self.fair_queue, self._store_backoff = routes, fair_queue, store_backoff
+        self._routes, self._fair_queue, self._store_backoff = routes, fair_queue, store_backoff
         self._attempt, self._finish, self._signals = attempt, finish, signals
         self._loop = asyncio.get_running_loop()
         self._base = copy_context()
@@ -57,24 +57,35 @@ class Pool:
     @property
     def load(self) -> int:
         """How many events are running, or wait only for a free place."""
-        return self.fair_queue.startable + len(self.running)
+        return self._fair_queue.startable + len(self.running)
+
+    def keep(self, events: Iterable[Event]) -> None:
+        """Adds claimed events, without starting any."""
+        self._fair_queue.extend(events)
 
     def start(self, events: Iterable[Event]) -> None:
-        self.fair_queue.extend(events)
+        self._fair_queue.extend(events)
         self._spawn()
 
     def poke(self) -> None:
         """Starts waiting events that limits or the store kept from starting before."""
-        self.fair_queue.poke()
+        self._fair_queue.poke()
         self._spawn()
 
     def events(self) -> list[Event]:
-        return [*self.fair_queue, *(running.event for running in self.running)]
+        return [*self._fair_queue, *(running.event for running in self.running)]
+
+    def drop(self, ids: Container[str]) -> list[Event]:
+        """Removes the events with these ids that have not started; returns the removed ones."""
+        dropped = [event for event in self._fair_queue if event.id in ids]
+        for event in dropped:
+            self._fair_queue.remove(event)
+        return dropped
 
     def take_waiting(self) -> list[Event]:
         """Removes the events that have not started, and returns them to be given back."""
-        taken = list(self.fair_queue)
-        self.fair_queue.clear()
+        taken = list(self._fair_queue)
+        self._fair_queue.clear()
         return taken
 
     def expire(self) -> None:
@@ -103,7 +114,7 @@ class Pool:
         running.gone = True
         self.running.remove(running)
         self._runners -= 1
-        self.fair_queue.ended(running.start, outcome)
+        self._fair_queue.ended(running.start, outcome)
         running.task.cancel()
         self._spawn()
 
@@ -119,7 +130,7 @@ class Pool:
     def _spawn(self) -> None:
         if self._store_backoff.lasts:  # outcomes could not be stored, so events started now would be repeated
             return
-        if not self._starting and self._runners < self.fair_queue.most and self.fair_queue.may_start:
+        if not self._starting and self._runners < self._fair_queue.most and self._fair_queue.may_start:
             self._starting = True
             self._runners += 1
             task = self._loop.create_task(self._run())
@@ -132,7 +143,7 @@ class Pool:
         turn = self._loop.time() + RUNNER_SLICE_S
         task = asyncio.current_task()
         assert task is not None
-        start = self.fair_queue.next()
+        start = self._fair_queue.next()
         while start is not None:
             self._spawn()  # another runner takes the next event if this one has to wait
             event = start[0]
@@ -155,9 +166,9 @@ class Pool:
                 await asyncio.sleep(0)
                 turn = self._loop.time() + RUNNER_SLICE_S
             if self._store_backoff.lasts:
-                self.fair_queue.ended(start, outcome)
+                self._fair_queue.ended(start, outcome)
                 break
-            start = self.fair_queue.then(start, outcome)
+            start = self._fair_queue.then(start, outcome)
         self._runners -= 1
 
 

@@ -4,12 +4,12 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from datetime import timedelta
 
 from duly.decide.lifecycle import judge
+from duly.engine.faults.store_backoff import StoreBackoff
 from duly.engine.series.holds import let_go_after
-from duly.engine.store_backoff import StoreBackoff
 from duly.engine.tally import PassTally, Tally, tally_of
 from duly.errors import StoreUnavailable
 from duly.ports import ClaimPath
@@ -108,9 +108,9 @@ class Settler:
     once."""
 
     def __init__(
-        self, store: ClaimPath, worker: str, tally: PassTally, store_backoff: StoreBackoff, retrying: Callable[[], None]
+        self, store: ClaimPath, tally: PassTally, store_backoff: StoreBackoff, retrying: Callable[[], None]
     ) -> None:
-        self._store, self._worker, self._tally, self._store_backoff = store, worker, tally, store_backoff
+        self._store, self._tally, self._store_backoff = store, tally, store_backoff
         self._retrying = retrying  # called when a settled event will be ready again, so that the worker wakes for it
         self._waiting: list[Settlement] = []
         self._under_way: list[Settlement] = []
@@ -130,6 +130,10 @@ class Settler:
     def events(self) -> list[Event]:
         """The events that were added and are not settled yet."""
         return [settlement.event for settlement in [*self._under_way, *self._waiting]]
+
+    def drop(self, _: Container[str]) -> list[Event]:
+        """Drops nothing: a verdict whose claim is lost is dropped by the store."""
+        return []
 
     async def idle(self) -> None:
         """Returns when all added settlements are stored."""
@@ -156,7 +160,7 @@ class Settler:
         while True:
             asked = time.monotonic()
             try:
-                self._tally.count(await settle(self._store, batch, self._worker, signals, again=again))
+                self._tally.count(await settle(self._store, batch, self._tally.worker, signals, again=again))
             except StoreUnavailable as error:
                 again = True
                 await asyncio.sleep(self._store_backoff.failed(error, asked))

@@ -1,9 +1,11 @@
 """How long a worker with nothing to claim sleeps."""
 
+import asyncio
+import contextlib
 from datetime import timedelta
 
 from duly.backoff import Backoff
-from duly.ports import Horizon
+from duly.ports import Horizon, Waker
 
 NOW = timedelta()
 FOREVER = timedelta.max
@@ -19,12 +21,44 @@ LOCKED_RETRY_MOST_S = 0.5
 """Seconds between such retries, at most."""
 
 
+class LocalWaker:
+    """Wakes a worker only from within: a tick does not wait for new events."""
+
+    def __init__(self) -> None:
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    async def wait(self, timeout: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._woken.wait()
+        self._woken.clear()
+
+
 class Sleep:
     """The sleep of a worker: until the next event is ready or can be reserved, at most the poll interval."""
 
-    def __init__(self, lookahead: timedelta, poll_interval: timedelta) -> None:
-        self._lookahead, self._poll_interval = lookahead, poll_interval
+    def __init__(self, lookahead: timedelta, poll_interval: timedelta, waker: Waker) -> None:
+        self._lookahead, self._poll_interval, self._waker = lookahead, poll_interval, waker
         self._blocked = Backoff(LOCKED_RETRY_FIRST_S, LOCKED_RETRY_MOST_S)
+        self.is_asleep = False
+
+    async def until_woken(self, seconds: float) -> None:
+        """Sleeps for that many seconds, or until the worker is woken, because there is nothing to do."""
+        self.is_asleep = True
+        try:
+            await self._waker.wait(seconds)
+        finally:
+            self.is_asleep = False
+
+    async def nap(self, seconds: float) -> None:
+        """Waits in the same way while there is something to do."""
+        await self._waker.wait(seconds)
+
+    def wake(self) -> None:
+        self._waker.wake()
 
     def after_reserving(self, *, limited: bool) -> float:
         """Seconds to sleep after a reservation: all events due within the look-ahead are reserved, so half of it can

@@ -67,8 +67,7 @@ class PassTally:
     """The tally of one worker's current pass."""
 
     def __init__(self, worker: str, signals: Signals) -> None:
-        self.signals = signals
-        self._worker = worker
+        self.worker, self.signals = worker, signals
         self._tally = NOTHING
         self._under_way = False
         self._began = self._settled = 0.0  # when the pass began, and when an event was last settled, by time.monotonic
@@ -96,7 +95,7 @@ class PassTally:
         counted, began = self._tally, self._began
         self._tally, self._began = NOTHING, at
         ended = PassEnded(
-            worker=self._worker,
+            worker=self.worker,
             processed=counted.processed,
             retried=counted.retried,
             failed=counted.failed,

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from duly.decide.error_text import describe
+from duly.engine.faults.store_backoff import StoreBackoff
 from duly.engine.schedule import OrderedTimer, put_ordered_timers, takes_timers
-from duly.engine.store_backoff import StoreBackoff
 from duly.errors import Invalid, NotFound, Problem, StoreError, StoreUnavailable
 from duly.ports import Command, Commands, TimerStore
 from duly.records.event import Timer

@@ -15,12 +15,12 @@ from duly.decide.error_text import storable
 from duly.decide.preview import Preview, never, preview, preview_of, range_problems, table_of
 from duly.decide.retry import DEFAULT, Retry
 from duly.decide.targets.origin import closed
-from duly.engine.rule_threads import evaluated
 from duly.engine.series.heads import is_limited, plan_next
 from duly.engine.series.holds import ITS_TURN, PASSED, SKIP, Overtaken, let_go, lock_head, pause, resume, told
 from duly.engine.series.passed_over import in_words, move_by_hand
 from duly.engine.series.put_schedule import MOST_TRIES, ScheduleDraft, put_schedule
 from duly.engine.series.replan import replan
+from duly.engine.series.rule_threads import evaluated
 from duly.errors import Conflict, Invalid, NotFound, Problem
 from duly.ids import new_id
 from duly.instants import due_problems, write_instant

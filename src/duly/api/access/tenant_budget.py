@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from time import monotonic
 
 from duly.api.protocol.problems import RefusedRequest
-from duly.engine.rule_threads import SPENT, Spent
+from duly.engine.series.rule_threads import SPENT, Spent
 from duly.keyed_semaphore import KeyedSemaphore
 
 TENANT_CORE_SHARE = 0.2

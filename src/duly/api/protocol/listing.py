@@ -12,7 +12,7 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from duly.engine.rule_threads import Slices
+from duly.engine.series.rule_threads import Slices
 
 PIECE_BYTES = 65_536
 """Bytes; a piece is sent once it has this size."""

@@ -18,7 +18,7 @@ from duly.cli.processes.worker import AS_IT_IS, WorkerOptions, in_this_manner, t
 from duly.config import Settings, read_settings
 from duly.decide.targets.addresses import is_loopback
 from duly.duly import Duly
-from duly.engine.store_backoff import StoreBackoff
+from duly.engine.faults.store_backoff import StoreBackoff
 from duly.errors import BadSetting, Misuse, StoreUnavailable
 
 if TYPE_CHECKING:

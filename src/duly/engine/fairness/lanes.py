@@ -14,6 +14,7 @@ class Lanes:
         self.returning: frozenset[str] = frozenset()  # open lanes that could not be served until now
         self.busy: frozenset[str] = frozenset()  # open lanes with a backlog
         self._backlog_next = False
+        self._empty_in_a_row = 0  # lanes of the claims since the last one that found events
 
     @property
     def trusted(self) -> list[str]:
@@ -25,15 +26,16 @@ class Lanes:
         self.open, self.on_trial = [lane for lane in self._all if lane in names], on_trial
         self.busy = self.busy.intersection(self.open) - on_trial
 
-    def room(self, free: int, limited: Collection[str], under_way: Callable[[], Iterable[Event]]) -> dict[str, int]:
-        """How many events to claim of each lane. A lane on trial gets its next event after the last one has ended. A
-        returning lane gets none until all its given-back events are settled, or newer events would overtake them."""
+    def budget(self, free: int, limited: Collection[str], claimed: Callable[[], Iterable[Event]]) -> dict[str, int]:
+        """How many events to claim of each lane; 0 for a lane that has to wait. A lane on trial gets its next event
+        after the last one has ended. A returning lane gets none until all its given-back events are settled, or newer
+        events would overtake them. *claimed*: the events that are claimed and not settled."""
         few = len(self.open) > free
-        room = self._in_turn(free) if few else share(self.open, free, self.busy.union(limited))
+        budget = self._in_turn(free) if few else share(self.open, free, self.busy.union(limited))
         if not self.on_trial and not self.returning:
-            return room
-        waits = (self.on_trial | self.returning) & {event.lane for event in under_way()}
-        return {lane: 1 if lane in self.on_trial else free for lane, free in room.items() if lane not in waits}
+            return budget
+        waits = (self.on_trial | self.returning) & {event.lane for event in claimed()}
+        return {lane: 0 if lane in waits else 1 if lane in self.on_trial else places for lane, places in budget.items()}
 
     def returned(self, lanes: Iterable[str]) -> set[str]:
         """The returning ones among these lanes; from now on they count as ordinary."""
@@ -41,12 +43,19 @@ class Lanes:
         self.returning -= returned
         return returned
 
-    def claimed(self, events: Iterable[Event], room: Mapping[str, int], full: Collection[str]) -> None:
-        """Notes which lanes have a backlog: those that filled their room, and *full*, those known to have one. A lane
-        that was closed meanwhile has none."""
+    def claimed(self, events: Collection[Event], budget: Mapping[str, int], full: Collection[str]) -> None:
+        """Notes which lanes have a backlog: those that used their budget up, and *full*, those known to have one. A
+        lane that was closed meanwhile has none."""
         taken = Counter(event.lane for event in events)
-        more = {lane for lane, many in taken.items() if many >= room[lane]}
-        self.busy = (self.busy - set(room) | more.union(full)).intersection(self.open) - self.on_trial
+        more = {lane for lane, many in taken.items() if many >= budget[lane]}
+        asked = {lane for lane, places in budget.items() if places}
+        self.busy = (self.busy - asked | more.union(full)).intersection(self.open) - self.on_trial
+        self._empty_in_a_row = 0 if events else self._empty_in_a_row + len(budget)
+
+    @property
+    def all_were_empty(self) -> bool:
+        """Whether the claims since the last one that found events cover all lanes."""
+        return self._empty_in_a_row >= len(self.open)
 
     def _in_turn(self, free: int) -> dict[str, int]:
         """The lanes of the next claim when there are more lanes than free places: in turns, lanes with a backlog and

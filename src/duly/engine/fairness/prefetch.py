@@ -19,14 +19,12 @@ a sixth more processor time."""
 
 
 class Workload(Protocol):
-    """A pool of runners: how many events it has, how many it has finished, and the queue of waiting events."""
+    """The executor of claimed events: how many it has, and how many it has finished."""
 
     @property
     def load(self) -> int: ...
     @property
     def finished(self) -> int: ...
-    @property
-    def fair_queue(self) -> FairQueue: ...
 
 
 class Reservations(Protocol):
@@ -47,39 +45,46 @@ class LastClaim(NamedTuple):
 class Prefetch:
     """How many events a worker claims beyond those that can run at once."""
 
-    def __init__(self, concurrency: int, batch_size: int, pool: Workload, soon: Reservations) -> None:
-        self._concurrency, self._batch_size, self._pool, self._lookahead = concurrency, batch_size, pool, soon
+    def __init__(
+        self, concurrency: int, batch_size: int, executor: Workload, lookahead: Reservations, fair_queue: FairQueue
+    ) -> None:
+        self._concurrency, self._batch_size = concurrency, batch_size
+        self._executor, self._lookahead, self._fair_queue = executor, lookahead, fair_queue
         self._ahead = 0  # the prefetch: how many events to claim beyond those that can run at once
         self._last = LastClaim(0.0, 1, 0)
 
     @property
     def free(self) -> int:
         """How many more events may be claimed: free places, and free prefetch."""
-        return self._concurrency + self._ahead - self._pool.load - self._lookahead.under_way
+        return self._concurrency + self._ahead - self._executor.load - self._lookahead.under_way
 
     @property
     def batch(self) -> int:
         """How many events the next claim takes at most."""
-        most = min(self._batch_size, SHARED_BATCH) if self._pool.fair_queue.shared else self._batch_size
+        most = min(self._batch_size, SHARED_BATCH) if self._fair_queue.shared else self._batch_size
         return min(most, self.free)
 
     @property
-    def worth(self) -> int:
-        """The least free room worth a claim: the place of a slow handler is refilled at once, while events of quick
-        handlers are fetched in bulk."""
-        return max(1, self._ahead // 2)
+    def is_claim_worthwhile(self) -> bool:
+        return self.free >= self._worthwhile
 
     @property
-    def enough(self) -> int:
-        """The load of the pool at which a claim is worthwhile again."""
-        return self._concurrency + self._ahead - self.worth
+    def worthwhile_at(self) -> int:
+        """The load at which a claim is worthwhile again."""
+        return self._concurrency + self._ahead - self._worthwhile
+
+    @property
+    def _worthwhile(self) -> int:
+        """The fewest free places worth a claim: the place of a slow handler is refilled at once, while events of quick
+        handlers are fetched in bulk."""
+        return max(1, self._ahead // 2)
 
     def claimed(self, many: int, *, backlog: bool, left: bool) -> None:
         """Adapts the prefetch after a claim: larger while claimed events are finished quickly, smaller when some were
         left."""
         took = time.monotonic() - self._last.at
-        if 2 * (self._pool.finished - self._last.finished) >= self._last.many and took < QUICK_S and backlog:
+        if 2 * (self._executor.finished - self._last.finished) >= self._last.many and took < QUICK_S and backlog:
             self._ahead = min(2 * self._batch_size, max(2 * self._ahead, self._concurrency))
         elif left and took > SLOW_S:
             self._ahead //= 2
-        self._last = LastClaim(time.monotonic(), many, self._pool.finished)
+        self._last = LastClaim(time.monotonic(), many, self._executor.finished)

@@ -16,16 +16,18 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from duly.engine.boot_clock import steady
-from duly.engine.claim import NO_HEADS, tell_heads
+from duly.engine.faults.boot_clock import steady
+from duly.engine.faults.store_backoff import StoreBackoff
 from duly.engine.lookahead.timerfd import TimerFd
-from duly.engine.series.heads import Claimant
+from duly.engine.series.claim_heads import tell_heads
+from duly.engine.series.heads import NO_HEADS, Claimant
 from duly.engine.series.holds import succeed
-from duly.engine.store_backoff import StoreBackoff
 from duly.errors import StoreUnavailable
-from duly.ports import ClaimPath, Reserved
+from duly.ports import ClaimPath, Horizon, Reserved
 from duly.records.event import Event
 from duly.signals import Claimed, Signals
+
+NOW = timedelta()
 
 RESERVED_PAST_DUE = timedelta(seconds=2)
 """How long after its instant a reservation ends. If the worker vanishes, other workers can claim the event then."""
@@ -69,13 +71,16 @@ class Lookahead:
     def __init__(
         self,
         store: ClaimPath,
-        worker: str,
-        lease: timedelta,
+        claimant: Claimant,
+        span: timedelta,
+        most: int,
         fire: Callable[[list[Event], float], None],
-        signals: Signals,
         store_backoff: StoreBackoff,
+        signals: Signals,
     ) -> None:
-        self._store, self._worker, self._lease = store, worker, lease
+        self._store, self._worker, self._lease = store, claimant.worker, claimant.lease
+        self._span = span  # how long before they are due events are reserved; none are if it is zero
+        self._most = most  # reservations at the same time
         self._fire, self._signals, self._store_backoff = fire, signals, store_backoff
         self._held: list[tuple[float, Reserved]] = []  # reservations, with the time of their claim, by time.monotonic
         self._starting: list[Reserved] = []
@@ -106,9 +111,19 @@ class Lookahead:
         heapq.heapify(self._poised)
         return dropped
 
-    async def reserve(self, room: Mapping[str, int], ahead: timedelta) -> int:
-        """Reserves the events that are due within *ahead*; returns how many."""
-        reserved, now = await self._store.reserve(self._worker, room, ahead, RESERVED_PAST_DUE)
+    def wants(self, horizon: Horizon) -> bool:
+        """Whether the next event is due within the look-ahead, and none is ready now."""
+        spans = [span for span in (horizon.fresh, horizon.heads) if span is not None]
+        return bool(spans) and NOW < min(spans) <= self._span
+
+    @property
+    def free(self) -> int:
+        """How many more events may be reserved."""
+        return self._most - self.load
+
+    async def reserve(self, room: Mapping[str, int]) -> int:
+        """Reserves the events that are due within the look-ahead; returns how many."""
+        reserved, now = await self._store.reserve(self._worker, room, self._span, RESERVED_PAST_DUE)
         at = time.monotonic()
         for one in reserved:
             wait = (one.until - RESERVED_PAST_DUE - now).total_seconds() - (

@@ -23,7 +23,7 @@ from duly.decide.due_head import (
 )
 from duly.decide.error_text import describe, storable
 from duly.decide.occurrence_facts import OccurrenceFact, names_between
-from duly.engine.rule_threads import Slices, evaluated
+from duly.engine.series.rule_threads import Slices, evaluated
 from duly.ids import new_id
 from duly.ports import Fired, Heads, SeriesTransaction
 from duly.records.event import Event, Status, schedule_of, user_of
@@ -79,6 +79,10 @@ class HeadsClaimed(NamedTuple):
     @property
     def many(self) -> int:
         return len(self.fired) + len(self.dropped) + self.held
+
+
+NO_HEADS = HeadsClaimed([], [], 0, [])
+"""The result of a claim that found no due head."""
 
 
 class SlowRuleBudget:

@@ -10,7 +10,6 @@ import msgspec
 from duly.decide.due_head import FULL, PAUSED, continues_after, head_of, kept, occurrence_of, reshaped
 from duly.decide.edits import passed_over, together
 from duly.decide.error_text import storable
-from duly.engine.rule_threads import evaluated
 from duly.engine.series.heads import (
     ENDED,
     SCHEDULE,
@@ -22,6 +21,7 @@ from duly.engine.series.heads import (
     succeed_heads,
 )
 from duly.engine.series.passed_over import pass_over
+from duly.engine.series.rule_threads import evaluated
 from duly.ids import new_id
 from duly.instants import write_instant
 from duly.ports import Heads, HoldStore, SeriesTransaction

@@ -10,7 +10,7 @@ from duly.decide.due_head import continues_after, event_of
 from duly.decide.edits import MOST_ROWS, OccurrenceSpan, span
 from duly.decide.error_text import storable
 from duly.decide.occurrence_facts import OccurrenceFact, facts_among, names_between
-from duly.engine.rule_threads import evaluated
+from duly.engine.series.rule_threads import evaluated
 from duly.ids import new_id
 from duly.instants import write_instant
 from duly.ports import Freed, SeriesTransaction

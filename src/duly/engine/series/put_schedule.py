@@ -16,10 +16,10 @@ from duly.decide.targets.origin import via_of
 from duly.decide.targets.targets import named
 from duly.durations import format_duration
 from duly.engine.destinations.target_references import missing, target_missing
-from duly.engine.rule_threads import evaluated
 from duly.engine.series.heads import ERROR, plant_next
 from duly.engine.series.holds import SKIP, Overtaken, let_go, lock_head, move_head, pause, reshape, resume, skip_head
 from duly.engine.series.passed_over import name_again
+from duly.engine.series.rule_threads import evaluated
 from duly.errors import Conflict, Invalid, Problem, Stale
 from duly.ids import new_id
 from duly.instants import write_instant

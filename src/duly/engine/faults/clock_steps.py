@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from datetime import timedelta
 
-from duly.engine.boot_clock import steady
+from duly.engine.faults.boot_clock import steady
 from duly.ports import Health
 from duly.signals import ClockStepped, Signals
 

@@ -1,0 +1,84 @@
+"""The stop of a worker: whether somebody has asked for it, and how much time its last steps have."""
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import Coroutine
+from datetime import timedelta
+from typing import Any
+
+LAST_CYCLE_S = 1.0
+"""Seconds that a stopping worker gives the work under way to end, such as a claim that waits for the store."""
+
+FINAL_SETTLE_S = 3.0
+"""Seconds after the grace in which a stopping worker settles its last events. If the store does not answer by then, it
+finds those events interrupted when their leases end."""
+
+SHORTEST_STEP_S = 0.1
+"""Seconds that each of the last steps of a stop gets at least, even if the stop is already over time."""
+
+
+class Stopping:
+    def __init__(self, grace: timedelta) -> None:
+        self._grace = grace.total_seconds()
+        self._asked = asyncio.Event()
+        self._gone_by = math.inf  # by when the worker ends, even without the store, by time.monotonic
+
+    @property
+    def is_asked(self) -> bool:
+        return self._asked.is_set()
+
+    def ask(self) -> None:
+        if not self.is_asked:
+            self._gone_by = time.monotonic() + self._grace + FINAL_SETTLE_S
+        self._asked.set()
+
+    async def wait(self, seconds: float = math.inf) -> bool:
+        """Waits until somebody asks for the stop, that many seconds at most; returns whether somebody has."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None if seconds == math.inf else seconds):
+                await self._asked.wait()
+        return self.is_asked
+
+    async def comes_before(self, task: "asyncio.Task[Any]") -> bool:
+        """Waits for a task, or for the stop. Returns True if the stop came first; the task is then cancelled."""
+        stopping = asyncio.create_task(self.wait())
+        try:
+            await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+        if task.done():
+            return False
+        await end_tasks(task)
+        return True
+
+    async def limits(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs the work to its end, or until the stop. After that the work gets LAST_CYCLE_S to end by itself: events
+        of a claim that is cancelled before its answer arrives would wait until their leases end."""
+        working = asyncio.create_task(work)
+        stopping = asyncio.create_task(self.wait())
+        try:
+            await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({working}, timeout=LAST_CYCLE_S)
+        finally:
+            await end_tasks(working, stopping)
+        if not working.cancelled():
+            working.result()
+
+    def grace_left(self, grace: timedelta) -> float:
+        """Seconds that running events have to end: at most *grace* from now, and the grace counts from the stop."""
+        return min(self._gone_by - FINAL_SETTLE_S - time.monotonic(), grace.total_seconds())
+
+    @property
+    def settling_left(self) -> float:
+        """Seconds for the last settlements, from SHORTEST_STEP_S to FINAL_SETTLE_S."""
+        return min(max(self._gone_by - time.monotonic(), SHORTEST_STEP_S), FINAL_SETTLE_S)
+
+
+async def end_tasks(*tasks: "asyncio.Task[Any]") -> None:
+    """Cancels tasks and waits until they have ended, at most LAST_CYCLE_S: a task may ignore its cancellation."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=LAST_CYCLE_S)
