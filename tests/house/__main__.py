@@ -24,6 +24,8 @@ package of its own."""
 FILES_IN_FOLDER = 15
 CALLS_OF_PORT = 20
 WORKER_LINES = 299
+WORKER_CLASSES = ("Worker", "Loop")
+WORKER_ATTRIBUTES = 15
 FILE_LINES = 400
 FUNCTION_LINES = 60
 PARAMETERS = 12
@@ -101,10 +103,11 @@ def _classes(named: Mapping[str, Sequence[Place]]) -> list[str]:
 
 def of_sizes(package: Package) -> Iterator[Figure]:
     worker = package.modules[WORKER]
-    attributes, methods = source.class_size(worker, "Worker")
     yield Figure(f"lines of {WORKER}", worker.lines, WORKER_LINES)
-    yield Figure("attributes of Worker", len(attributes))
-    yield Figure("methods of Worker", len(methods))
+    for name in WORKER_CLASSES:
+        attributes, methods = source.class_size(worker, name)
+        yield Figure(f"attributes of {name}", len(attributes), WORKER_ATTRIBUTES)
+        yield Figure(f"methods of {name}", len(methods))
     longest = [f"{module.lines:>4}  {module.path}" for module in source.longest_files(package, LONGEST_SHOWN)]
     over = sum(module.lines > FILE_LINES for module in package.modules.values())
     yield Figure(f"files over {FILE_LINES} lines; the longest {LONGEST_SHOWN}:", over, 0, longest)

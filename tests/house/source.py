@@ -153,7 +153,11 @@ class ClassSize(NamedTuple):
 def class_size(module: Module, name: str) -> ClassSize:
     [found] = [node for node in module.tree.body if isinstance(node, ast.ClassDef) and node.name == name]
     methods = [node.name for node in found.body if isinstance(node, Function)]
-    attributes = [node.attr for node in ast.walk(found) if isinstance(node, ast.Attribute) and _is_set_on_self(node)]
+    fields = [
+        node.target.id for node in found.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    ]
+    set_on_self = [node.attr for node in ast.walk(found) if isinstance(node, ast.Attribute) and _is_set_on_self(node)]
+    attributes = [*fields, *set_on_self]
     return ClassSize(list(dict.fromkeys(attributes)), methods)
 
 

@@ -28,7 +28,7 @@ NO_HORIZON = Horizon(None, None, None)
 """The horizon of a worker that has no lane open: nothing becomes ready."""
 
 
-class Batch(NamedTuple):
+class ClaimBatch(NamedTuple):
     """The result of a claim, or of one of its statements."""
 
     events: Sequence[Event] = ()
@@ -40,8 +40,8 @@ class Batch(NamedTuple):
     def found(self) -> bool:
         return bool(self.events) or self.skipped_heads
 
-    def plus(self, more: "Batch") -> "Batch":
-        return Batch(
+    def plus(self, more: "ClaimBatch") -> "ClaimBatch":
+        return ClaimBatch(
             [*self.events, *more.events],
             self.skipped_heads or more.skipped_heads,
             self.left_heads_out or more.left_heads_out,
@@ -62,7 +62,7 @@ class Claims:
         self._read_at = 0.0  # when the horizon was last read, by time.monotonic
         self._held_back: set[Key] = set()  # tenants and destinations with ready events that limits keep from starting
 
-    async def take(self, budget: Mapping[str, int], *, all_lanes: bool = True) -> AsyncIterator[Batch]:
+    async def take(self, budget: Mapping[str, int], *, all_lanes: bool = True) -> AsyncIterator[ClaimBatch]:
         """Claims ready events until their leases end, at most ``budget[lane]`` of each lane; yields each batch as soon
         as it is claimed. *all_lanes*: the budget has every lane that this worker serves now."""
         rest = dict(budget)
@@ -73,17 +73,17 @@ class Claims:
             taken = Counter(event.lane for event in heads.fired)
             rest = {lane: free - taken[lane] for lane, free in budget.items() if free > taken[lane]}
             full = frozenset(lane for lane, many in taken.items() if many >= half[lane])
-            yield Batch(heads.fired, len(heads.fired) < heads.many, full=full)
+            yield ClaimBatch(heads.fired, len(heads.fired) < heads.many, full=full)
         elif self._heads is not None:
-            yield Batch(left_heads_out=True)
+            yield ClaimBatch(left_heads_out=True)
         for lane, free in list(rest.items()):  # in a backlog: first those who would get less than their fair share
             if chosen := await self._fair.choose(lane, free):
                 events = await self._claim_these(chosen, [lane], self._fair.at_most(lane, free))
                 rest[lane] -= len(events)
-                yield Batch(events)
+                yield ClaimBatch(events)
         rest = {lane: free for lane, free in rest.items() if free > 0 and lane not in self._fair.limited}
         if rest:
-            yield Batch(await self._claim_oldest(rest))
+            yield ClaimBatch(await self._claim_oldest(rest))
         self._held_back = self._fair.waiting() | (self._heads.fair.waiting() if self._heads else set())
 
     async def _claim_oldest(self, budget: Mapping[str, int]) -> list[Event]:

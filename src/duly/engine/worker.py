@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duly.config import Settings
-from duly.engine.claim import Batch, Claims
+from duly.engine.claim import ClaimBatch, Claims
 from duly.engine.destinations.broker_health import prepare
 from duly.engine.destinations.circuit_breaker import CircuitBreaker
 from duly.engine.destinations.destination_cache import DestinationCache
@@ -96,9 +96,9 @@ class Loop:
                 self.preload.idle()
             await self.sleep.until_woken(self._until_next_claim(batch, next_ready, reserved=reserved))
 
-    async def claim(self) -> Batch:
+    async def claim(self) -> ClaimBatch:
         """Claims as many ready events as there is capacity for, and starts each batch as soon as it is claimed."""
-        free, batch = self.prefetch.batch, Batch()
+        free, batch = self.prefetch.batch, ClaimBatch()
         if not self.lanes.open or free < 1:
             return batch
         budget = self.lanes.budget(free, self.claims.limited, self.executor.claimed_events)
@@ -115,7 +115,7 @@ class Loop:
             self.prefetch.claimed(len(batch.events), backlog=bool(self.lanes.busy), left=left)
         return batch
 
-    async def _interrupted_first(self, batch: Batch, horizon: Horizon) -> Horizon | None:
+    async def _interrupted_first(self, batch: ClaimBatch, horizon: Horizon) -> Horizon | None:
         """Delivers an event that a crash interrupted, if there is one. Returns the horizon to sleep until; None if the
         next claim is to follow at once."""
         if batch.left_heads_out and horizon.heads is not None and horizon.heads <= NOW:
@@ -136,7 +136,7 @@ class Loop:
             return False
         return await self.lookahead.reserve(share(lanes, self.lookahead.free, self.lanes.busy)) > 0
 
-    def _until_next_claim(self, batch: Batch, horizon: Horizon, *, reserved: bool) -> float:
+    def _until_next_claim(self, batch: ClaimBatch, horizon: Horizon, *, reserved: bool) -> float:
         """Seconds until the next claim."""
         limited = bool(self.claims.limited) or self.fair_queue.holds_back
         if reserved:
