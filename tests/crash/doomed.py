@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from duly import Duly, Event
+from duly.ports import TakenOver
 from duly.signals import WorkerStarted
 from tests.crash.forked import say_into
 
@@ -94,8 +95,10 @@ class DoomedTransaction:
         await self._transaction.fire(heads, *args)
         self._claiming([await self._transaction.get(one.id) for one in heads])
 
-    async def claim_interrupted(self, *args: Any) -> list[Event]:
-        return self._claiming(await self._transaction.claim_interrupted(*args))
+    async def claim_interrupted(self, *args: Any) -> list[TakenOver]:
+        taken: list[TakenOver] = await self._transaction.claim_interrupted(*args)
+        self._claiming([event for event, _ in taken])
+        return taken
 
     def _claiming(self, events: list[Event]) -> list[Event]:
         self.claimed = events

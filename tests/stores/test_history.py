@@ -23,11 +23,11 @@ async def test_the_history_answers_what_people_ask(store: Any, clock: ManualCloc
     await store.claim("w2", {LANE: 1}, LEASE)  # and w2 is killed
 
     clock.set(due + 3 * MINUTE)
-    [event] = await store.claim_interrupted("w3", [LANE], LEASE)
+    [(event, _)] = await store.claim_interrupted("w3", [LANE], LEASE)
     await store.settle([failed(event, "timed out")], "w3")
 
     clock.set(due + HOUR)
-    [event] = await store.claim_interrupted("w4", [LANE], LEASE)
+    [(event, _)] = await store.claim_interrupted("w4", [LANE], LEASE)
     await store.settle([completed(event)], "w4")
 
     event = await store.get(id)

@@ -55,7 +55,7 @@ async def timers(app: Duly, clock: ManualClock) -> None:
     await store.add([make_new(type=type, due=clock.now()) for type in ("done", "tried", "dead", "claimed", "suspect")])
     suspect = await claimed(app, "suspect")
     clock.advance(LEASE + SECOND)
-    assert [event.id for event in await store.claim_interrupted("w2", [suspect.lane], LEASE)] == [suspect.id]
+    assert [event.id for event, _ in await store.claim_interrupted("w2", [suspect.lane], LEASE)] == [suspect.id]
     done, tried, dead = [await claimed(app, type) for type in ("done", "tried", "dead")]
     await store.settle([completed(done), failed(tried), rejected(dead)], "w1")
     await claimed(app, "claimed")

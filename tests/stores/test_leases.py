@@ -10,6 +10,7 @@ from duly.records.history import Entry
 from duly.testing import ManualClock
 from duly.verbs.events import Events
 from tests.make import (
+    DAY,
     HOUR,
     LANE,
     LEASE,
@@ -34,7 +35,7 @@ async def interrupt(store: Any, clock: ManualClock, times: int) -> Event:
     [event] = await claimed_by("w0", store)
     for n in range(1, times + 1):
         clock.advance(LEASE)
-        [event] = await store.claim_interrupted(f"w{n}", [LANE], LEASE)
+        [(event, _)] = await store.claim_interrupted(f"w{n}", [LANE], LEASE)
     return event
 
 
@@ -49,7 +50,7 @@ async def test_a_lease_holds_to_the_microsecond(store: Any, clock: ManualClock) 
 async def test_an_expired_lease_is_claimed_alone_and_counts_an_interruption(store: Any, clock: ManualClock) -> None:
     [lost] = await claimed_by("w1", store)
     clock.advance(LEASE + HOUR)
-    [found] = await store.claim_interrupted("w2", [LANE], LEASE)
+    [(found, _)] = await store.claim_interrupted("w2", [LANE], LEASE)
     assert found == msgspec.structs.replace(
         lost, version=3, interruptions=1, worker="w2", claimed=clock.now(), ready=clock.now() + LEASE
     )
@@ -65,13 +66,25 @@ async def test_the_history_names_the_vanished_worker_and_when_it_had_claimed(sto
     assert entry == expected
 
 
+async def test_it_is_told_whose_claim_a_crash_has_ended(store: Any, clock: ManualClock) -> None:
+    [lost] = await claimed_by("w1", store)
+    clock.advance(LEASE)
+    [(again, before)] = await store.claim_interrupted("w2", [LANE], LEASE)
+    assert (again.worker, again.claimed) == ("w2", clock.now())
+    assert before == msgspec.structs.replace(again, worker="w1", claimed=lost.claimed)
+    await store.settle([failed(again)], "w2")
+    clock.advance(DAY)
+    [(later, nobody)] = await store.claim_interrupted("w3", [LANE], LEASE)
+    assert (later.id, nobody) == (lost.id, None), "it failed by itself since, and is suspect still"
+
+
 async def test_interrupted_events_come_one_at_a_time_the_oldest_lease_first(store: Any, clock: ManualClock) -> None:
     [second] = await claimed_by("w1", store, make_new(due=START - 2 * HOUR))
     await store.renew([Claim(second.id, second.version)], 2 * LEASE)
     [first] = await claimed_by("w1", store, make_new(due=START - HOUR))
     clock.advance(HOUR)
     found = [await store.claim_interrupted("w2", [LANE], LEASE) for _ in range(3)]
-    assert [[event.id for event in events] for events in found] == [[first.id], [second.id], []]
+    assert [[event.id for event, _ in events] for events in found] == [[first.id], [second.id], []]
 
 
 async def test_interrupted_events_are_found_only_in_the_lanes_served(store: Any, clock: ManualClock) -> None:
@@ -86,7 +99,7 @@ async def test_two_workers_looking_at_once_find_different_interrupted_events(sto
     await claimed_by("w1", store, *(make_new() for _ in range(4)))
     clock.advance(LEASE)
     found = await asyncio.gather(*(store.claim_interrupted(f"w{n}", [LANE], LEASE) for n in range(4)))
-    assert len({event.id for events in found for event in events}) == 4
+    assert len({event.id for events in found for event, _ in events}) == 4
 
 
 async def test_an_interrupted_event_that_succeeds_is_completed(store: Any, clock: ManualClock) -> None:
@@ -101,7 +114,7 @@ async def test_an_interrupted_event_that_fails_is_still_delivered_alone(store: A
     await store.settle([failed(event)], "w1")
     clock.advance(HOUR)
     assert await store.claim("w2", {LANE: 1}, LEASE) == []
-    [again] = await store.claim_interrupted("w2", [LANE], LEASE)
+    [(again, _)] = await store.claim_interrupted("w2", [LANE], LEASE)
     assert (again.attempts, again.interruptions) == (1, 1), "it waited for its retry: nobody vanished"
     assert [entry.act for entry in await store.history(event.id)] == ["interrupted", "failed"]
 
@@ -109,7 +122,7 @@ async def test_an_interrupted_event_that_fails_is_still_delivered_alone(store: A
 async def test_giving_an_interrupted_event_back_counts_nothing(store: Any, clock: ManualClock) -> None:
     event = await interrupt(store, clock, 1)
     await store.settle([given_back(event)], "w1")
-    [again] = await store.claim_interrupted("w2", [LANE], LEASE)
+    [(again, _)] = await store.claim_interrupted("w2", [LANE], LEASE)
     assert (again.attempts, again.interruptions, again.version) == (0, 1, 4)
 
 
@@ -117,7 +130,7 @@ async def test_the_fifth_interruption_ends_it(store: Any, clock: ManualClock) ->
     event = await interrupt(store, clock, MAX_INTERRUPTIONS - 1)
     assert (event.status, event.interruptions) == (Status.PROCESSING, 4)
     clock.advance(LEASE)
-    [dead] = await store.claim_interrupted("w5", [LANE], LEASE)
+    [(dead, _)] = await store.claim_interrupted("w5", [LANE], LEASE)
     assert (dead.status, dead.interruptions, dead.attempts, dead.ready) == (Status.FAILED, 5, 0, None)
     assert dead.last_error.startswith("interrupted 5 times")
     clock.advance(HOUR)
@@ -156,7 +169,7 @@ async def test_a_lease_can_be_pushed_on(store: Any, clock: ManualClock) -> None:
 async def test_only_the_version_that_holds_it_renews(store: Any, clock: ManualClock) -> None:
     [mine, other] = await claimed_by("w1", store, make_new(), make_new())
     clock.advance(LEASE)
-    [taken] = await store.claim_interrupted("w2", [LANE], LEASE)
+    [(taken, _)] = await store.claim_interrupted("w2", [LANE], LEASE)
     kept = other if taken.id == mine.id else mine
     before = await store.get(taken.id)
     clock.advance(MICROSECOND)

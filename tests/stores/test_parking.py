@@ -151,7 +151,7 @@ async def test_a_claim_whose_destination_was_opened_meanwhile_is_given_back(stor
 async def test_a_claim_that_was_lost_is_not_held(store: Any, clock: ManualClock) -> None:
     [event] = await claimed(store)
     clock.advance(LEASE)
-    [again] = await store.claim_interrupted("w2", LANES, LEASE)
+    [(again, _)] = await store.claim_interrupted("w2", LANES, LEASE)
     await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
     assert await store.settle([held(event)], "w1") == set()
     assert await store.settle([completed(again)], "w2") == {event.id}
@@ -335,14 +335,14 @@ async def test_a_worker_that_dies_while_it_tries_leaves_nothing_stuck(store: Any
     assert await store.due_probes(FIRST_PROBE, LONGEST_PROBE_WAIT)
     [probe] = await store.claim_probe("default", ORIGIN, LANES, "gone", LEASE)  # and here the lights go out
     clock.advance(LEASE)
-    [again] = await store.claim_interrupted("w2", LANES, LEASE)
+    [(again, _)] = await store.claim_interrupted("w2", LANES, LEASE)
     assert again.id == probe.id
     await store.settle([held(again)], "w2")
     kept = await store.get(event.id)
     assert (kept.status, kept.interruptions) == (Status.PENDING, 1)
     assert kept.held is not None
     await everything_is_released_by_a_person(store, clock)
-    [last] = await store.claim_interrupted("w2", LANES, LEASE)
+    [(last, _)] = await store.claim_interrupted("w2", LANES, LEASE)
     await store.settle([completed(last)], "w2")
     assert await acts(store, event) == ["held", "interrupted", "held", "released", "delivered"]
 

@@ -82,7 +82,7 @@ VERDICTS = pytest.mark.parametrize("verdict", [completed, failed, rejected, give
 async def test_a_worker_that_lost_its_lease_cannot_settle(store: Any, clock: ManualClock, verdict: Any) -> None:
     stale, fine = await claimed(store, make_new(due=START - HOUR), make_new())
     clock.advance(LEASE)
-    [taken] = await store.claim_interrupted("w2", [LANE], LEASE)
+    [(taken, _)] = await store.claim_interrupted("w2", [LANE], LEASE)
     if taken.id != stale.id:
         stale, fine = fine, stale
     settled = await store.settle([verdict(stale), verdict(fine)], "w1")

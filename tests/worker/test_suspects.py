@@ -153,7 +153,7 @@ async def test_a_tick_goes_on_past_a_suspect_that_it_gives_up(url: str) -> None:
     async with duly:
         [spent] = await interrupt(duly, 1)
         for _ in range(4):
-            [again] = await duly.store.claim_interrupted("vanished", ["handler:task"], NOW)
+            [(again, _)] = await duly.store.claim_interrupted("vanished", ["handler:task"], NOW)
             assert again.id == spent
         suspects = await interrupt(duly, 3)
         await duly.tick()

@@ -27,6 +27,7 @@ from duly.ports.claiming import (
     ScanRequest,
     ScanResult,
     SettlePort,
+    TakenOver,
 )
 from duly.ports.dead_letters import DeadLetter, DeadLetterPort, DeadLetterStore
 from duly.ports.events import PAGE_EXAMINED, EventPort, EventStore, EventTransaction, Page
@@ -131,6 +132,7 @@ __all__ = [
     "Store",
     "StoreTransaction",
     "StoredResponse",
+    "TakenOver",
     "TargetPort",
     "TargetStore",
     "TargetTransaction",

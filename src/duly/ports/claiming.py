@@ -9,7 +9,6 @@ from duly.decide.fair_share import Candidate, Key
 from duly.ports.series import Heads, SeriesTransaction
 from duly.ports.transactions import Clocked, Transaction, Waker
 from duly.records.event import Claim, Event, Settlement
-from duly.records.history import Entry
 
 
 class Horizon(NamedTuple):
@@ -63,6 +62,14 @@ NOT_YET = datetime.max.replace(tzinfo=UTC)
 """An instant after every due time."""
 
 
+class TakenOver(NamedTuple):
+    """An event that a crash interrupted, claimed again. *before*: the same event with the worker and the instant of the
+    claim that the crash ended; None if that interruption was recorded earlier."""
+
+    event: Event
+    before: Event | None
+
+
 class ClaimPort(Protocol):
     """Claims ready events, finds out who else has ready events, and when the next event becomes ready."""
 
@@ -92,7 +99,7 @@ class ClaimPort(Protocol):
 
     async def claim_interrupted(
         self, worker: str, lanes: Sequence[str], lease: timedelta, as_of: datetime | None = None
-    ) -> list[Event]:
+    ) -> list[TakenOver]:
         """Claims one event that a crash interrupted, and records the interruption. An event that was interrupted too
         often is returned FAILED, not claimed."""
 
@@ -151,12 +158,6 @@ class SettlePort(Protocol):
         had lost its claim, and its verdict was dropped."""
 
     async def get(self, id: str) -> Event | None: ...
-
-    async def history(
-        self, subject: str, *, skip: int = 0, limit: int | None = None, within: int | None = None
-    ) -> list[Entry]:
-        """History entries, oldest first, without the first *skip*; CutShort if the entries do not fit into *within*
-        bytes."""
 
 
 class ClaimTransaction(ClaimPort, LookaheadPort, SettlePort, SeriesTransaction, Protocol):

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any
 
+import msgspec
+
 from duly.decide.fair_share import Key
 from duly.decide.lifecycle import MAX_INTERRUPTIONS
 from duly.errors import NotFound
@@ -23,6 +25,7 @@ from duly.ports import (
     Reserved,
     ScanRequest,
     ScanResult,
+    TakenOver,
 )
 from duly.records.event import Claim, Event, NewEvent, Settlement, Status
 from duly.records.history import Entry
@@ -235,7 +238,7 @@ class StoreQueries(
 
     async def claim_interrupted(
         self, worker: str, lanes: Sequence[str], lease: timedelta, as_of: datetime | None = None
-    ) -> list[Event]:
+    ) -> list[TakenOver]:
         error = f"interrupted {MAX_INTERRUPTIONS} times: each time its worker vanished while it was under way"
         rows = await self.ask(
             "claim_interrupted",
@@ -246,7 +249,13 @@ class StoreQueries(
             error=error,
             as_of=self.optional_instant(as_of),
         )
-        return [self.readers.event.read(row) for row in rows]
+        return [self._read_taken_over(row) for row in rows]
+
+    def _read_taken_over(self, row: Any) -> TakenOver:
+        event, (interrupted, before, claimed) = self.readers.event.read(row), self.readers.event.rest(row)
+        if not interrupted:
+            return TakenOver(event, None)
+        return TakenOver(event, msgspec.structs.replace(event, worker=before, claimed=self.maybe_instant(claimed)))
 
     async def reserve(
         self, worker: str, room: Mapping[str, int], ahead: timedelta, patience: timedelta

@@ -8,8 +8,6 @@ import time
 from collections.abc import Sequence
 from datetime import timedelta
 
-import msgspec
-
 from duly.engine.executor import Executor
 from duly.engine.faults.boot_clock import steady
 from duly.engine.faults.clock_steps import StoreClock
@@ -92,16 +90,14 @@ async def claim_interrupted(
     """Claims one interrupted event. Events that were interrupted too often become dead letters on the way."""
     signals, (worker, lease, as_of) = tally.signals, claimant
     while True:
-        async with store.begin() as tx:  # else a store failing between claim and history leaves the event unstarted
+        async with store.begin() as tx:  # else a store failing after the claim leaves the event unstarted
             claimed = await tx.claim_interrupted(worker, lanes, lease, as_of)
-            history = await tx.history(claimed[0].id) if claimed else []
-            await let_go_after(tx, [event for event in claimed if event.status is Status.FAILED])
+            await let_go_after(tx, [event for event, _ in claimed if event.status is Status.FAILED])
         if not claimed:
             return None
-        [event] = claimed
-        for entry in history:
-            if entry.act == "interrupted" and entry.version == event.version - 1:
-                signals.emit(Interrupted(msgspec.structs.replace(event, worker=entry.worker, claimed=entry.claimed)))
+        [(event, before)] = claimed
+        if before is not None:
+            signals.emit(Interrupted(before))
         if event.status is Status.FAILED:
             tally.count(DEAD)
             signals.emit(DeadLettered(event, event.last_error or ""))

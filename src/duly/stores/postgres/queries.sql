@@ -313,7 +313,7 @@ SET status = CASE WHEN spent THEN 'FAILED' ELSE 'PROCESSING' END,
     unsettled = e.unsettled + CASE WHEN spent THEN 0 ELSE 1 END,
     version = e.version + 1, worker = :worker, claimed = {now}
 FROM picked WHERE e.id = picked.id
-RETURNING {e.event}
+RETURNING {e.event}, picked.interrupted, picked.worker, picked.claimed
 
 -- name: horizon (read)
 -- If the known frontier of a lane is later than now, all of its ready events are known already: then the next event that

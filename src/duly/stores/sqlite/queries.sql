@@ -215,7 +215,11 @@ WHERE id IN (
     SELECT id FROM events WHERE lane IN (SELECT value FROM json_each(:lanes)) AND unsettled > 0 AND ready <= {as_of}
     ORDER BY ready, id LIMIT 1
 )
-RETURNING {event}
+-- RETURNING has only new values: those of the claim that ended are in the entry above.
+RETURNING {event},
+          EXISTS (SELECT 1 FROM journal WHERE subject = events.id AND version = events.version - 1 AND act = 'interrupted'),
+          (SELECT worker FROM journal WHERE subject = events.id AND version = events.version - 1 AND act = 'interrupted'),
+          (SELECT claimed FROM journal WHERE subject = events.id AND version = events.version - 1 AND act = 'interrupted')
 
 -- name: horizon (read)
 -- If the known frontier of a lane is later than now, all of its ready events are known already: then the next event that
