@@ -11,13 +11,13 @@ import psycopg
 import pytest
 
 from duly.ports import MOST_VIOLATIONS, NEWEST_EXAMINED, Violation
-from duly.stores.invariant_statements import COUNTING, REASONS
+from duly.stores.invariant_statements import COUNTING
 from duly.stores.migrations import migrations
 from duly.stores.queries import INVARIANTS, load, names_in
 
 BROKEN_ROWS = "broken_rows"
 ALL = frozenset(names_in(INVARIANTS, "postgres")) - {COUNTING}
-PARAMETERS = {"examine": NEWEST_EXAMINED, "most": MOST_VIOLATIONS, **REASONS}
+PARAMETERS = {"examine": NEWEST_EXAMINED, "most": MOST_VIOLATIONS}
 
 Ask = Callable[[str], Sequence[Any]]
 """Answers a query in the words of its dialect."""

@@ -15,7 +15,18 @@ from duly.decide.retry import DEFAULT, Retry, retry_text
 from duly.decide.targets.targets import destination_of
 from duly.ids import new_id
 from duly.instants import write_instant
-from duly.records.event import Event, Failed, Held, NewEvent, Rejected, Settlement, Status, Unreachable, lane_of
+from duly.records.event import (
+    Event,
+    Failed,
+    Held,
+    HoldKind,
+    NewEvent,
+    Rejected,
+    Settlement,
+    Status,
+    Unreachable,
+    lane_of,
+)
 from duly.records.schedule import Schedule
 from duly.records.user import User
 from duly.rules.notation import every
@@ -71,6 +82,7 @@ def make_event(
         "tenant": "default",
         "lane": lane_of(type, target),
         "ready": due if waiting else due + LEASE if processing else None,
+        "hold_kind": HoldKind.PAUSED if fields.get("held") else None,
         "version": 1 if waiting else 2,
         "attempts": int(completed),
         "interruptions": 0,

@@ -8,9 +8,9 @@ __version__ = "0.1.0"
 
 PUBLIC_NAMES = {
     "duly.duly": "Duly",
-    "duly.records.event": "Delivered Event Failed Rejected Status Timer Unreachable",
+    "duly.records.event": "Delivered Event Failed HoldKind Rejected Status Timer Unreachable",
     "duly.records.filters": "EventFilter",
-    "duly.records.schedule": "PassedOver Schedule",
+    "duly.records.schedule": "HaltKind PassedOver Schedule",
     "duly.records.user": "User",
     "duly.records.target": "Target",
     "duly.records.specs": "DueBetween ErrorLike ExecutedLate FailedBetween InStatus OfDestination OfSeries OfTenant "

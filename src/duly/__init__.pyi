@@ -73,6 +73,9 @@ from duly.records.event import (
     Failed as Failed,
 )
 from duly.records.event import (
+    HoldKind as HoldKind,
+)
+from duly.records.event import (
     Rejected as Rejected,
 )
 from duly.records.event import (
@@ -86,6 +89,9 @@ from duly.records.event import (
 )
 from duly.records.filters import (
     EventFilter as EventFilter,
+)
+from duly.records.schedule import (
+    HaltKind as HaltKind,
 )
 from duly.records.schedule import (
     PassedOver as PassedOver,

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from duly.records.event import Event
+from duly.records.schedule import HaltKind
 
 log = logging.getLogger("duly")
 
@@ -151,7 +152,8 @@ class Halted(msgspec.Struct, frozen=True):
     """A schedule has no next event, with the reason."""
 
     schedule: str  # its id
-    reason: str
+    kind: HaltKind
+    reason: str  # for people
     name: str = ""
 
 

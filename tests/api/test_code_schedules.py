@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from duly import Duly, Event, Invalid, Misuse, OfSeries, Status, cron, every, once
+from duly import Duly, Event, HaltKind, Invalid, Misuse, OfSeries, Status, cron, every, once
 from duly.signals import Orphaned
 from duly.testing import ManualClock
 from tests.conftest import OpenDuly
@@ -160,7 +160,8 @@ async def test_a_recurrence_that_would_run_for_ever_is_an_error_on_its_own_sched
     assert Counter(event.payload for event in fired) == {"a": 2, "z": 2, "bad": 1}
     bad = await app.schedules.get("bad")
     assert bad.next_at is None
-    assert str(bad.halted).startswith("error: TooMuchWork: gave up after 10,000 steps")
+    assert bad.halt_kind is HaltKind.ERROR
+    assert str(bad.halted).startswith("TooMuchWork: gave up after 10,000 steps")
     mended = await app.schedules.put("bad", every("1h"), "tick", "bad")
     assert (mended.halted, mended.next_at) == (None, START + 3 * HOUR)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from duly import Conflict, Duly, Event, PassedOver, Retry, Rule, Schedule, Status, cron, every, once, yearly
+from duly import Conflict, Duly, Event, HaltKind, PassedOver, Retry, Rule, Schedule, Status, cron, every, once, yearly
 from duly.decide.edits import MOST_EARLIER, MOST_LISTED, MOST_OWING, MOST_ROWS
 from duly.rules.timetable import read_earlier
 from duly.testing import ManualClock
@@ -529,7 +529,7 @@ async def test_a_run_of_a_rule_that_nobody_can_read_can_be_moved_and_left_out(ap
     assert (moved.next_at, moved.passed_over) == (at("2026-01-04T09:00"), None), "nobody knows what it was moved past"
     left_out = await app.schedules.skip("daily")
     assert told(left_out) == PassedOver(1, (at("2026-01-01T09:00"),), "duly schedules trigger daily")
-    assert str(left_out.halted).startswith("error: ")
+    assert (left_out.halt_kind, str(left_out.halted).partition(":")[0]) == (HaltKind.ERROR, "Invalid")
     again = await app.schedules.put("daily", NINE, "digest")
     assert (again.next_at, again.halted) == (at("2026-01-01T09:00"), None), "its time had not come"
 

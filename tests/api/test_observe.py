@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from duly import Duly, Event, Failed, Rejected, Retry, Status, Timer, Unreachable, every
+from duly import Duly, Event, Failed, HaltKind, Rejected, Retry, Status, Timer, Unreachable, every
 from duly.signals import (
     Claimed,
     Completed,
@@ -162,7 +162,7 @@ async def test_a_schedule_that_halts_is_told(app: Duly, clock: ManualClock) -> N
     await app.tick()
     [told] = heard
     assert schedule.id in str(told)
-    assert told.reason.startswith("error: ")
+    assert (told.kind, told.reason.partition(":")[0]) == (HaltKind.ERROR, "Invalid")
 
 
 async def test_payloads_are_never_logged(app: Duly, clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,7 +4,21 @@ from typing import Any
 
 import pytest
 
-from duly import Conflict, Duly, Event, InStatus, Invalid, OfSeries, Retry, Schedule, Status, Timer, every, once
+from duly import (
+    Conflict,
+    Duly,
+    Event,
+    HaltKind,
+    InStatus,
+    Invalid,
+    OfSeries,
+    Retry,
+    Schedule,
+    Status,
+    Timer,
+    every,
+    once,
+)
 from duly.testing import ManualClock
 from tests.conftest import OpenDuly
 from tests.make import DAY, HOUR, MICROSECOND, MINUTE, START
@@ -278,7 +292,8 @@ async def test_a_broken_rule_halts_only_its_own_schedule(app: Duly, clock: Manua
     assert await next_at(app, good) == START + 2 * HOUR
     assert await head_of(app, bad) is None
     [stored] = await app.store.schedules([bad.id])
-    assert stored.halted.startswith("error: Invalid: rule")
+    assert stored.halt_kind is HaltKind.ERROR
+    assert stored.halted.startswith("Invalid: rule")
     assert await ask(app.store, "SELECT halted FROM duly.schedules WHERE id = $1", good.id) is None
 
 
@@ -311,7 +326,7 @@ async def test_cancelling_the_head_of_a_broken_rule_halts_it(app: Duly) -> None:
     await write(app.store, "UPDATE duly.schedules SET rule = $1 WHERE id = $2", "[]", schedule.id)
     assert (await app.events.cancel(head.id)).status is Status.CANCELLED
     [stored] = await app.store.schedules([schedule.id])
-    assert stored.halted.startswith("error: ")
+    assert (stored.halt_kind, stored.halted.partition(":")[0]) == (HaltKind.ERROR, "Invalid")
 
 
 async def test_a_schedule_that_was_disabled_in_the_table_is_paused(app: Duly, clock: ManualClock) -> None:

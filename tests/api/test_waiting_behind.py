@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from duly import Duly, Event, every
+from duly.decide.due_head import ITS_TURN
 from duly.engine.fairness.fair_queue import FairQueue
 from duly.engine.fairness.limits import Unlimited
 from duly.engine.series.claim_heads import HeadClaims
 from duly.engine.series.heads import Claimant
-from duly.engine.series.holds import ITS_TURN
 from duly.engine.settle import settle
 from duly.signals import Signals
 from duly.testing import ManualClock
@@ -50,11 +50,11 @@ async def behind(app: Duly, clock: ManualClock, **policies: Any) -> Behind:
     clock.advance(HOUR)
     assert await fired(app) == []
     waiting = await app.schedules.trigger(NAME)
-    assert waiting.held == ITS_TURN
+    assert waiting.held == ITS_TURN.reason
     await end(app, first)
     head = await app.store.head(schedule.series)
     assert (head.held, head.ready) == (None, START + 2 * HOUR), "the oldest is let go"
-    assert (await app.events.get(waiting.id)).held == ITS_TURN
+    assert (await app.events.get(waiting.id)).held == ITS_TURN.reason
     return Behind(head, waiting)
 
 
@@ -110,7 +110,7 @@ async def test_a_limit_that_ends_after_the_rule_lets_go_what_waits(duly: OpenDul
     schedule = await app.schedules.put(NAME, HOURLY, NAME, overlap="queue", end=end_of_rule)
     assert (schedule.halted, schedule.next_at) == ("ended", None)
     first, second = await app.schedules.trigger(NAME), await app.schedules.trigger(NAME)
-    assert (first.held, second.held) == (None, ITS_TURN)
+    assert (first.held, second.held) == (None, ITS_TURN.reason)
     await app.schedules.put(NAME, HOURLY, NAME, end=end_of_rule)
     assert (await app.events.get(second.id)).held is None
 
@@ -124,7 +124,7 @@ async def test_a_limit_that_comes_after_the_rule_has_ended_counts_what_is_under_
     await app.schedules.put(NAME, HOURLY, NAME, end=end_of_rule)
     await app.schedules.trigger(NAME)
     await app.schedules.put(NAME, HOURLY, NAME, overlap="queue", end=end_of_rule)
-    assert (await app.schedules.trigger(NAME)).held == ITS_TURN
+    assert (await app.schedules.trigger(NAME)).held == ITS_TURN.reason
 
 
 # -- at the same time: on PostgreSQL alone, for SQLite has one writer

@@ -141,6 +141,7 @@ def test_show_tells_all_of_a_schedule(on: Shell, columns: int) -> None:
         "Europe/Brussels",
         "greet",
         "held while paused",
+        "paused         2",
         "in a gap: right after it; shown twice: the first time",
         "exclude        SAT, WED",
         "jitter         1m",
@@ -172,7 +173,8 @@ def test_a_schedule_that_somebody_broke_by_hand_is_shown_with_its_error(lite: Sh
 
     async def break_it(duly: Duly) -> None:
         async with duly.transaction() as tx:
-            await tx.execute("""UPDATE schedules SET rule = '{"cron": "at tea"}', halted = 'error: Invalid: tea?'""")
+            broken = """rule = '{"cron": "at tea"}', halted = 'Invalid: tea?', halt_kind = 'error'"""
+            await tx.execute(f"UPDATE schedules SET {broken}")
 
     long_ago("sqlite:///duly.db", break_it)
     listed, told = schedules(lite, "list"), schedules(lite, "show", "broken")
@@ -425,7 +427,7 @@ def test_what_others_wrote_cannot_steer_the_terminal(lite: Shell) -> None:
     async def break_it(duly: Duly) -> None:
         await duly.schedules.put("it", {"every": "1h"}, "x")
         async with duly.transaction() as tx:
-            await tx.execute("UPDATE schedules SET halted = ?", "error: \x1b[2J all is well")
+            await tx.execute("UPDATE schedules SET halted = ?, halt_kind = 'error'", "\x1b[2J all is well")
 
     long_ago("sqlite:///duly.db", break_it)
     assert "\x1b" not in schedules(lite, "list") + schedules(lite, "show", "it")

@@ -109,7 +109,8 @@ def test_the_table_of_the_history_has_every_word_that_the_code_writes() -> None:
                 for row in (row for row in ast.walk(call) if isinstance(row, ast.Tuple) and len(row.elts) > 2):
                     about = subjects.get(ast.unparse(row.elts[0]), written)
                     about |= {ast.literal_eval(row.elts[1])} if isinstance(row.elts[1], ast.Constant) else set()
-    assert written == {cells[0] for cells in table("docs/states.md", "The history")}
+    of_users.add("halted")  # by the query `note_halted`, which is about users alone
+    assert written - {"halted"} == {cells[0] for cells in table("docs/states.md", "The history")}
     assert of_schedules == {cells[0] for cells in table("docs/states.md", "The history of a schedule")}
     assert of_users == {cells[0] for cells in table("docs/states.md", "The history of a user")}
     assert of_targets == {cells[0] for cells in table("docs/states.md", "The history of a target")}

@@ -29,11 +29,14 @@ async def test_a_paused_schedule_fires_nothing_until_it_is_resumed(http: Caller,
     await put(http, rule=HOURLY)
     paused = await http.post("/v1/schedules/daily/pause", {"reason": "the printer is out of paper"})
     assert (paused["enabled"], paused["held"], paused["halted"]) == (False, "paused", "paused")
+    assert (paused["hold_kind"], paused["halt_kind"]) == ("paused", "paused")
+    assert paused["paused_since"] == "2026-01-01T00:00:00Z"
     clock.advance(5 * HOUR + MINUTE)
     await http.app.tick()
     assert fired == []
     resumed = await http.post("/v1/schedules/daily/resume")
     assert (resumed["passed"], resumed["fires"], resumed["next_at"]) == (5, False, "2026-01-01T06:00:00Z")
+    assert {resumed[field] for field in ("hold_kind", "halt_kind", "paused_since")} == {None}
     clock.advance(HOUR)
     await http.app.tick()
     assert [event.stands_for for event in fired] == [1]

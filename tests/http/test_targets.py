@@ -112,6 +112,9 @@ async def test_a_disabled_target_holds_its_events(shop: Caller, clock: ManualClo
     assert (disabled["enabled"], disabled["parked"]) == (False, "is disabled: it moves house")
     held = await send(shop, clock)
     assert (held["status"], receiver.requests) == ("PENDING", [])
+    assert (held["hold_kind"], held["held_for"], held["held"]) == (
+        "target", "shop", "target shop is disabled: it moves house",
+    )  # fmt: skip
     assert (await shop("POST", "/v1/targets/shop/probe")).status_code == 409, "until a person enables it"
     assert await shop.post("/v1/targets/shop/enable") == {"name": "shop", "events": 1, "more": False}
     await shop.app.tick()

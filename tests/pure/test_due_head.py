@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.decide.due_head import Drop, Fire, HeadFacts, Hold, decide, due_of, head_of
+from duly.decide.due_head import PAUSED, Drop, Fire, HeadFacts, Hold, decide, due_of, head_of
 from duly.ids import new_id
 from duly.instants import write_instant
-from duly.records.event import Event
+from duly.records.event import Event, HoldKind
 from duly.records.series import Series
 from duly.rules import zones
 from duly.rules.notation import cron, every, once, yearly
@@ -144,20 +144,20 @@ def test_skip_at_the_end_of_a_rule_ends_it() -> None:
 
 
 def test_a_paused_schedule_holds_its_head() -> None:
-    assert decided(make_series(enabled=False), START + DAY) == Hold("paused")
+    assert decided(make_series(enabled=False), START + DAY) == PAUSED
 
 
 @pytest.mark.parametrize("policies", [{"overlap": "queue"}, {"max_concurrent": 1}])
 def test_a_head_waits_for_its_predecessor(policies: dict[str, Any]) -> None:
     series = make_series(**policies)
-    assert decided(series, START, under_way=1) == Hold("waits for its predecessor to end")
+    assert decided(series, START, under_way=1) == Hold(HoldKind.LIMIT, "waits for its predecessor to end")
     assert isinstance(decided(series, START, under_way=0), Fire)
 
 
 def test_a_head_waits_for_one_of_many() -> None:
     series = make_series(max_concurrent=3)
     assert isinstance(decided(series, START, under_way=2), Fire)
-    assert decided(series, START, under_way=3) == Hold("waits for one of 3 to end")
+    assert decided(series, START, under_way=3) == Hold(HoldKind.LIMIT, "waits for one of 3 to end")
     assert isinstance(decided(make_series(), START, under_way=300), Fire), "usually, any number may be under way"
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly import PassedOver, Schedule, Stale, User
+from duly import HaltKind, HoldKind, PassedOver, Schedule, Stale, User
 from duly.records.etags import check_tag, schedule_tag, user_tag
 from tests.make import START
 
@@ -45,7 +45,10 @@ LOOKS: list[dict[str, Any]] = [
     {"next_at": START},
     {"last_at": START},
     {"held": "paused"},
+    {"hold_kind": HoldKind.PAUSED},
     {"halted": "ended"},
+    {"halt_kind": HaltKind.ENDED},
+    {"paused_since": START},
     {"origin": "app:weekly"},
     {"via": "http"},
     {"updated": START + timedelta(days=1)},

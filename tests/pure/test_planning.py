@@ -49,6 +49,7 @@ def test_a_timer_becomes_an_event() -> None:
         "via": None,
         "expires": None,
         "held": None,
+        "hold_kind": None,
         "gated": False,
         "rule_json": None,
     }

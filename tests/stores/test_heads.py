@@ -3,10 +3,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from duly.decide.due_head import reshaped
+from duly.decide.due_head import ITS_TURN, PAUSED, reshaped
+from duly.engine.series.heads import ENDED
 from duly.ports import Fired
-from duly.records.event import Status
-from duly.records.schedule import Schedule
+from duly.records.event import HoldKind, Status
+from duly.records.schedule import Halt, HaltKind, Schedule
 from duly.records.specs import Everything
 from duly.rules.notation import every
 from duly.rules.recurrence import Occurrence
@@ -135,7 +136,13 @@ async def test_putting_a_schedule_again_replaces_it(store: Any) -> None:
     schedule = make_schedule(name="digest")
     await store.put_schedule(schedule)
     changed = msgspec.structs.replace(
-        schedule, type="other", rule_json='{"every":"2h"}', enabled=False, halted="paused"
+        schedule,
+        type="other",
+        rule_json='{"every":"2h"}',
+        enabled=False,
+        halted="paused",
+        halt_kind=HaltKind.PAUSED,
+        paused_since=START,
     )
     assert await store.put_schedule(changed)
     assert stored(await store.schedule_named("default", "digest")) == changed
@@ -160,9 +167,13 @@ async def test_why_no_head_follows_is_kept_on_each_schedule_and_can_be_cleared(s
     ended, broken, well = (make_schedule() for _ in range(3))
     for schedule in (ended, broken, well):
         await store.put_schedule(schedule)
-    await store.halt({ended.id: "ended", broken.id: "error: no such zone"})
-    halted = {schedule.id: schedule.halted for schedule in await store.schedules([ended.id, broken.id, well.id])}
-    assert halted == {ended.id: "ended", broken.id: "error: no such zone", well.id: None}
+    await store.halt({ended.id: ENDED, broken.id: Halt(HaltKind.ERROR, "no such zone")})
+    found = await store.schedules([ended.id, broken.id, well.id])
+    assert {schedule.id: (schedule.halt_kind, schedule.halted) for schedule in found} == {
+        ended.id: (HaltKind.ENDED, "ended"),
+        broken.id: (HaltKind.ERROR, "no such zone"),
+        well.id: (None, None),
+    }
     await store.halt({broken.id: None})
     [found] = await store.schedules([broken.id])
     assert stored(found) == broken
@@ -183,14 +194,15 @@ async def test_a_series_with_more_than_a_batch_is_held_reheld_gated_and_cancelle
     schedule = make_schedule()
     async with store.begin() as tx:
         await tx.plant([make_head(schedule, due=START + n * HOUR, head=False) for n in range(8)])
-        assert await tx.hold_series(schedule.series, "paused", "ada") == 8
-        await tx.rehold(schedule.series, "paused", "waits for its turn")
+        assert await tx.hold_series(schedule.series, PAUSED, "ada") == 8
+        await tx.rehold(schedule.series, HoldKind.PAUSED, ITS_TURN)
         await tx.gate(schedule.series, True)
     found = await store.find(Everything(), limit=20)
-    assert [(event.held, event.gated) for event in found] == [("waits for its turn", True)] * 8
+    assert [(event.hold_kind, event.held, event.gated) for event in found] == [(*ITS_TURN, True)] * 8
     async with store.begin() as tx:
         await tx.gate(schedule.series, False)
         assert await tx.cancel_series(schedule.series, "ada", "its schedule was deleted") == 8
-    assert {(event.status, event.held, event.gated) for event in await store.find(Everything(), limit=20)} == {
-        (Status.CANCELLED, None, False)
+    found = await store.find(Everything(), limit=20)
+    assert {(event.status, event.held, event.hold_kind, event.gated) for event in found} == {
+        (Status.CANCELLED, None, None, False)
     }

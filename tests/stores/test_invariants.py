@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from duly import Duly, Event, every, webhook
+from duly import Duly, Event, HoldKind, every, webhook
 from duly.engine.series.heads import Claimant, HeadsClaimed, succeed_heads
 from duly.ports import Examined, Violation
 from duly.stores.queries import INVARIANTS, names_in
@@ -82,7 +82,7 @@ async def test_nothing_contradicts_anything_in_a_world_with_one_of_everything(wo
     assert {event.status.value for event in events} == {
         "PENDING", "PROCESSING", "COMPLETED", "FAILED", "CANCELLED", "SKIPPED",
     }  # fmt: skip
-    assert {(event.held or "").partition(" ")[0] for event in events} == {"", "paused", "waits", "target"}
+    assert {event.hold_kind for event in events} == {None, HoldKind.PAUSED, HoldKind.LIMIT, HoldKind.TARGET}
     assert await world.store.invariants() == Examined([], len(events), True)
     assert await world.store.invariants(None) == Examined([], len(events), True)
 
@@ -136,6 +136,10 @@ BREAKS: dict[str, list[tuple[str, ...]]] = {
         ("has ended, and would be claimed again", event("done", "ready = due")),
         ("has ended, and would be claimed again", event("later", "status = 'COMPLETED'")),
         ("has ended, and is held", event("dead", "held = 'paused'")),
+        ("a sentence of why it is held and no kind of it", event("parked", "hold_kind = NULL")),
+        ("a sentence of why it is held and no kind of it", event("later", "hold_kind = 'limit'")),
+        ("says which target it is held for only if it is held for one", event("parked", "held_for = NULL")),
+        ("says which target it is held for only if it is held for one", event("later", "held_for = 'shop'")),
         ("has ended, and is still the next one of its series", event("gone", "head = true")),
         ("has not been delivered, and says when it was", event("gone", "settled = due")),
         ("has not been delivered, and says when it was", event("claimed", "executed = due")),
@@ -171,6 +175,9 @@ BREAKS: dict[str, list[tuple[str, ...]]] = {
     "schedules_go_on": [
         ("is halted as paused, and is not", schedule("plain", "halted = 'paused'")),
         ("is paused, and does not say so", schedule("resting", "halted = NULL")),
+        ("is paused, and does not say since when", schedule("resting", "paused_since = NULL")),
+        ("a sentence of why it is halted and no kind of it", schedule("over", "halt_kind = NULL")),
+        ("a sentence of why it is halted and no kind of it", schedule("plain", "halt_kind = 'error'")),
         ("has no next event, and does not say why", without("events", "type = 'plain'")),
         ("has no next event, and does not say why", without("events", "type = 'resting'")),
         ("has no next event, and does not say why", schedule("over", "halted = NULL")),

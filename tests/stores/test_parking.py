@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from duly import Status, webhook
+from duly import HoldKind, Status, webhook
 from duly.engine.destinations.parking import FIRST_PROBE, LONGEST_PROBE_WAIT, look_after_parked, open_again
 from duly.ids import new_id
 from duly.records.event import Event, Settlement
@@ -123,6 +123,7 @@ async def test_a_held_event_spends_nothing_and_says_why(store: Any) -> None:
     kept = await store.get(event.id)
     assert (kept.status, kept.ready, kept.attempts, kept.interruptions) == (Status.PENDING, None, 0, 0)
     assert kept.held == f"target {ORIGIN} is parked: 503"
+    assert (kept.hold_kind, kept.held_for) == (HoldKind.TARGET, ORIGIN)
     assert kept.last_error is None
     [entry] = await store.history(event.id)
     assert (entry.act, entry.worker, entry.attempt, entry.detail) == ("held", "w1", None, kept.held)
@@ -286,7 +287,8 @@ async def test_a_release_takes_only_what_waited_for_that(store: Any) -> None:
     await store.settle([held(url_only, "is disabled: 410", parked=URL)], "w1")
     await store.unpark("default", ORIGIN)
     assert await store.release_parked("default", ORIGIN, ORIGIN, 9, "w2") == len(mine)
-    assert (await store.get(url_only.id)).held == f"target {URL} is disabled: 410"
+    alone = await store.get(url_only.id)
+    assert (alone.held, alone.held_for, alone.destination) == (f"target {URL} is disabled: 410", URL, ORIGIN)
     assert (await store.get(others[0].id)).held is not None
     await store.unpark("default", URL)
     assert await store.release_parked("default", URL, ORIGIN, 9, "w2") == 1

@@ -23,9 +23,11 @@ BIG = "https://big.example"
 LANES = ["webhook", "http"]
 
 WAITING = """
-INSERT INTO duly.events (id, tenant, type, lane, status, due, version, payload, target, created, held, destination)
+INSERT INTO duly.events (id, tenant, type, lane, status, due, version, payload, target, created, held, hold_kind,
+                         held_for, destination)
 SELECT uuidv7(), 'default', 'greet', 'webhook', 'PENDING', '2025-01-01'::timestamptz + n * interval '1 second', 2, '1',
-       json_build_object('webhook', host || '/in'), '2025-01-01', 'target ' || host || ' is parked: 503', host
+       json_build_object('webhook', host || '/in'), '2025-01-01', 'target ' || host || ' is parked: 503', 'target',
+       host, host
 FROM generate_series(1, 110000) AS n,
      LATERAL (SELECT concat('https://', CASE WHEN n <= 100000 THEN 'big' ELSE 'h' || n % 10000 END, '.example') AS host)
 """
@@ -38,9 +40,10 @@ FROM generate_series(1, 10000) AS n
 WAITING_IN_SQLITE = """
 WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 110000),
 hosts AS (SELECT n, concat('https://', iif(n <= 100000, 'big', 'h' || n % 10000), '.example') AS host FROM numbers)
-INSERT INTO events (id, tenant, type, lane, status, due, version, attempts, payload, target, created, held, destination)
+INSERT INTO events (id, tenant, type, lane, status, due, version, attempts, payload, target, created, held, hold_kind,
+                    held_for, destination)
 SELECT format('01900000-0000-7000-8000-%012x', n), 'default', 'greet', 'webhook', 'PENDING', n, 2, 0, '1',
-       json_object('webhook', host || '/in'), 0, 'target ' || host || ' is parked: 503', host
+       json_object('webhook', host || '/in'), 0, 'target ' || host || ' is parked: 503', 'target', host, host
 FROM hosts
 """
 PARKED_IN_SQLITE = """

@@ -16,6 +16,7 @@ import pytest
 from psycopg import sql
 
 from duly.config import read_settings
+from duly.decide.due_head import ITS_TURN
 from duly.decide.lifecycle import DELIVERED
 from duly.ids import new_id
 from duly.ports import Freed, ScanRequest
@@ -244,7 +245,9 @@ async def the_path(tx: Any) -> AsyncIterator[tuple[str, set[str], int]]:
     yield "passed_ahead", {"events_passed"}, 2
     await tx.free_names([Freed(events[0].id, "nobody", START, 1, "no reason")], "me")
     yield "free_names", {"events_pkey"}, 2  # a row in each of its indexes, and one of its history
-    held = make_head(schedule, head=False, occurrence="by hand", held="waits for its turn", gated=True)
+    held = make_head(
+        schedule, head=False, occurrence="by hand", held=ITS_TURN.reason, hold_kind=ITS_TURN.kind, gated=True
+    )
     await tx.plant([held])
     yield "plant beside", set(), 1
     assert await tx.let_go({schedule.series: 5, "schedule:old": 5}, "w1") == [held.id]

@@ -11,7 +11,7 @@ import msgspec
 from duly.decide.occurrence_facts import OccurrenceFact, facts_among
 from duly.durations import format_duration
 from duly.instants import write_instant
-from duly.records.event import Event, NewEvent
+from duly.records.event import Event, HoldKind, NewEvent
 from duly.records.series import Series
 from duly.rules import zones
 from duly.rules.policies import SHADOW, SKIP
@@ -19,12 +19,6 @@ from duly.rules.recurrence import Occurrence
 from duly.rules.timetable import BEFORE, Timetable, is_local
 
 NewId = Callable[[], str]
-
-PAUSED = "paused"
-"""The hold reason of events whose schedule is paused."""
-
-FULL = "waits for "
-"""The beginning of the hold reason of an event that waits for another event of its schedule to end."""
 
 
 class Fire(NamedTuple):
@@ -46,9 +40,17 @@ class Drop(NamedTuple):
 
 
 class Hold(NamedTuple):
-    """The head does not fire yet; it stays the head, and waits."""
+    """An event does not fire yet, and waits: the kind for programs, the reason for people. A head stays the head."""
 
+    kind: HoldKind
     reason: str
+
+
+PAUSED = Hold(HoldKind.PAUSED, "paused")
+"""The hold of events whose schedule is paused."""
+
+ITS_TURN = Hold(HoldKind.LIMIT, "waits for its turn")
+"""The hold of events that their schedule releases one after another."""
 
 
 Decision = Fire | Drop | Hold
@@ -66,11 +68,12 @@ class HeadFacts(NamedTuple):
 def decide(head: Event, series: Series, facts: HeadFacts) -> Decision:
     """The decision about a due head."""
     if not series.enabled:
-        return Hold(PAUSED)
+        return PAUSED
     policies = series.policies
     full = policies.room is not None and facts.under_way >= policies.room
     if full and policies.overlap != SKIP:
-        return Hold(f"{FULL}{'its predecessor' if policies.room == 1 else 'one of ' + str(policies.room)} to end")
+        other = "its predecessor" if policies.room == 1 else f"one of {policies.room}"
+        return Hold(HoldKind.LIMIT, f"waits for {other} to end")
     decision = _catch_up(head, series, facts)
     if isinstance(decision, Drop):
         return decision
@@ -189,8 +192,8 @@ def due_of(series: Series, occurrence: Occurrence) -> datetime:
     return occurrence.at + jitter * (int.from_bytes(digest, "big") / 2**64)
 
 
-def event_of(series: Series, id: str, occurrence: str, **fields: Any) -> NewEvent:
-    """An event with the type, target, payload and policies of its series."""
+def event_of(series: Series, id: str, occurrence: str, *, hold: Hold | None = None, **fields: Any) -> NewEvent:
+    """An event with the type, target, payload and policies of its series; with *hold*, it waits."""
     return NewEvent(
         id=id,
         tenant=series.tenant,
@@ -206,6 +209,8 @@ def event_of(series: Series, id: str, occurrence: str, **fields: Any) -> NewEven
         rule_json=series.carried_rule,
         via=series.via,
         expires=series.policies.expires,
+        held=hold and hold.reason,
+        hold_kind=hold and hold.kind,
         **fields,
     )
 
@@ -220,7 +225,7 @@ def head_of(series: Series, occurrence: Occurrence, new_id: NewId) -> NewEvent:
         head=True,
         scheduled=occurrence.at,
         zone_data=zones.VERSION if is_local(series.rule_json) else None,
-        held=None if series.enabled else PAUSED,
+        hold=None if series.enabled else PAUSED,
     )
 
 

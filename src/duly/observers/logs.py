@@ -10,6 +10,7 @@ from duly.decide.error_text import first_line
 from duly.instants import write_instant
 from duly.observers.log_handler import LogHandler
 from duly.records.event import Event
+from duly.records.schedule import HaltKind
 from duly.signals import (
     ChannelDown,
     ChannelNotServed,
@@ -143,7 +144,11 @@ _TELL: dict[type, Callable[[Any], None]] = {
     Orphaned: lambda s: _tell(logging.WARNING, "schedule.orphaned", schedules=list(s.schedules)),
     Replanned: lambda s: _tell(logging.WARNING, "schedule.replanned", events=s.events, zone_data=s.zone_data),
     Halted: lambda s: _tell(
-        logging.INFO if s.reason == "ended" else logging.WARNING, "schedule.halted", schedule=s.name, reason=s.reason
+        logging.INFO if s.kind is HaltKind.ENDED else logging.WARNING,
+        "schedule.halted",
+        schedule=s.name,
+        kind=s.kind.value,
+        reason=s.reason,
     ),
     HandlerAbandoned: lambda s: _tell(
         logging.ERROR, "handler.abandoned", s.event, deadline=_seconds(s.deadline), threads=s.threads

@@ -5,12 +5,12 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
-from duly.decide.due_head import Reshaped
+from duly.decide.due_head import Hold, Reshaped
 from duly.ports.targets import DestinationReader
 from duly.ports.transactions import Clocked, Creations, Notes
-from duly.records.event import Event, NewEvent
+from duly.records.event import Event, HoldKind, NewEvent
 from duly.records.history import Entry
-from duly.records.schedule import Schedule
+from duly.records.schedule import Halt, Schedule
 from duly.rules.recurrence import Occurrence
 
 
@@ -69,11 +69,13 @@ class HeadPort(Creations, Notes, Protocol):
         """Marks heads as SKIPPED: for each id, the number of occurrences that it stands for, the act, and the
         reason."""
 
-    async def hold(self, heads: Mapping[str, str], by: str) -> None:
-        """Holds heads, each for a reason."""
+    async def hold(self, heads: Mapping[str, Hold], by: str) -> None: ...
 
-    async def halt(self, reasons: Mapping[str, str | None]) -> None:
-        """Records for each schedule id why no head follows; None clears the reason."""
+    async def halt(self, halts: Mapping[str, Halt | None]) -> None:
+        """Records for each schedule id why no head follows; None clears it."""
+
+    async def note_halted(self, reasons: Mapping[str, str], by: str) -> None:
+        """Records in the histories of users why their series have no next head, by series."""
 
     async def taken(self, identities: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
         """The pairs (series, occurrence) that already have an event."""
@@ -99,12 +101,12 @@ class HoldPort(Protocol):
     async def waiting_series(self) -> list[str]:
         """Series with held events whose reason may no longer apply."""
 
-    async def hold_series(self, series: str, reason: str, by: str) -> int:
+    async def hold_series(self, series: str, hold: Hold, by: str) -> int:
         """Holds all events of a series that have not begun, including those that wait for other events or for their
         destination; returns their number."""
 
-    async def rehold(self, series: str, reason: str, anew: str) -> None:
-        """Replaces one reason by another for held events of a series, except the head."""
+    async def rehold(self, series: str, kind: HoldKind, anew: Hold) -> None:
+        """Replaces a hold of this kind by another for held events of a series, except the head."""
 
     async def gate(self, series: str, gated: bool) -> None:
         """Sets whether the end of an event that has not ended yet lets other events of the series start."""
@@ -117,12 +119,6 @@ class HoldPort(Protocol):
 
     async def head_id(self, series: str) -> str | None:
         """The id of the head of a series, not locked."""
-
-    async def history(
-        self, subject: str, *, skip: int = 0, limit: int | None = None, within: int | None = None
-    ) -> list[Entry]:
-        """History entries, oldest first, without the first *skip*; CutShort if the entries do not fit into *within*
-        bytes."""
 
 
 class PassedOverPort(Protocol):
@@ -191,6 +187,12 @@ class ScheduleTransaction(SchedulePort, ReplanPort, SeriesTransaction, Destinati
 
 class ScheduleStore(ScheduleTransaction, Protocol):
     """A store as the verbs of schedules see it."""
+
+    async def history(
+        self, subject: str, *, skip: int = 0, limit: int | None = None, within: int | None = None
+    ) -> list[Entry]:
+        """History entries, oldest first, without the first *skip*; CutShort if the entries do not fit into *within*
+        bytes."""
 
     def begin(self) -> AbstractAsyncContextManager[ScheduleTransaction]: ...
 

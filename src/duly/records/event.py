@@ -24,6 +24,15 @@ class Status(StrEnum):
     SKIPPED = "SKIPPED"
 
 
+class HoldKind(StrEnum):
+    """Why an event is held. The sentence in ``held`` is for people."""
+
+    PAUSED = "paused"  # its schedule is paused
+    LIMIT = "limit"  # as many events of its schedule are under way as may be, or others were before it
+    TARGET = "target"  # its target or URL is parked
+    PASSED_OVER = "passed_over"  # it was inserted to be SKIPPED in the same transaction
+
+
 TERMINAL = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED, Status.SKIPPED})
 """The statuses of events that have ended."""
 
@@ -110,6 +119,7 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     timezone: str | None = None
     zone_data: str | None = None
     held: str | None = None
+    hold_kind: HoldKind | None = None
     gated: bool = False
     rule_json: str | None = None
     destination: str | None = None
@@ -148,7 +158,9 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     series: str | None
     occurrence: str | None
     head: Annotated[bool, told("Whether it is the next one of its series")]
-    held: Annotated[str | None, told("Why it waits")]  # only while ready is None
+    held: Annotated[str | None, told("Why it waits, for people")]  # only while ready is None
+    hold_kind: Annotated[HoldKind | None, told("Why it waits, for programs")]
+    held_for: Annotated[str | None, told("The parked target or URL that it waits for")]
     last_error: str | None
     created: datetime
     claimed: datetime | None

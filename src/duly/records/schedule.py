@@ -1,17 +1,18 @@
 """The schedule: a lasting intent, whose next event is its head."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from enum import StrEnum
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
 from duly.decide.retry import Retry, read_retry
 from duly.errors import Invalid
 from duly.records.etags import schedule_tag
-from duly.records.event import SCHEDULE
+from duly.records.event import SCHEDULE, HoldKind
 from duly.records.marks import FromOne, Id, Instant, Internal, LookedUp, Warnings, told
 from duly.records.series import Series
-from duly.records.wire.forms import AN_OBJECT, JsonForm, JsonPart, computed
+from duly.records.wire.forms import AN_OBJECT, JsonForm, JsonPart, OneField, as_utc, computed
 from duly.records.wire.retry import RETRY
 from duly.rules.notation import parse_rule, usual_dst
 from duly.rules.policies import DEFAULT as NO_POLICIES
@@ -31,6 +32,21 @@ class ScheduleOptions(PolicyOptions, total=False):
     expected: str | None
     transaction: Any
     by: str
+
+
+class HaltKind(StrEnum):
+    """Why a schedule has no next event, or none that fires. The sentence in ``halted`` is for people."""
+
+    ENDED = "ended"  # its rule has no more occurrences
+    PAUSED = "paused"  # its next event is held until it is resumed
+    ERROR = "error"  # its rule cannot be evaluated
+
+
+class Halt(NamedTuple):
+    """Why a series has no next head: the kind for programs, the reason for people."""
+
+    kind: HaltKind
+    reason: str
 
 
 class PassedOver(msgspec.Struct, frozen=True):
@@ -59,8 +75,11 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     # As of the lookup, for people; the engine itself reads the head.
     next_at: LookedUp[datetime | None] = None
     last_at: LookedUp[datetime | None] = None
-    held: LookedUp[str | None] = None  # why the next event waits
-    halted: Annotated[str | None, told("Why none follows: paused, ended, or an error")] = None
+    held: Annotated[LookedUp[str | None], told("Why the next event waits, for people")] = None
+    hold_kind: Annotated[LookedUp[HoldKind | None], told("Why the next event waits, for programs")] = None
+    halted: Annotated[str | None, told("Why none follows, for people: paused, ended, or the error")] = None
+    halt_kind: Annotated[HaltKind | None, told("Why none follows, for programs")] = None
+    paused_since: datetime | None = None  # the instant of the pause; None if it is enabled
     origin: Annotated[str | None, told("The function that declares it")] = None  # None if it was put by a call
     earlier_json: Internal[str | None] = None  # its rules before the last edits, while occurrences of them still matter
     via: Internal[str | None] = None  # how it was last put: see decide/targets/origin.py
@@ -171,7 +190,11 @@ _POLICY_TYPES = {
 
 SCHEDULE_JSON = JsonForm(
     Schedule,
-    parts={"policies_json": JsonPart(_POLICY_TYPES, _policies_told, _policies_read), "retry_json": RETRY},
+    parts={
+        "policies_json": JsonPart(_POLICY_TYPES, _policies_told, _policies_read),
+        "retry_json": RETRY,
+        "paused_since": OneField("paused_since", "paused_since", Instant | None, as_utc),
+    },
     computed=(computed(Warnings, "warnings", lambda schedule: schedule.warnings),),
 )
 SCHEDULE_PAGE = SCHEDULE_JSON.page("Schedules", "schedules")

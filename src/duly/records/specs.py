@@ -29,7 +29,7 @@ NULLABLE: Mapping[str, bool] = {
     "series": True,
     "correlation_id": True,
     "last_error": True,
-    "held": True,
+    "hold_kind": True,
     "created": False,
     "claimed": True,
     "executed": True,

@@ -1,18 +1,11 @@
 """The queries that check the invariants of the rows."""
 
-from typing import Any
-
-from duly.decide.due_head import PAUSED
 from duly.ports import MOST_VIOLATIONS, NEWEST_EXAMINED, Examined, Violation
 from duly.stores.queries import INVARIANTS, names_in
 from duly.stores.query_base import QueryBase
-from duly.stores.schedule_statements import PARKED, WAITING
 
 COUNTING = "examined"
 """The query in invariants.sql that counts events, and checks none."""
-
-REASONS: dict[str, Any] = {"paused": PAUSED, "reason": WAITING, "parked": PARKED}
-"""The reasons for which events are held, as they are stored."""
 
 
 class InvariantQueries(QueryBase):
@@ -25,7 +18,7 @@ class InvariantQueries(QueryBase):
         found: list[Violation] = []
         for name in names_in(INVARIANTS, self.dialect):
             if name != COUNTING:
-                told = await self.ask(name, examine=rows, most=MOST_VIOLATIONS, **REASONS)
+                told = await self.ask(name, examine=rows, most=MOST_VIOLATIONS)
                 found += [Violation(name, *row) for row in told]
         every = examine is None or many <= examine
         return Examined(found, many if every else many - 1, every)

@@ -7,22 +7,15 @@ from typing import Any
 
 import msgspec
 
-from duly.decide.due_head import FULL, PAUSED, Reshaped
-from duly.decide.targets.targets import waits_for
+from duly.decide.due_head import Hold, Reshaped
 from duly.ports import Fired, Freed, Heads, Moved, Reserved
-from duly.records.event import Event, NewEvent
-from duly.records.schedule import Schedule
+from duly.records.event import Event, HoldKind, NewEvent, user_of
+from duly.records.schedule import Halt, Schedule
 from duly.stores.columns.lists import PLANT, PUT_SCHEDULE, RESHAPE
 from duly.stores.query_base import FIRST_ID, WITHIN, Columns, QueryBase, each
 
 BATCH_ROWS = 5_000
 """Rows of one series that one statement changes: about 0.1 s on PostgreSQL, where statements have a time limit."""
-
-WAITING = f"{FULL}%"
-"""A LIKE pattern: the reason of events that wait for others of their schedule to end."""
-
-PARKED = waits_for("%").rstrip()
-"""A LIKE pattern: the reason of events that wait for a parked destination."""
 
 
 class ScheduleQueries(QueryBase):
@@ -60,8 +53,21 @@ class ScheduleQueries(QueryBase):
     async def dependents(self, tenant: str, name: str) -> list[str]:
         return [row[0] for row in await self.ask("dependents", tenant=tenant, schedule=name)]
 
-    async def halt(self, reasons: Mapping[str, str | None]) -> None:
-        await self.ask("halt", {"id": list(reasons), "halted": list(reasons.values())})
+    async def halt(self, halts: Mapping[str, Halt | None]) -> None:
+        values: Columns = {
+            "id": list(halts),
+            "halted": [halt and halt.reason for halt in halts.values()],
+            "halt_kind": [halt and halt.kind.value for halt in halts.values()],
+        }
+        await self.ask("halt", values)
+
+    async def note_halted(self, reasons: Mapping[str, str], by: str) -> None:
+        values: Columns = {
+            "subject": [user_of(series) for series in reasons],
+            "series": list(reasons),
+            "detail": list(reasons.values()),
+        }
+        await self.ask("note_halted", values, by=by)
 
     async def note(self, notes: Sequence[tuple[str, str, str | None]], by: str) -> None:
         subjects, acts, details = (list(column) for column in zip(*notes, strict=True))
@@ -112,8 +118,13 @@ class ScheduleQueries(QueryBase):
         }
         await self.ask("drop", values, by=by)
 
-    async def hold(self, heads: Mapping[str, str], by: str) -> None:
-        await self.ask("hold", {"id": list(heads), "held": list(heads.values())}, by=by)
+    async def hold(self, heads: Mapping[str, Hold], by: str) -> None:
+        values: Columns = {
+            "id": list(heads),
+            "held": [hold.reason for hold in heads.values()],
+            "hold_kind": [hold.kind.value for hold in heads.values()],
+        }
+        await self.ask("hold", values, by=by)
 
     async def taken(self, identities: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
         values: Columns = {"series": [i[0] for i in identities], "occurrence": [i[1] for i in identities]}
@@ -158,7 +169,7 @@ class ScheduleQueries(QueryBase):
     # -- holding and releasing events
 
     async def under_way(self, series: Sequence[str]) -> dict[str, int]:
-        return {row[0]: row[1] for row in await self.ask("under_way", series=self.listed(series), parked=PARKED)}
+        return {row[0]: row[1] for row in await self.ask("under_way", series=self.listed(series))}
 
     async def successes(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], datetime | None]:
         values: Columns = {"tenant": [tenant for tenant, _ in names], "name": [name for _, name in names]}
@@ -167,7 +178,7 @@ class ScheduleQueries(QueryBase):
 
     async def let_go(self, room: Mapping[str, int], by: str) -> list[str]:
         values = self.series_room(room)
-        rows = await self.ask("let_go", values, reason=WAITING, by=by, soon=self.span(self.soon))
+        rows = await self.ask("let_go", values, by=by, soon=self.span(self.soon))
         return [row[0] for row in rows]
 
     def series_room(self, room: Mapping[str, int]) -> Columns:
@@ -175,14 +186,13 @@ class ScheduleQueries(QueryBase):
         return {"series": list(room), "free": list(room.values())}
 
     async def waiting_series(self) -> list[str]:
-        return [row[0] for row in await self.ask("waiting_series", reason=WAITING, paused=PAUSED)]
+        return [row[0] for row in await self.ask("waiting_series")]
 
-    async def hold_series(self, series: str, reason: str, by: str) -> int:
-        waits = {"reason": WAITING, "parked": PARKED}
-        return await self._in_batches("hold_series", series=series, held=reason, by=by, **waits)
+    async def hold_series(self, series: str, hold: Hold, by: str) -> int:
+        return await self._in_batches("hold_series", series=series, held=hold.reason, hold_kind=hold.kind.value, by=by)
 
-    async def rehold(self, series: str, reason: str, anew: str) -> None:
-        await self._in_batches("rehold", series=series, held=reason, anew=anew)
+    async def rehold(self, series: str, kind: HoldKind, anew: Hold) -> None:
+        await self._in_batches("rehold", series=series, kind=kind.value, held=anew.reason, hold_kind=anew.kind.value)
 
     async def gate(self, series: str, gated: bool) -> None:
         await self._in_batches("gate", series=series, gated=gated)
@@ -217,11 +227,12 @@ class ScheduleQueries(QueryBase):
     # -- reading
 
     def _shown(self, row: Any) -> Schedule:
-        next_at, held, last_at = self.readers.schedule.rest(row)
+        next_at, held, hold_kind, last_at = self.readers.schedule.rest(row)
         return msgspec.structs.replace(  # for people, who do not need the rules before its last edits
             self.readers.schedule.read(row),
             earlier_json=None,
             next_at=self.maybe_instant(next_at),
             held=held,
+            hold_kind=None if hold_kind is None else HoldKind(hold_kind),
             last_at=self.maybe_instant(last_at),
         )

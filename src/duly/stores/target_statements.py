@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from duly.decide.targets.targets import waits_for, whose_events
+from duly.decide.targets.targets import whose_events
 from duly.ports import RateAllowance
 from duly.records.event import Event, Settlement
 from duly.records.target import Known, Target
@@ -61,7 +61,6 @@ class TargetQueries(QueryBase):
             "tenant": [tenant for tenant, _ in keys],
             "parked": [parked for _, parked in keys],
             "destination": [whose_events(parked) for _, parked in keys],
-            "begins": [waits_for(parked) for _, parked in keys],
         }
         return {(row[0], row[1]): row[2] for row in await self.ask("held_for", values)}
 
@@ -101,7 +100,7 @@ class TargetQueries(QueryBase):
             "release_parked",
             tenant=tenant,
             destination=destination,
-            begins=waits_for(parked),
+            held_for=parked,
             limit=limit,
             by=by,
             soon=self.span(self.soon),
@@ -122,7 +121,6 @@ class TargetQueries(QueryBase):
             "claim_probe",
             tenant=tenant,
             destination=destination,
-            begins=waits_for(destination),
             lanes=self.listed(lanes),
             worker=worker,
             lease=self.span(lease),
@@ -130,8 +128,7 @@ class TargetQueries(QueryBase):
         return self.read_claims(rows, worker, lease)
 
     async def is_awaited(self, tenant: str, destination: str) -> bool:
-        begins = waits_for(destination)
-        [row] = await self.ask("is_awaited", tenant=tenant, destination=destination, begins=begins)
+        [row] = await self.ask("is_awaited", tenant=tenant, destination=destination)
         return bool(row[0])
 
     async def _hold(self, settlements: Sequence[Settlement], worker: str) -> set[str]:

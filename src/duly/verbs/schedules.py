@@ -9,14 +9,14 @@ from typing import Any, Unpack
 import msgspec
 
 from duly.decide.checks import check_page, name_problems, write_json
-from duly.decide.due_head import event_of, occurrence_of
+from duly.decide.due_head import ITS_TURN, event_of, occurrence_of
 from duly.decide.edits import passed_over
 from duly.decide.error_text import storable
 from duly.decide.preview import Preview, never, preview, preview_of, range_problems, table_of
 from duly.decide.retry import DEFAULT, Retry
 from duly.decide.targets.origin import closed
 from duly.engine.series.heads import is_limited, plan_next
-from duly.engine.series.holds import ITS_TURN, PASSED, SKIP, Overtaken, let_go, lock_head, pause, resume, told
+from duly.engine.series.holds import PASSED, SKIP, Overtaken, let_go, lock_head, pause, resume, told
 from duly.engine.series.passed_over import in_words, move_by_hand
 from duly.engine.series.put_schedule import MOST_TRIES, ScheduleDraft, put_schedule
 from duly.engine.series.replan import replan
@@ -143,7 +143,7 @@ class Schedules:
         their retries. The next event stays where it is, held."""
         async with self._locked(name, tenant) as (tx, schedule, _head):
             if schedule.enabled:
-                paused = msgspec.structs.replace(schedule, enabled=False)
+                paused = msgspec.structs.replace(schedule, enabled=False, paused_since=await tx.now())
                 await tx.put_schedule(paused)
                 await pause(tx, paused, storable(by))
                 await _note(tx, schedule, "paused", by, reason)
@@ -157,9 +157,11 @@ class Schedules:
         async with self._locked(name, tenant) as (tx, schedule, head):
             over = None
             if not schedule.enabled:
-                enabled = msgspec.structs.replace(schedule, enabled=True, halted=None)
+                enabled = msgspec.structs.replace(
+                    schedule, enabled=True, halted=None, halt_kind=None, paused_since=None
+                )
                 await tx.put_schedule(enabled)
-                over = await resume(tx, enabled, head, passed, storable(by))
+                over = await resume(tx, enabled, head, schedule.paused_since, passed, storable(by))
                 shown = await tx.shown_schedule(tenant, name)
                 await _note(tx, schedule, "resumed", by, told(over, None if shown is None else shown.next_at))
         resumed = await self.get(name, tenant=tenant)
@@ -400,7 +402,7 @@ def _how_many(table: Timetable, start: datetime, end: datetime) -> str:
 def _beside(schedule: Schedule, id: str, occurrence: str, **fields: Any) -> NewEvent:
     """An event of a schedule outside its sequence of occurrences, which therefore never is its head."""
     gated = schedule.policies.room is not None
-    return event_of(schedule.as_series, id, occurrence, gated=gated, held=ITS_TURN if gated else None, **fields)
+    return event_of(schedule.as_series, id, occurrence, gated=gated, hold=ITS_TURN if gated else None, **fields)
 
 
 def _telling(schedule: Schedule, over: PassedOver | None) -> Schedule:

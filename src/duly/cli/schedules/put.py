@@ -124,7 +124,9 @@ async def existing(duly: Duly, name: str, tenant: str) -> Schedule | None:
 def change(before: Schedule | None, after: Schedule) -> str:
     if before is None:
         return "created"
-    moving: dict[str, Any] = dict.fromkeys(("next_at", "last_at", "held", "halted", "passed_over"))
+    moving: dict[str, Any] = dict.fromkeys(
+        ("next_at", "last_at", "held", "hold_kind", "halted", "halt_kind", "passed_over")
+    )
     same = msgspec.structs.replace(before, **moving) == msgspec.structs.replace(after, **moving)
     return "unchanged" if same else "changed"
 

@@ -12,11 +12,10 @@ from rich.text import Text
 from duly.cli.events.views import WIDE_ENOUGH_FOR_NOTES, acts, beneath, empty_table, fields, in_columns, latest
 from duly.cli.output import away, counted, readable, utc, warned
 from duly.decide.preview import Preview
-from duly.engine.series.heads import ENDED, ERROR
 from duly.records.event import Event
 from duly.records.history import Entry
 from duly.records.results import ReplannedHead, Resumed
-from duly.records.schedule import SCHEDULE_JSON, Schedule
+from duly.records.schedule import SCHEDULE_JSON, HaltKind, Schedule
 from duly.rules.policies import DEFAULT, SHADOW
 
 ONE_LINE_EACH = 130
@@ -40,14 +39,13 @@ UNDECLARED = "not in the code"
 
 
 def state(schedule: Schedule) -> str:
-    halted = schedule.halted or ""
-    if halted.startswith(ERROR):
+    if schedule.halt_kind is HaltKind.ERROR:
         return "error"
     if not schedule.enabled:
         return "paused"
-    if halted == ENDED:
+    if schedule.halt_kind is HaltKind.ENDED:
         return "ended"
-    if schedule.held:
+    if schedule.hold_kind is not None:
         return "waits"
     return "shadow" if _mode(schedule) == SHADOW else "on"
 
@@ -61,9 +59,8 @@ def _mode(schedule: Schedule) -> str | None:
 
 def reason(schedule: Schedule) -> str:
     """The reason for the state of a schedule, where the state does not say it."""
-    halted = schedule.halted or ""
-    if halted.startswith(ERROR):
-        return halted.removeprefix(ERROR)
+    if schedule.halt_kind is HaltKind.ERROR:
+        return schedule.halted or ""
     return schedule.held or "" if state(schedule) == "waits" else ""
 
 
@@ -100,7 +97,11 @@ def what_is_next(schedule: Schedule, now: datetime) -> str:
     if not schedule.enabled:
         return "paused"
     if schedule.next_at is None:
-        return "it has ended: there is no next" if schedule.halted == ENDED else schedule.halted or "no next event"
+        if schedule.halt_kind is HaltKind.ENDED:
+            return "it has ended: there is no next"
+        return (
+            f"error: {schedule.halted}" if schedule.halt_kind is HaltKind.ERROR else schedule.halted or "no next event"
+        )
     return f"next {utc(schedule.next_at)} UTC, {when_next(schedule, now)}"
 
 
@@ -199,6 +200,8 @@ def _facts(schedule: Schedule, now: datetime) -> Iterator[tuple[str, str]]:
         yield "target", schedule.target_json
     if schedule.next_at is not None:
         yield "next", f"{utc(schedule.next_at)} UTC, {when_next(schedule, now) or 'held while paused'}"
+    if not schedule.enabled and schedule.paused_since is not None:
+        yield "paused", f"{utc(schedule.paused_since)} UTC, {away(schedule.paused_since - now)}"
     if schedule.last_at is not None:
         yield "last", f"{utc(schedule.last_at)} UTC, {away(schedule.last_at - now)}"
     yield from _policies(schedule)

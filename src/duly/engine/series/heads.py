@@ -26,16 +26,17 @@ from duly.decide.occurrence_facts import OccurrenceFact, names_between
 from duly.engine.series.rule_threads import Slices, evaluated
 from duly.ids import new_id
 from duly.ports import Fired, Heads, SeriesTransaction
-from duly.records.event import Event, Status, schedule_of, user_of
+from duly.records.event import Event, HoldKind, Status, schedule_of, user_of
+from duly.records.schedule import Halt, HaltKind
 from duly.records.series import Series, carried
 from duly.rules.recurrence import Occurrence
 from duly.signals import Halted
 
-ENDED = "ended"
+ENDED = Halt(HaltKind.ENDED, "ended")
 """Why a series has no next head: its rule has no more occurrences."""
 
-ERROR = "error: "
-"""The beginning of the reason why a series has no next head: its rule cannot be evaluated."""
+HALTED_BY_PAUSE = Halt(HaltKind.PAUSED, PAUSED.reason)
+"""Why the head of a schedule does not fire: the schedule is paused."""
 
 MOST_TAKEN = 100
 """How many occurrences in a row that have fired before are skipped before a series is halted."""
@@ -129,8 +130,8 @@ async def succeed_heads(tx: SeriesTransaction, found: Heads, by: datetime, claim
     facts = await _facts(tx, known, by)
     fires: dict[str, Fire] = {}
     drops: dict[str, Drop] = {}
-    holds: dict[str, str] = {}
-    halted: dict[str, str] = {}
+    holds: dict[str, Hold] = {}
+    halted: dict[str, Halt] = {}
     wanted: list[PlannedOccurrence] = []
     slowness, slices = SlowRuleBudget(), Slices()
     decided: list[HeadDecision] = []
@@ -149,12 +150,12 @@ async def succeed_heads(tx: SeriesTransaction, found: Heads, by: datetime, claim
             decided.append(HeadDecision(head, series, decision))
         except Exception as error:  # one bad rule is one halted series; its neighbours fire
             fires[head.id] = Fire(occurrence_of(head), head.stands_for, None)
-            halted[series.name] = storable(f"{ERROR}{describe(error)}")
+            halted[series.name] = halted_by(error)
     for head, series, decision in await _without_taken(tx, decided, facts):
         if isinstance(decision, Hold):
-            holds[head.id] = decision.reason
-            if decision.reason == PAUSED:
-                halted[series.name] = PAUSED
+            holds[head.id] = decision
+            if decision.kind is HoldKind.PAUSED:
+                halted[series.name] = HALTED_BY_PAUSE
             continue
         if isinstance(decision, Drop):
             drops[head.id] = decision
@@ -174,7 +175,9 @@ async def succeed_heads(tx: SeriesTransaction, found: Heads, by: datetime, claim
         await halt(tx, halted)
     dropped = [(head, drops[head.id].reason) for head in heads if head.id in drops]
     names = {schedule.series: schedule.name for schedule in found.schedules}
-    told = [Halted(schedule_of(one) or one, reason, names.get(one, one)) for one, reason in halted.items()]
+    told = [
+        Halted(schedule_of(one) or one, kind, reason, names.get(one, one)) for one, (kind, reason) in halted.items()
+    ]
     return HeadsClaimed(fired, dropped, len(holds), told)
 
 
@@ -218,10 +221,10 @@ async def plan_next(tx: SeriesTransaction, head: Event) -> None:
     try:
         then = await next_after(series, continues_after(head, series))
     except Exception as error:
-        await halt(tx, {series.name: storable(f"{ERROR}{describe(error)}")})
+        await halt(tx, {series.name: halted_by(error)})
         return
-    if (reason := await plant_next(tx, series, then)) is not None:
-        await halt(tx, {series.name: reason})
+    if (halted := await plant_next(tx, series, then)) is not None:
+        await halt(tx, {series.name: halted})
 
 
 async def next_after(series: Series, instant: datetime) -> Occurrence | None:
@@ -240,28 +243,36 @@ async def continued_by(tx: SeriesTransaction, head: Event) -> Series | None:
     return locked[0].as_series if locked else None
 
 
-async def halt(tx: SeriesTransaction, reasons: Mapping[str, str]) -> None:
+def halted_by(error: Exception) -> Halt:
+    """Why a series has no next head: its rule cannot be evaluated."""
+    return Halt(HaltKind.ERROR, storable(describe(error)))
+
+
+async def halt(tx: SeriesTransaction, halted: Mapping[str, Halt]) -> None:
     """Stores why series have no next head, by series name: in the schedule, or in the history of the user."""
-    if schedules := {id: reason for name, reason in reasons.items() if (id := schedule_of(name)) is not None}:
+    if schedules := {id: one for name, one in halted.items() if (id := schedule_of(name)) is not None}:
         await tx.halt(schedules)
-    users = [(user, name, reason) for name, reason in reasons.items() if (user := user_of(name)) is not None]
-    if users:
-        await tx.note(
-            [(user, "halted", f"{name.split(':', 2)[2]}: {reason}") for user, name, reason in users], SCHEDULE
-        )
+    if users := {name: _of_type(name, one) for name, one in halted.items() if user_of(name) is not None}:
+        await tx.note_halted(users, SCHEDULE)
 
 
-async def plant_next(tx: SeriesTransaction, series: Series, occurrence: Occurrence | None) -> str | None:
+def _of_type(series: str, halted: Halt) -> str:
+    """Why the series of a user has no next head, as the user's history shows it."""
+    error = "error: " if halted.kind is HaltKind.ERROR else ""
+    return f"{series.split(':', 2)[2]}: {error}{halted.reason}"
+
+
+async def plant_next(tx: SeriesTransaction, series: Series, occurrence: Occurrence | None) -> Halt | None:
     """Inserts the head of one series; returns the reason if there is none."""
     if occurrence is None:
         return ENDED
     return (await plant(tx, [PlannedOccurrence(series, occurrence)])).get(series.name)
 
 
-async def plant(tx: SeriesTransaction, wanted: Sequence[PlannedOccurrence]) -> dict[str, str]:
+async def plant(tx: SeriesTransaction, wanted: Sequence[PlannedOccurrence]) -> dict[str, Halt]:
     """Inserts heads; where an occurrence has fired before, the next one. Returns the series without a head, with the
     reasons."""
-    halted: dict[str, str] = {}
+    halted: dict[str, Halt] = {}
     remaining = list(wanted)
     for _ in range(MOST_TAKEN):
         if not remaining:
@@ -279,7 +290,8 @@ async def plant(tx: SeriesTransaction, wanted: Sequence[PlannedOccurrence]) -> d
                     again.append(want._replace(occurrence=then))
         remaining = again
     for want in remaining:
-        halted[want.series.name] = f"{ERROR}{MOST_TAKEN} occurrences from {want.occurrence.name} on were fired before"
+        reason = f"{MOST_TAKEN} occurrences from {want.occurrence.name} on were fired before"
+        halted[want.series.name] = Halt(HaltKind.ERROR, reason)
     return halted
 
 

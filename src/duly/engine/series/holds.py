@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from duly.decide.due_head import FULL, PAUSED, continues_after, head_of, kept, occurrence_of, reshaped
+from duly.decide.due_head import ITS_TURN, PAUSED, continues_after, head_of, kept, occurrence_of, reshaped
 from duly.decide.edits import passed_over, together
 from duly.decide.error_text import storable
 from duly.engine.series.heads import (
     ENDED,
+    HALTED_BY_PAUSE,
     SCHEDULE,
     Claimant,
     HeadsClaimed,
@@ -25,14 +26,11 @@ from duly.engine.series.rule_threads import evaluated
 from duly.ids import new_id
 from duly.instants import write_instant
 from duly.ports import Heads, HoldStore, SeriesTransaction
-from duly.records.event import Event, NewEvent, schedule_of
-from duly.records.schedule import PassedOver, Schedule
+from duly.records.event import Event, HoldKind, NewEvent, schedule_of
+from duly.records.schedule import Halt, PassedOver, Schedule
 from duly.records.series import Series
 from duly.rules.recurrence import Occurrence
 from duly.rules.timetable import BEFORE
-
-ITS_TURN = f"{FULL}its turn"
-"""The hold reason of events that a resumed schedule releases one after another."""
 
 RELEASED_AT_ONCE = 1000
 """Events that one statement releases, of schedules without a limit."""
@@ -84,8 +82,8 @@ async def let_go(tx: SeriesTransaction, schedules: Sequence[Schedule]) -> None:
 async def pause(tx: SeriesTransaction, schedule: Schedule, by: str) -> int:
     """Holds all unstarted events of a schedule that is locked and stored as not enabled; returns how many. Events that
     are triggered from now on are meant to fire, and are not held."""
-    if schedule.halted is None:
-        await tx.halt({schedule.id: PAUSED})
+    if schedule.halt_kind is None:
+        await tx.halt({schedule.id: HALTED_BY_PAUSE})
     return await tx.hold_series(schedule.series, PAUSED, by)
 
 
@@ -97,11 +95,13 @@ class PausedOver(NamedTuple):
     over: PassedOver | None = None  # the skipped occurrences
 
 
-async def resume(tx: SeriesTransaction, schedule: Schedule, head: Event | None, passed: str, by: str) -> PausedOver:
-    """Resumes a schedule that is locked with its head, and enabled. Occurrences during the pause were not missed, so
-    they are skipped, unless *passed* is FIRE: then they fire as if they had been missed. A head that was due before the
-    pause is still owed: it fires by the misfire policy."""
-    now, since = await tx.now(), await _paused_since(tx, schedule)
+async def resume(
+    tx: SeriesTransaction, schedule: Schedule, head: Event | None, since: datetime | None, passed: str, by: str
+) -> PausedOver:
+    """Resumes a schedule that is locked with its head, enabled, and was paused *since*. Occurrences during the pause
+    were not missed, so they are skipped, unless *passed* is FIRE: then they fire as if they had been missed. A head
+    that was due before the pause is still owed: it fires by the misfire policy."""
+    now, since = await tx.now(), since or LONG_AGO
     series, halted = schedule.as_series, None
     count, over = 0, None
     if head is None:
@@ -119,18 +119,12 @@ async def resume(tx: SeriesTransaction, schedule: Schedule, head: Event | None, 
             count += behind.many
             over = together(over, passed_over(schedule, behind.first, behind.many))
     await tx.halt({schedule.id: halted})
-    await tx.rehold(schedule.series, PAUSED, ITS_TURN)
+    await tx.rehold(schedule.series, HoldKind.PAUSED, ITS_TURN)
     await let_go(tx, [schedule])
     return PausedOver(count, passed == FIRE, over)
 
 
-async def _paused_since(tx: SeriesTransaction, schedule: Schedule) -> datetime:
-    """When a schedule was last paused, by its history; LONG_AGO if the history has no pause."""
-    pauses = [entry.at for entry in await tx.history(schedule.id) if entry.act == "paused"]
-    return max(pauses, default=LONG_AGO)
-
-
-async def move_head(tx: SeriesTransaction, series: Series, head: Event, following: Occurrence | None) -> str | None:
+async def move_head(tx: SeriesTransaction, series: Series, head: Event, following: Occurrence | None) -> Halt | None:
     """Moves a locked head to another occurrence; if that one has fired before, to the next. Returns the reason if no
     occurrence is left."""
     while (
@@ -148,7 +142,7 @@ async def move_head(tx: SeriesTransaction, series: Series, head: Event, followin
 
 async def skip_head(
     tx: SeriesTransaction, schedule: Schedule, head: Event, why: str, by: str
-) -> tuple[str | None, PassedOver]:
+) -> tuple[Halt | None, PassedOver]:
     """Skips a locked head; the first occurrence after now becomes the head. Returns the reason if there is none, and
     the skipped occurrence."""
     await tx.drop({head.id: (1, "skipped", storable(why))}, by)
@@ -192,8 +186,8 @@ async def _look_after(store: HoldStore, series: str) -> None:
     async with store.begin() as tx:
         head = await lock_head(tx, series)
         for schedule in await tx.schedules([id]):
-            if schedule.enabled and head is not None and head.held == PAUSED:
-                await resume(tx, schedule, head, SKIP, SCHEDULE)
+            if schedule.enabled and head is not None and head.hold_kind is HoldKind.PAUSED:
+                await resume(tx, schedule, head, schedule.paused_since, SKIP, SCHEDULE)
             else:
                 await let_go(tx, [schedule])
 

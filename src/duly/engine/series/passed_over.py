@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from duly.decide.due_head import continues_after, event_of
+from duly.decide.due_head import Hold, continues_after, event_of
 from duly.decide.edits import MOST_ROWS, OccurrenceSpan, span
 from duly.decide.error_text import storable
 from duly.decide.occurrence_facts import OccurrenceFact, facts_among, names_between
@@ -14,12 +14,12 @@ from duly.engine.series.rule_threads import evaluated
 from duly.ids import new_id
 from duly.instants import write_instant
 from duly.ports import Freed, SeriesTransaction
-from duly.records.event import Event
+from duly.records.event import Event, HoldKind
 from duly.records.series import Series
 from duly.rules.timetable import Timetable
 
-PASSED = "passed over"
-"""The hold reason of a row between its insertion and its status SKIPPED, so that no worker claims it."""
+PASSED = Hold(HoldKind.PASSED_OVER, "passed over")
+"""The hold of a row between its insertion and its status SKIPPED, so that no worker claims it."""
 
 
 async def pass_over(
@@ -39,7 +39,7 @@ async def pass_over(
     many = len(found.first) > MOST_ROWS
     rows = [found.last] if many else found.first
     events = [
-        event_of(series, new_id(), one.name, due=found.first[0].at if many else one.at, scheduled=one.at, held=PASSED)
+        event_of(series, new_id(), one.name, due=found.first[0].at if many else one.at, scheduled=one.at, hold=PASSED)
         for one in rows
     ]
     planted = await tx.plant(events)

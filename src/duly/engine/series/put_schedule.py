@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from duly.decide.checks import name_problems, retry_problems, target_problems, write_json
-from duly.decide.due_head import PAUSED, kept, occurrence_of
+from duly.decide.due_head import kept, occurrence_of
 from duly.decide.edits import is_owed, put_into_the_past, still_owed, superseded, together
 from duly.decide.error_text import describe
 from duly.decide.retry import DEFAULT, Retry, retry_text
@@ -16,7 +16,7 @@ from duly.decide.targets.origin import via_of
 from duly.decide.targets.targets import named
 from duly.durations import format_duration
 from duly.engine.destinations.target_references import missing, target_missing
-from duly.engine.series.heads import ERROR, plant_next
+from duly.engine.series.heads import HALTED_BY_PAUSE, plant_next
 from duly.engine.series.holds import SKIP, Overtaken, let_go, lock_head, move_head, pause, reshape, resume, skip_head
 from duly.engine.series.passed_over import name_again
 from duly.engine.series.rule_threads import evaluated
@@ -26,7 +26,7 @@ from duly.instants import write_instant
 from duly.ports import ScheduleStore, ScheduleTransaction
 from duly.records.etags import check_tag
 from duly.records.event import Event
-from duly.records.schedule import PassedOver, Schedule
+from duly.records.schedule import Halt, HaltKind, PassedOver, Schedule
 from duly.rules.notation import parse_rule, work_problems, zone_of, zone_problems
 from duly.rules.policies import DEFAULT as NO_POLICIES
 from duly.rules.policies import Policies, policies_text, read_policies
@@ -107,7 +107,10 @@ async def _create(tx: ScheduleTransaction, asked: CheckedDraft, by: str) -> Sche
         raise Stale(f"there is no schedule {name!r} any more: read what there is, and put it anew if you still want it")
     now = await tx.now()
     rule = await evaluated(asked.rule.anchored, now)
-    schedule = msgspec.structs.replace(asked.schedule, rule_json=write(rule), enabled=asked.enabled is not False)
+    enabled = asked.enabled is not False
+    schedule = msgspec.structs.replace(
+        asked.schedule, rule_json=write(rule), enabled=enabled, paused_since=None if enabled else now
+    )
     first = await evaluated(_first_of_all, schedule, now)
     if not await tx.put_schedule(schedule):
         return None  # created by a concurrent call: the next try replaces it
@@ -132,17 +135,21 @@ async def _replace(tx: ScheduleTransaction, asked: CheckedDraft, known: Schedule
         rule_json=write(rule),
         enabled=stored.enabled if asked.enabled is None else asked.enabled,
         halted=stored.halted,
+        halt_kind=stored.halt_kind,
+        paused_since=stored.paused_since,
         origin=asked.schedule.origin or stored.origin,
         earlier_json=stored.earlier_json,
         created=stored.created,
         updated=stored.updated,
     )
-    if schedule == stored and not (stored.halted or "").startswith(ERROR):
+    if schedule == stored and stored.halt_kind is not HaltKind.ERROR:
         await _let_go(tx, stored, stored)
         return await _shown(tx, stored)
     same = same and _bounds(stored) == _bounds(schedule)
     if not same:
         schedule = msgspec.structs.replace(schedule, earlier_json=superseded(stored, head, now))
+    if schedule.enabled is not stored.enabled:
+        schedule = msgspec.structs.replace(schedule, paused_since=None if schedule.enabled else now)
     first = await evaluated(_first, schedule, now)
     await tx.put_schedule(schedule)
     await tx.note([(schedule.id, "changed", _changes(stored, schedule))], by)
@@ -152,7 +159,7 @@ async def _replace(tx: ScheduleTransaction, asked: CheckedDraft, known: Schedule
         await name_again(tx, [readable.as_series], now, "its schedule was edited", by)
     if schedule.enabled is not stored.enabled:
         before = head
-        schedule, over = await _switch(tx, schedule, head, by)
+        schedule, over = await _switch(tx, schedule, head, stored.paused_since, by)
         head = await tx.head(schedule.series)
         same = same or (head and head.id) != (before and before.id)  # a new head was planned by the new rule
     if head is None:
@@ -198,11 +205,11 @@ def _passes_over(head: Event, old: Schedule, new: Schedule, now: datetime, *, be
 
 
 async def _switch(
-    tx: ScheduleTransaction, schedule: Schedule, head: Event | None, by: str
+    tx: ScheduleTransaction, schedule: Schedule, head: Event | None, paused_since: datetime | None, by: str
 ) -> tuple[Schedule, PassedOver | None]:
     over = None
     if schedule.enabled:
-        over = (await resume(tx, schedule, head, SKIP, by)).over
+        over = (await resume(tx, schedule, head, paused_since, SKIP, by)).over
         await tx.note([(schedule.id, "resumed", None)], by)
     else:
         await pause(tx, schedule, by)
@@ -217,9 +224,9 @@ async def _plant_first(tx: ScheduleTransaction, schedule: Schedule, first: Occur
     return await _shown(tx, schedule)
 
 
-def _halted(schedule: Schedule, reason: str | None) -> str | None:
+def _halted(schedule: Schedule, headless: Halt | None) -> Halt | None:
     """Why a schedule is halted: it has no head, or it is paused."""
-    return PAUSED if reason is None and not schedule.enabled else reason
+    return HALTED_BY_PAUSE if headless is None and not schedule.enabled else headless
 
 
 async def _shown(tx: ScheduleTransaction, schedule: Schedule) -> Schedule:

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from duly.decide.due_head import due_of, occurrence_of
-from duly.decide.error_text import describe, storable
-from duly.engine.series.heads import ERROR, halt
+from duly.engine.series.heads import halt, halted_by
 from duly.instants import write_instant
 from duly.ports import Moved, ScheduleStore, ScheduleTransaction
 from duly.records.event import Event
 from duly.records.results import ReplannedHead
+from duly.records.schedule import Halt
 from duly.records.series import Series, carried
 from duly.rules import zones
 from duly.rules.recurrence import Occurrence
@@ -43,7 +43,7 @@ async def _replan(tx: ScheduleTransaction, heads: Sequence[Event], by: str, dry_
     now = await tx.now()
     moved: list[Moved] = []
     told: list[ReplannedHead] = []
-    halted: dict[str, str] = {}
+    halted: dict[str, Halt] = {}
     for head in heads:
         series = known.get(head.series or "")
         if series is None:
@@ -51,7 +51,7 @@ async def _replan(tx: ScheduleTransaction, heads: Sequence[Event], by: str, dry_
         try:
             occurrence, due = await _anew(tx, series, head, now)
         except Exception as error:  # one bad rule is one series with an error; its neighbours are replanned
-            halted[series.name] = storable(f"{ERROR}{describe(error)}")
+            halted[series.name] = halted_by(error)
             continue
         detail = None
         if due != head.due:

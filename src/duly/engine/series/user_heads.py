@@ -15,6 +15,7 @@ from duly.errors import Conflict
 from duly.ids import new_id
 from duly.ports import UserTransaction
 from duly.records.event import Event, NewEvent
+from duly.records.schedule import Halt, HaltKind
 from duly.records.series import Series, carried
 from duly.records.user import User
 from duly.rules.recurrence import Occurrence
@@ -169,7 +170,8 @@ async def _write(
     if unwanted.gone:
         await tx.give_up([head.id for head in unwanted.gone], by, NO_MORE)
         # A head whose time has come keeps its occurrence name, as if it had fired: the user's history has the reason.
-        await halt(tx, {head.series or "": NO_MORE for head in unwanted.gone if occurrence_of(head).at <= now})
+        gone = Halt(HaltKind.ENDED, NO_MORE)
+        await halt(tx, {head.series or "": gone for head in unwanted.gone if occurrence_of(head).at <= now})
         await _give_up_behind(tx, unwanted.gone, now, NO_MORE, by)
     if unwanted.lost:
         await tx.give_up([head.id for head in unwanted.lost], by, NOT_THEIRS)

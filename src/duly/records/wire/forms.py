@@ -149,7 +149,7 @@ def plain_field(field: str, hint: Any) -> OneField:
         return OneField(field, field.removesuffix("_json"), _described(msgspec.Raw, metas), as_raw, read)
     if bare in (datetime, datetime | None):
         name = field if field == "at" or field.endswith("_at") else f"{field}_at"
-        return OneField(field, name, Instant | None if empty else Instant, _utc)
+        return OneField(field, name, Instant | None if empty else Instant, as_utc)
     if bare in (timedelta, timedelta | None):
         return OneField(field, field, str | None if empty else str, format_duration, _maybe_span)
     return OneField(field, field, _described(bare, metas))
@@ -187,7 +187,7 @@ def _maybe_span(written: str | None) -> timedelta | None:
     return None if written is None else parse_duration(written)
 
 
-def _utc(instant: datetime) -> datetime:
+def as_utc(instant: datetime) -> datetime:
     """Drivers of a caller's own connection may return instants in the time zone of their session."""
     return instant if instant.tzinfo is UTC else instant.astimezone(UTC)
 

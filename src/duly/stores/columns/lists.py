@@ -27,6 +27,8 @@ OF_ALL_CLAIMED: Mapping[str, Any] = {
     "status": Status.PROCESSING,
     "interruptions": 0,
     "held": None,
+    "hold_kind": None,
+    "held_for": None,
     "executed": None,
     "rule_json": None,  # the rule of a user's head; a claimed event is no longer a head
 }
@@ -52,7 +54,18 @@ class Batch:
         return without(self.inserted, *self.kept)
 
 
-OF_SERIES = ("series", "occurrence", "head", "scheduled", "timezone", "zone_data", "held", "gated", "rule_json")
+OF_SERIES = (
+    "series",
+    "occurrence",
+    "head",
+    "scheduled",
+    "timezone",
+    "zone_data",
+    "held",
+    "hold_kind",
+    "gated",
+    "rule_json",
+)
 """Fields that a timer does not have."""
 
 OF_TIMERS = ("delay", "key", "asked")

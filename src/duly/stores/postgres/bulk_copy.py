@@ -30,7 +30,9 @@ CREATED = only(columns_of(Event), "created")
 COPIED_TIMERS = table_of("events", ADD.inserted, always=CREATED, instants=("due", "ready"))
 COPIED_HEADS = table_of(
     "events",
-    without(PLANT.inserted, "held", "gated", "correlation_id"),  # never set for the first event of a new user
+    without(
+        PLANT.inserted, "held", "hold_kind", "gated", "correlation_id"
+    ),  # never set for the first event of a new user
     always=CREATED,
     instants=("due", "ready", "scheduled"),
 )

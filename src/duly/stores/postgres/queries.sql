@@ -26,10 +26,10 @@ interval '1 microsecond'
 -- (LIMIT: so that each head is looked up in the index. Before the row-level policy of a table is applied, PostgreSQL
 -- does not use an index with functions that are not leakproof, such as `||`: with a plain join, the heads of all
 -- tenants would be read.)
-SELECT {s.schedule}, head.due, head.held, last.claimed
+SELECT {s.schedule}, head.due, head.held, head.hold_kind, last.claimed
 FROM duly.schedules AS s
 LEFT JOIN LATERAL (
-    SELECT due, held FROM duly.events WHERE series = 'schedule:' || s.id AND head LIMIT 1
+    SELECT due, held, hold_kind FROM duly.events WHERE series = 'schedule:' || s.id AND head LIMIT 1
 ) AS head ON true
 LEFT JOIN LATERAL (
     SELECT claimed FROM duly.events WHERE series = 'schedule:' || s.id AND rule IS NULL AND claimed IS NOT NULL
@@ -94,7 +94,7 @@ WITH given AS MATERIALIZED (
                  AND there.status <> 'CANCELLED' AND there.asked >= given.asked
            ))
     ON CONFLICT (tenant, key) WHERE key IS NOT NULL AND status <> 'CANCELLED' DO UPDATE
-    SET {put from excluded}, due = excluded.due, ready = excluded.ready, held = NULL,
+    SET {put from excluded}, due = excluded.due, ready = excluded.ready, held = NULL, hold_kind = NULL, held_for = NULL,
         asked = coalesce(excluded.asked, old.asked)
     WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0
       AND (excluded.asked <= old.asked) IS NOT TRUE
@@ -407,8 +407,10 @@ SELECT name FROM duly.schedules
 WHERE tenant = :tenant AND policies -> 'depends_on' ->> 'schedule' = :schedule ORDER BY name
 
 -- name: halt
-UPDATE duly.schedules AS s SET halted = verdict.halted
-FROM unnest(:id::uuid[], :halted::text[]) AS verdict (id, halted) WHERE s.id = verdict.id
+-- (A schedule that somebody has enabled by hand is no longer paused.)
+UPDATE duly.schedules AS s
+SET halted = verdict.halted, halt_kind = verdict.halt_kind, paused_since = CASE WHEN NOT s.enabled THEN s.paused_since END
+FROM unnest(:id::uuid[], :halted::text[], :halt_kind::text[]) AS verdict (id, halted, halt_kind) WHERE s.id = verdict.id
 RETURNING s.id::text
 
 -- name: plant
@@ -487,7 +489,8 @@ RETURNING e.id::text
 -- Skips heads that will not fire.
 WITH e AS (
     UPDATE duly.events AS e
-    SET head = false, status = 'SKIPPED', ready = NULL, held = NULL, stands_for = given.stands_for
+    SET head = false, status = 'SKIPPED', ready = NULL, held = NULL, hold_kind = NULL, held_for = NULL,
+        stands_for = given.stands_for
     FROM unnest(:id::uuid[], :stands_for::int[], :act::text[], :detail::text[]) AS given (id, stands_for, act, detail)
     WHERE e.id = given.id AND e.status = CASE WHEN given.id IS NOT NULL THEN 'PENDING' END
     RETURNING e.id, e.version, given.act, given.detail
@@ -500,8 +503,8 @@ SELECT id::text FROM e
 -- name: hold
 -- Holds heads that are due but have to wait.
 WITH e AS (
-    UPDATE duly.events AS e SET ready = NULL, held = given.held
-    FROM unnest(:id::uuid[], :held::text[]) AS given (id, held)
+    UPDATE duly.events AS e SET ready = NULL, held = given.held, hold_kind = given.hold_kind, held_for = NULL
+    FROM unnest(:id::uuid[], :held::text[], :hold_kind::text[]) AS given (id, held, hold_kind)
     WHERE e.id = given.id
     RETURNING e.id, e.version, e.held
 ), audit AS (
@@ -520,13 +523,19 @@ WITH audit AS (
 )
 SELECT cardinality(:subject::uuid[])
 
+-- name: note_halted
+-- Why a series of a user has no next event.
+INSERT INTO duly.journal (subject, at, act, worker, detail, series)
+SELECT subject, {now}, 'halted', :by, detail, series
+FROM unnest(:subject::uuid[], :series::text[], :detail::text[]) AS given (subject, series, detail)
+
 -- name: under_way (read)
 -- Events that wait for their destination count as under way too, because they were released.
 SELECT series, count(*) FROM (
     SELECT series FROM duly.events WHERE series = ANY (:series::text[]) AND gated AND NOT head AND ready IS NOT NULL
     UNION ALL
     SELECT series FROM duly.events
-    WHERE series = ANY (:series::text[]) AND held IS NOT NULL AND held LIKE :parked AND gated AND NOT head
+    WHERE series = ANY (:series::text[]) AND held IS NOT NULL AND hold_kind = 'target' AND gated AND NOT head
 ) AS let_go GROUP BY series
 
 -- name: successes (read)
@@ -543,13 +552,13 @@ WITH picked AS MATERIALIZED (
     FROM unnest(:series::text[], :free::int[]) AS room (series, free)
     CROSS JOIN LATERAL (
         SELECT id FROM duly.events
-        WHERE series = room.series AND held IS NOT NULL AND held LIKE :reason
+        WHERE series = room.series AND held IS NOT NULL AND hold_kind = 'limit'
         ORDER BY due, id
         LIMIT room.free
         FOR UPDATE SKIP LOCKED
     ) AS found
 ), e AS (
-    UPDATE duly.events AS e SET held = NULL, ready = CASE WHEN attempts = 0 THEN due ELSE {now} END
+    UPDATE duly.events AS e SET held = NULL, hold_kind = NULL, held_for = NULL, ready = CASE WHEN attempts = 0 THEN due ELSE {now} END
     WHERE id = ANY (ARRAY(SELECT id FROM picked))
     RETURNING e.id, e.lane, e.version, e.ready
 ), audit AS (
@@ -561,11 +570,11 @@ SELECT id::text, (SELECT count(pg_notify('duly', lane)::text)
 -- name: hold_series
 -- Holds all events that have not begun, a batch at a time, because a statement has a time limit.
 WITH e AS (
-    UPDATE duly.events AS e SET ready = NULL, held = :held::text
+    UPDATE duly.events AS e SET ready = NULL, held = :held::text, hold_kind = :hold_kind, held_for = NULL
     WHERE id = ANY (ARRAY(
         SELECT id FROM duly.events
         WHERE series = :series AND status = 'PENDING' AND attempts = 0 AND unsettled = 0
-          AND (held IS NULL OR held LIKE :reason OR held LIKE :parked)
+          AND (held IS NULL OR hold_kind IN ('limit', 'target'))
         LIMIT :many
     ))
     RETURNING e.id, e.version
@@ -577,9 +586,9 @@ SELECT id::text FROM e
 
 -- name: rehold
 -- Replaces the reason of held events, a batch at a time.
-UPDATE duly.events SET held = :anew
+UPDATE duly.events SET held = :held, hold_kind = :hold_kind, held_for = NULL
 WHERE id = ANY (ARRAY(
-    SELECT id FROM duly.events WHERE series = :series AND held = :held AND NOT head LIMIT :many
+    SELECT id FROM duly.events WHERE series = :series AND held IS NOT NULL AND hold_kind = :kind AND NOT head LIMIT :many
 ))
 RETURNING id::text
 
@@ -596,7 +605,7 @@ RETURNING id::text
 -- name: cancel_series
 -- Cancels all events that have not begun, a batch at a time.
 WITH e AS (
-    UPDATE duly.events AS e SET status = 'CANCELLED', head = false, ready = NULL, held = NULL
+    UPDATE duly.events AS e SET status = 'CANCELLED', head = false, ready = NULL, held = NULL, hold_kind = NULL, held_for = NULL
     WHERE id = ANY (ARRAY(
         SELECT id FROM duly.events
         WHERE series = :series AND status = 'PENDING' AND attempts = 0 AND unsettled = 0
@@ -614,7 +623,7 @@ SELECT id::text FROM e
 -- longer paused.
 SELECT DISTINCT e.series FROM duly.events AS e
 LEFT JOIN duly.schedules AS s ON s.id = CASE WHEN e.series LIKE 'schedule:%' THEN substr(e.series, 10)::uuid END
-WHERE e.held IS NOT NULL AND e.series IS NOT NULL AND (e.held LIKE :reason OR (e.held = :paused AND s.enabled)) LIMIT 1000
+WHERE e.held IS NOT NULL AND e.series IS NOT NULL AND (e.hold_kind = 'limit' OR (e.hold_kind = 'paused' AND s.enabled)) LIMIT 1000
 
 -- name: stale_heads
 -- Heads whose instants come from older zone data. (Locked in the same order as the heads of users: otherwise a replan
@@ -693,7 +702,7 @@ SELECT id::text FROM duly.events WHERE series = :series AND head
 -- Updates heads that have not started, in place, after a change of their schedules or users.
 WITH e AS (
     UPDATE duly.events AS e
-    SET {reshape from given}, ready = CASE WHEN given.held IS NULL THEN given.due END
+    SET {reshape from given}, held_for = NULL, ready = CASE WHEN given.held IS NULL THEN given.due END
     FROM {reshape rows}
     WHERE e.id = given.id
     RETURNING e.id, e.lane, e.ready, e.version, given.act, given.detail
@@ -716,6 +725,8 @@ WITH changed AS (
     UPDATE duly.events AS e
     SET status = :status, due = :due::timestamptz, attempts = :attempts, unsettled = :interruptions,
         held = CASE WHEN :status IN ('PENDING', 'PROCESSING') THEN held END,
+        hold_kind = CASE WHEN :status IN ('PENDING', 'PROCESSING') THEN hold_kind END,
+        held_for = CASE WHEN :status IN ('PENDING', 'PROCESSING') THEN held_for END,
         ready = CASE WHEN :status IN ('PENDING', 'PROCESSING') AND held IS NULL THEN greatest(:due::timestamptz, {now}) END,
         head = :head, lane = lane
     WHERE id = :id::uuid

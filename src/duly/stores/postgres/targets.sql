@@ -65,9 +65,8 @@ ORDER BY d.tenant, d.destination LIMIT :limit
 -- The number of events that wait for each destination; events that wait for a URL are stored under its origin.
 SELECT wanted.tenant, wanted.parked,
        (SELECT count(*) FROM duly.events WHERE tenant = wanted.tenant AND destination = wanted.destination
-        AND held IS NOT NULL AND destination IS NOT NULL AND starts_with(held, wanted.begins))
-FROM unnest(:tenant::text[], :parked::text[], :destination::text[], :begins::text[])
-     AS wanted (tenant, parked, destination, begins)
+        AND held IS NOT NULL AND destination IS NOT NULL AND held_for = wanted.parked)
+FROM unnest(:tenant::text[], :parked::text[], :destination::text[]) AS wanted (tenant, parked, destination)
 
 -- name: limit
 INSERT INTO duly.destinations AS d (tenant, destination, concurrency, rate)
@@ -136,10 +135,10 @@ RETURNING destination
 WITH picked AS MATERIALIZED (
     SELECT id FROM duly.events
     WHERE tenant = :tenant AND destination = :destination AND held IS NOT NULL AND destination IS NOT NULL
-      AND starts_with(held, :begins)
+      AND held_for = :held_for
     ORDER BY due LIMIT :limit FOR UPDATE
 ), e AS (
-    UPDATE duly.events AS e SET held = NULL, ready = CASE WHEN attempts = 0 THEN due ELSE {now} END
+    UPDATE duly.events AS e SET held = NULL, hold_kind = NULL, held_for = NULL, ready = CASE WHEN attempts = 0 THEN due ELSE {now} END
     WHERE id = ANY (ARRAY(SELECT id FROM picked))
     RETURNING e.id, e.lane, e.version, e.ready
 ), audit AS (
@@ -165,19 +164,19 @@ RETURNING d.tenant, d.destination
 WITH picked AS MATERIALIZED (
     SELECT id FROM duly.events
     WHERE tenant = :tenant AND destination = :destination AND held IS NOT NULL AND destination IS NOT NULL
-      AND starts_with(held, :begins) AND lane = ANY (:lanes::text[]) AND due <= {now}
+      AND held_for = :destination AND lane = ANY (:lanes::text[]) AND due <= {now}
     ORDER BY due LIMIT 1 FOR UPDATE SKIP LOCKED
 )
 UPDATE duly.events AS e
 SET status = 'PROCESSING', version = version + 1, unsettled = unsettled + 1, worker = :worker, claimed = {now},
-    held = NULL, ready = {now} + :lease::bigint * {us}
+    held = NULL, hold_kind = NULL, held_for = NULL, ready = {now} + :lease::bigint * {us}
 WHERE id = ANY (ARRAY(SELECT id FROM picked))
 RETURNING {e.claimed}, (SELECT {micros})
 
 -- name: is_awaited (read)
 SELECT EXISTS (SELECT FROM duly.events
                WHERE tenant = :tenant AND destination = :destination AND held IS NOT NULL AND destination IS NOT NULL
-                 AND starts_with(held, :begins) AND due <= {now})
+                 AND held_for = :destination AND due <= {now})
 
 -- name: hold_claimed
 -- Holds claimed events whose destination is parked. The row of the destination is locked in share mode: a worker that
@@ -195,6 +194,7 @@ WITH given AS MATERIALIZED (
     UPDATE duly.events AS e
     SET status = 'PENDING', unsettled = e.unsettled - 1,
         held = CASE WHEN parked.destination IS NOT NULL THEN given.reason END,
+        hold_kind = CASE WHEN parked.destination IS NOT NULL THEN 'target' END, held_for = parked.destination,
         ready = CASE WHEN parked.destination IS NOT NULL THEN NULL WHEN e.attempts = 0 THEN e.due ELSE {now} END
     FROM given LEFT JOIN parked ON parked.tenant = given.tenant AND parked.destination = given.destination
     WHERE e.id = given.id AND e.version = given.version AND e.status = CASE WHEN given.id IS NOT NULL THEN 'PROCESSING' END

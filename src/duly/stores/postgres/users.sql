@@ -74,7 +74,7 @@ CROSS JOIN LATERAL (SELECT * FROM duly.events WHERE {of_user} AND head OFFSET 0)
 -- occurrence can be planned again.
 WITH e AS (
     UPDATE duly.events AS e
-    SET status = 'SKIPPED', head = false, ready = NULL, held = NULL,
+    SET status = 'SKIPPED', head = false, ready = NULL, held = NULL, hold_kind = NULL, held_for = NULL,
         occurrence = CASE WHEN scheduled > {now} THEN 'given up ' || id ELSE occurrence END
     WHERE id = ANY (:ids::uuid[])
     RETURNING e.id, e.version
@@ -93,7 +93,7 @@ WITH picked AS MATERIALIZED (
         WHERE {of_user} AND status = 'PENDING' AND attempts = 0 AND unsettled = 0 ORDER BY series, id OFFSET 0 FOR UPDATE
     ) AS e
 ), e AS (
-    UPDATE duly.events AS e SET status = 'CANCELLED', head = false, ready = NULL, held = NULL
+    UPDATE duly.events AS e SET status = 'CANCELLED', head = false, ready = NULL, held = NULL, hold_kind = NULL, held_for = NULL
     WHERE id = ANY (ARRAY(SELECT id FROM picked))
     RETURNING e.id, e.version
 ), audit AS (

@@ -5,8 +5,8 @@
 -- newest (-1: all of them), and returns at most :most.
 
 -- fragment: newest
-(SELECT id, status, due, ready, version, attempts, unsettled, series, occurrence, head, held, claimed, executed, settled,
-        worker, scheduled, rule FROM events ORDER BY id DESC LIMIT :examine)
+(SELECT id, status, due, ready, version, attempts, unsettled, series, occurrence, head, held, hold_kind, held_for,
+        claimed, executed, settled, worker, scheduled, rule FROM events ORDER BY id DESC LIMIT :examine)
 
 -- name: examined (read)
 SELECT count(*) FROM (SELECT 1 FROM events LIMIT :examine)
@@ -18,6 +18,9 @@ SELECT 'event', id, told FROM (
     SELECT id, CASE
         WHEN status NOT IN ('PENDING', 'PROCESSING') AND ready IS NOT NULL THEN 'has ended, and would be claimed again'
         WHEN status NOT IN ('PENDING', 'PROCESSING') AND held IS NOT NULL THEN 'has ended, and is held'
+        WHEN (held IS NULL) <> (hold_kind IS NULL) THEN 'has a sentence of why it is held and no kind of it, or a kind alone'
+        WHEN coalesce(hold_kind = 'target', false) <> (held_for IS NOT NULL)
+            THEN 'says which target it is held for only if it is held for one, and here that is not so'
         WHEN status NOT IN ('PENDING', 'PROCESSING') AND head THEN 'has ended, and is still the next one of its series'
         WHEN status NOT IN ('PENDING', 'PROCESSING') AND status <> 'COMPLETED' AND (settled IS NOT NULL OR executed IS NOT NULL)
             THEN 'has not been delivered, and says when it was'
@@ -51,28 +54,28 @@ SELECT 'event', id, told FROM (
 -- their schedule to end, the next one itself may be released first: it counts as under way until it is claimed, as its
 -- history shows.
 WITH waiting AS MATERIALIZED (
-    SELECT id, tenant, series, held, destination FROM events WHERE held IS NOT NULL LIMIT :examine
+    SELECT id, tenant, series, held, hold_kind, held_for, destination FROM events WHERE held IS NOT NULL LIMIT :examine
 ), under_way AS MATERIALIZED (
     SELECT series,
            (SELECT count(*) FROM events AS e WHERE e.series = w.series AND e.gated AND NOT e.head AND e.ready IS NOT NULL)
            + (SELECT count(*) FROM events AS e
-              WHERE e.series = w.series AND e.held IS NOT NULL AND e.held LIKE :parked AND e.gated AND NOT e.head)
+              WHERE e.series = w.series AND e.held IS NOT NULL AND e.hold_kind = 'target' AND e.gated AND NOT e.head)
            + (SELECT count(*) FROM events AS e WHERE e.series = w.series AND e.head AND e.ready IS NOT NULL
               AND (SELECT act FROM journal WHERE subject = e.id ORDER BY id DESC LIMIT 1) = 'released') AS many
-    FROM (SELECT DISTINCT series FROM waiting WHERE held LIKE :reason) AS w
+    FROM (SELECT DISTINCT series FROM waiting WHERE hold_kind = 'limit') AS w
 ), told AS (
     SELECT w.id, CASE
-        WHEN w.held = :paused AND s.id IS NULL THEN 'and has no schedule that could be resumed'
-        WHEN w.held = :paused AND s.enabled THEN 'and its schedule is not'
-        WHEN w.held = :paused THEN NULL
-        WHEN w.held LIKE :reason AND s.id IS NULL THEN 'and has no schedule that could let it go'
-        WHEN w.held LIKE :reason AND s.room IS NULL THEN 'and its schedule has no limit'
-        WHEN w.held LIKE :reason AND u.many < s.room THEN 'and ' || u.many || ' of at most ' || s.room || ' are under way'
-        WHEN w.held LIKE :reason THEN NULL
-        WHEN w.held LIKE :parked AND d.since IS NULL THEN 'and that is not parked'
-        WHEN w.held LIKE :parked AND substr(d.destination, 1, coalesce(length(w.destination), 0)) IS NOT w.destination
+        WHEN w.hold_kind = 'paused' AND s.id IS NULL THEN 'and has no schedule that could be resumed'
+        WHEN w.hold_kind = 'paused' AND s.enabled THEN 'and its schedule is not'
+        WHEN w.hold_kind = 'paused' THEN NULL
+        WHEN w.hold_kind = 'limit' AND s.id IS NULL THEN 'and has no schedule that could let it go'
+        WHEN w.hold_kind = 'limit' AND s.room IS NULL THEN 'and its schedule has no limit'
+        WHEN w.hold_kind = 'limit' AND u.many < s.room THEN 'and ' || u.many || ' of at most ' || s.room || ' are under way'
+        WHEN w.hold_kind = 'limit' THEN NULL
+        WHEN w.hold_kind = 'target' AND d.since IS NULL THEN 'and that is not parked'
+        WHEN w.hold_kind = 'target' AND substr(d.destination, 1, coalesce(length(w.destination), 0)) IS NOT w.destination
             THEN 'and goes to ' || coalesce(w.destination, 'no target')
-        WHEN w.held LIKE :parked THEN NULL
+        WHEN w.hold_kind = 'target' THEN NULL
         ELSE 'which nothing ever ends'
     END AS wrong, w.held
     FROM waiting AS w
@@ -83,8 +86,7 @@ WITH waiting AS MATERIALIZED (
         FROM schedules
     ) AS s ON s.id = iif(w.series LIKE 'schedule:%', substr(w.series, 10), NULL)
     LEFT JOIN under_way AS u ON u.series = w.series
-    LEFT JOIN destinations AS d  -- `target <destination> <reason>`
-      ON d.tenant = w.tenant AND d.destination = substr(w.held, 8, instr(substr(w.held, 8), ' ') - 1)
+    LEFT JOIN destinations AS d ON d.tenant = w.tenant AND d.destination = w.held_for
 )
 SELECT 'event', id, 'is held as "' || held || '", ' || wrong FROM told WHERE wrong IS NOT NULL LIMIT :most
 
@@ -93,20 +95,23 @@ SELECT 'event', id, 'is held as "' || held || '", ' || wrong FROM told WHERE wro
 -- data breaks a rule, its error is stored beside the event that was planned before.)
 SELECT 'schedule', id, '(' || name || ') ' || told FROM (
     SELECT s.id, s.name, CASE
-        WHEN s.enabled AND s.halted = 'paused' THEN 'is halted as paused, and is not'
-        WHEN NOT s.enabled AND s.halted IS NULL THEN 'is paused, and does not say so'
-        WHEN h.id IS NULL AND coalesce(s.halted, '') <> 'ended' AND coalesce(s.halted, '') NOT LIKE 'error: %'
+        WHEN s.enabled AND s.halt_kind = 'paused' THEN 'is halted as paused, and is not'
+        WHEN NOT s.enabled AND s.halt_kind IS NULL THEN 'is paused, and does not say so'
+        WHEN NOT s.enabled AND s.paused_since IS NULL THEN 'is paused, and does not say since when'
+        WHEN (s.halted IS NULL) <> (s.halt_kind IS NULL)
+            THEN 'has a sentence of why it is halted and no kind of it, or a kind alone'
+        WHEN h.id IS NULL AND coalesce(s.halt_kind, 'paused') = 'paused'
             THEN 'has no next event, and does not say why'
-        WHEN h.id IS NOT NULL AND s.halted = 'ended' THEN 'has ended, and has a next event'
+        WHEN h.id IS NOT NULL AND s.halt_kind = 'ended' THEN 'has ended, and has a next event'
     END AS told
-    FROM (SELECT id, name, enabled, halted FROM schedules ORDER BY id DESC LIMIT :examine) AS s
+    FROM (SELECT id, name, enabled, halted, halt_kind, paused_since FROM schedules ORDER BY id DESC LIMIT :examine) AS s
     LEFT JOIN events AS h ON h.series = 'schedule:' || s.id AND h.head
 ) WHERE told IS NOT NULL LIMIT :most
 
 -- name: users_go_on (read)
 -- A user's series that has begun has a next event, or the user's history says why none follows, or its last event was
 -- given up, because the user no longer has such an event. (Only programs know which types of events a user should
--- have.)
+-- have. An entry from before migration 14 does not say which series it is about.)
 SELECT 'user', u.id, 'has events of "' || substr(e.series, 43) || '", no next one, and no reason why'
 FROM (SELECT DISTINCT series FROM {newest} WHERE series LIKE 'user:%') AS e
 JOIN users AS u ON u.id = substr(e.series, 6, 36)
@@ -114,7 +119,7 @@ WHERE NOT EXISTS (SELECT 1 FROM events AS h WHERE h.series = e.series AND h.head
   AND NOT EXISTS (SELECT 1 FROM events AS g WHERE g.series = e.series AND g.series IS NOT NULL
                   AND g.occurrence >= 'given up ' AND g.occurrence < 'given up!')
   AND NOT EXISTS (SELECT 1 FROM journal AS j WHERE j.subject = u.id AND j.act = 'halted'
-                  AND substr(j.detail, 1, length(e.series) - 41) = substr(e.series, 43) || ':')
+                  AND (j.series = e.series OR j.series IS NULL))
 LIMIT :most
 
 -- name: heads_have_owners (read)

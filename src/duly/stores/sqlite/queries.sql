@@ -8,7 +8,7 @@
 min(:now, coalesce(:as_of, :now))
 
 -- fragment: shown
-SELECT {s.schedule}, head.due, head.held,
+SELECT {s.schedule}, head.due, head.held, head.hold_kind,
        (SELECT claimed FROM events WHERE series = 'schedule:' || s.id AND rule IS NULL AND claimed IS NOT NULL
         AND NOT head AND status <> 'SKIPPED' ORDER BY id DESC LIMIT 1)
 FROM schedules AS s LEFT JOIN events AS head ON head.series = 'schedule:' || s.id AND head.head
@@ -55,7 +55,7 @@ INSERT INTO events AS old ({put columns}, due, ready, created)
 SELECT {put columns}, coalesce(due, :now + delay), coalesce(due, :now + delay), :now FROM {put rows}
 WHERE {not_withdrawn}
 ON CONFLICT (tenant, key) WHERE key IS NOT NULL AND status <> 'CANCELLED' DO UPDATE
-SET {put from excluded}, due = excluded.due, ready = excluded.ready, held = NULL,
+SET {put from excluded}, due = excluded.due, ready = excluded.ready, held = NULL, hold_kind = NULL, held_for = NULL,
     asked = coalesce(excluded.asked, old.asked)
 WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0 AND (excluded.asked <= old.asked) IS NOT TRUE
   AND (excluded.asked IS NOT NULL
@@ -303,8 +303,10 @@ SELECT name FROM schedules
 WHERE tenant = :tenant AND policies ->> '$.depends_on.schedule' = :schedule ORDER BY name
 
 -- name: halt
-UPDATE schedules SET halted = verdict.halted
-FROM (SELECT value ->> 0 AS id, value ->> 1 AS halted FROM json_each(:rows)) AS verdict
+-- (A schedule that somebody has enabled by hand is no longer paused.)
+UPDATE schedules
+SET halted = verdict.halted, halt_kind = verdict.halt_kind, paused_since = iif(enabled, NULL, paused_since)
+FROM (SELECT value ->> 0 AS id, value ->> 1 AS halted, value ->> 2 AS halt_kind FROM json_each(:rows)) AS verdict
 WHERE schedules.id = verdict.id
 
 -- name: plant
@@ -348,7 +350,8 @@ INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT e.id, :now, value ->> 2, :by, e.version, value ->> 3 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0
 WHERE e.status = 'PENDING';
 UPDATE events
-SET head = 0, status = 'SKIPPED', ready = NULL, held = NULL, stands_for = given.stands_for
+SET head = 0, status = 'SKIPPED', ready = NULL, held = NULL, hold_kind = NULL, held_for = NULL,
+    stands_for = given.stands_for
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS stands_for FROM json_each(:rows)) AS given
 WHERE events.id = given.id AND events.status = 'PENDING'
 RETURNING id
@@ -357,8 +360,8 @@ RETURNING id
 -- Holds heads that are due but have to wait.
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT e.id, :now, 'held', :by, e.version, value ->> 1 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0;
-UPDATE events SET ready = NULL, held = given.held
-FROM (SELECT value ->> 0 AS id, value ->> 1 AS held FROM json_each(:rows)) AS given
+UPDATE events SET ready = NULL, held = given.held, hold_kind = given.hold_kind, held_for = NULL
+FROM (SELECT value ->> 0 AS id, value ->> 1 AS held, value ->> 2 AS hold_kind FROM json_each(:rows)) AS given
 WHERE events.id = given.id
 RETURNING id
 
@@ -366,13 +369,18 @@ RETURNING id
 INSERT INTO journal (subject, at, act, worker, detail)
 SELECT value ->> 0, :now, value ->> 1, :by, value ->> 2 FROM json_each(:rows)
 
+-- name: note_halted
+-- Why a series of a user has no next event.
+INSERT INTO journal (subject, at, act, worker, detail, series)
+SELECT value ->> 0, :now, 'halted', :by, value ->> 2, value ->> 1 FROM json_each(:rows)
+
 -- name: under_way (read)
 -- Events that wait for their destination count as under way too, because they were released.
 SELECT series, count(*) FROM (
     SELECT series FROM events WHERE series IN (SELECT value FROM json_each(:series)) AND gated AND NOT head AND ready IS NOT NULL
     UNION ALL
     SELECT series FROM events
-    WHERE series IN (SELECT value FROM json_each(:series)) AND held IS NOT NULL AND held LIKE :parked AND gated AND NOT head
+    WHERE series IN (SELECT value FROM json_each(:series)) AND held IS NOT NULL AND hold_kind = 'target' AND gated AND NOT head
 ) GROUP BY series
 
 -- name: successes (read)
@@ -386,10 +394,10 @@ FROM json_each(:rows) JOIN schedules AS s ON s.tenant = value ->> 0 AND s.name =
 -- transaction.)
 INSERT INTO journal (subject, at, act, worker, version)
 SELECT id, :now, 'released', :by, version FROM events
-WHERE id IN (SELECT id FROM events WHERE series = :series AND held IS NOT NULL AND held LIKE :reason
+WHERE id IN (SELECT id FROM events WHERE series = :series AND held IS NOT NULL AND hold_kind = 'limit'
              ORDER BY due, id LIMIT :free);
-UPDATE events SET held = NULL, ready = iif(attempts = 0, due, :now)
-WHERE id IN (SELECT id FROM events WHERE series = :series AND held IS NOT NULL AND held LIKE :reason
+UPDATE events SET held = NULL, hold_kind = NULL, held_for = NULL, ready = iif(attempts = 0, due, :now)
+WHERE id IN (SELECT id FROM events WHERE series = :series AND held IS NOT NULL AND hold_kind = 'limit'
              ORDER BY due, id LIMIT :free)
 RETURNING id
 
@@ -398,15 +406,16 @@ RETURNING id
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT id, :now, 'held', :by, version, :held FROM events
 WHERE series = :series AND status = 'PENDING' AND attempts = 0 AND unsettled = 0
-  AND (held IS NULL OR held LIKE :reason OR held LIKE :parked);
-UPDATE events SET ready = NULL, held = :held
+  AND (held IS NULL OR hold_kind IN ('limit', 'target'));
+UPDATE events SET ready = NULL, held = :held, hold_kind = :hold_kind, held_for = NULL
 WHERE series = :series AND status = 'PENDING' AND attempts = 0 AND unsettled = 0
-  AND (held IS NULL OR held LIKE :reason OR held LIKE :parked)
+  AND (held IS NULL OR hold_kind IN ('limit', 'target'))
 RETURNING id
 
 -- name: rehold
 -- Replaces the reason of held events.
-UPDATE events SET held = :anew WHERE series = :series AND held = :held AND NOT head RETURNING id
+UPDATE events SET held = :held, hold_kind = :hold_kind, held_for = NULL
+WHERE series = :series AND held IS NOT NULL AND hold_kind = :kind AND NOT head RETURNING id
 
 -- name: gate
 -- Marks events that have not ended, when their schedule begins or ceases to limit concurrency.
@@ -419,7 +428,7 @@ RETURNING id
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT id, :now, 'cancelled', :by, version, :detail FROM events
 WHERE series = :series AND status = 'PENDING' AND attempts = 0 AND unsettled = 0;
-UPDATE events SET status = 'CANCELLED', head = 0, ready = NULL, held = NULL
+UPDATE events SET status = 'CANCELLED', head = 0, ready = NULL, held = NULL, hold_kind = NULL, held_for = NULL
 WHERE series = :series AND status = 'PENDING' AND attempts = 0 AND unsettled = 0
 RETURNING id
 
@@ -427,7 +436,7 @@ RETURNING id
 -- Series with held events whose reason may no longer apply: no event of the series is under way, or its schedule is no
 -- longer paused.
 SELECT DISTINCT e.series FROM events AS e LEFT JOIN schedules AS s ON e.series = 'schedule:' || s.id
-WHERE e.held IS NOT NULL AND e.series IS NOT NULL AND (e.held LIKE :reason OR (e.held = :paused AND s.enabled)) LIMIT 1000
+WHERE e.held IS NOT NULL AND e.series IS NOT NULL AND (e.hold_kind = 'limit' OR (e.hold_kind = 'paused' AND s.enabled)) LIMIT 1000
 
 -- name: stale_heads
 -- Heads whose instants come from older zone data.
@@ -488,7 +497,7 @@ SELECT id FROM events WHERE series = :series AND head
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT e.id, :now, given.act, :by, e.version, given.detail FROM {reshape rows} JOIN events AS e ON e.id = given.id;
 UPDATE events
-SET {reshape from given}, ready = iif(given.held IS NULL, given.due, NULL)
+SET {reshape from given}, held_for = NULL, ready = iif(given.held IS NULL, given.due, NULL)
 FROM {reshape rows}
 WHERE events.id = given.id
 RETURNING id
@@ -505,6 +514,8 @@ SELECT id, :now, :act, :by, version, :detail FROM events WHERE id = :id;
 UPDATE events
 SET status = :status, due = :due, attempts = :attempts, unsettled = :interruptions,
     held = iif(:status IN ('PENDING', 'PROCESSING'), held, NULL),
+    hold_kind = iif(:status IN ('PENDING', 'PROCESSING'), hold_kind, NULL),
+    held_for = iif(:status IN ('PENDING', 'PROCESSING'), held_for, NULL),
     ready = iif(:status IN ('PENDING', 'PROCESSING') AND held IS NULL, max(:due, :now), NULL), head = :head
 WHERE id = :id
 RETURNING id

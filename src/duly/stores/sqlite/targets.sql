@@ -64,7 +64,7 @@ ORDER BY d.tenant, d.destination LIMIT :limit
 -- The number of events that wait for each destination; events that wait for a URL are stored under its origin.
 SELECT value ->> 0, value ->> 1,
        (SELECT count(*) FROM events WHERE tenant = value ->> 0 AND destination = value ->> 2 AND held IS NOT NULL
-        AND destination IS NOT NULL AND substr(held, 1, length(value ->> 3)) = value ->> 3) FROM json_each(:rows)
+        AND destination IS NOT NULL AND held_for = value ->> 1) FROM json_each(:rows)
 
 -- name: limit
 INSERT INTO destinations AS d (tenant, destination, concurrency, rate) VALUES (:tenant, :destination, :concurrency, :rate)
@@ -128,10 +128,10 @@ RETURNING destination
 INSERT INTO journal (subject, at, act, worker, version)
 SELECT id, :now, 'released', :by, version FROM events
 WHERE id IN (SELECT id FROM events WHERE tenant = :tenant AND destination = :destination AND held IS NOT NULL
-             AND destination IS NOT NULL AND substr(held, 1, length(:begins)) = :begins ORDER BY due, id LIMIT :limit);
-UPDATE events SET held = NULL, ready = iif(attempts = 0, due, :now)
+             AND destination IS NOT NULL AND held_for = :held_for ORDER BY due, id LIMIT :limit);
+UPDATE events SET held = NULL, hold_kind = NULL, held_for = NULL, ready = iif(attempts = 0, due, :now)
 WHERE id IN (SELECT id FROM events WHERE tenant = :tenant AND destination = :destination AND held IS NOT NULL
-             AND destination IS NOT NULL AND substr(held, 1, length(:begins)) = :begins ORDER BY due, id LIMIT :limit)
+             AND destination IS NOT NULL AND held_for = :held_for ORDER BY due, id LIMIT :limit)
 RETURNING id
 
 -- name: due_probes
@@ -145,16 +145,16 @@ RETURNING tenant, destination
 -- Claims the oldest event that waits for a destination, as its probe.
 UPDATE events
 SET status = 'PROCESSING', version = version + 1, unsettled = unsettled + 1, worker = :worker, claimed = :now,
-    held = NULL, ready = :now + :lease
+    held = NULL, hold_kind = NULL, held_for = NULL, ready = :now + :lease
 WHERE id IN (SELECT id FROM events WHERE tenant = :tenant AND destination = :destination AND held IS NOT NULL
-             AND destination IS NOT NULL AND substr(held, 1, length(:begins)) = :begins
+             AND destination IS NOT NULL AND held_for = :destination
              AND lane IN (SELECT value FROM json_each(:lanes)) AND due <= :now ORDER BY due, id LIMIT 1)
 RETURNING {claimed}, :now
 
 -- name: is_awaited (read)
 SELECT EXISTS (SELECT 1 FROM events
                WHERE tenant = :tenant AND destination = :destination AND held IS NOT NULL AND destination IS NOT NULL
-                 AND substr(held, 1, length(:begins)) = :begins AND due <= :now)
+                 AND held_for = :destination AND due <= :now)
 
 -- name: hold_claimed
 -- Holds claimed events whose destination is parked. If the parking has already ended, the events are given back.
@@ -166,8 +166,10 @@ LEFT JOIN destinations AS d ON d.tenant = value ->> 2 AND d.destination = value 
 WHERE e.version = value ->> 1 AND e.status = 'PROCESSING';
 UPDATE events
 SET status = 'PENDING', unsettled = unsettled - 1, held = iif(given.parked IS NULL, NULL, given.reason),
+    hold_kind = iif(given.parked IS NULL, NULL, 'target'), held_for = iif(given.parked IS NULL, NULL, given.destination),
     ready = iif(given.parked IS NULL, iif(attempts = 0, due, :now), NULL)
-FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 4 AS reason, d.parked FROM json_each(:rows)
+FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 3 AS destination, value ->> 4 AS reason, d.parked
+      FROM json_each(:rows)
       LEFT JOIN destinations AS d ON d.tenant = value ->> 2 AND d.destination = value ->> 3) AS given
 WHERE events.id = given.id AND events.version = given.version AND events.status = 'PROCESSING'
 RETURNING id

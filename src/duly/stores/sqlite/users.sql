@@ -65,7 +65,7 @@ SELECT {e.event} FROM {of_users} WHERE e.head
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT id, :now, 'skipped', :by, version, :detail FROM events WHERE id IN (SELECT value FROM json_each(:ids));
 UPDATE events
-SET status = 'SKIPPED', head = 0, ready = NULL, held = NULL,
+SET status = 'SKIPPED', head = 0, ready = NULL, held = NULL, hold_kind = NULL, held_for = NULL,
     occurrence = iif(scheduled > :now, 'given up ' || id, occurrence)
 WHERE id IN (SELECT value FROM json_each(:ids))
 RETURNING id
@@ -75,6 +75,6 @@ RETURNING id
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT e.id, :now, 'cancelled', :by, e.version, :detail FROM {of_users}
 WHERE e.status = 'PENDING' AND e.attempts = 0 AND e.unsettled = 0;
-UPDATE events SET status = 'CANCELLED', head = 0, ready = NULL, held = NULL
+UPDATE events SET status = 'CANCELLED', head = 0, ready = NULL, held = NULL, hold_kind = NULL, held_for = NULL
 WHERE id IN (SELECT e.id FROM {of_users} WHERE e.status = 'PENDING' AND e.attempts = 0 AND e.unsettled = 0)
 RETURNING id
