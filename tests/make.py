@@ -9,12 +9,11 @@ from typing import Any
 
 import msgspec
 
-from duly.decide.due_head import head_of
 from duly.decide.lifecycle import DELIVERED, judge
 from duly.decide.retry import DEFAULT, Retry, retry_text
+from duly.decide.series.due_head import head_of
 from duly.decide.targets.targets import destination_of
 from duly.ids import new_id
-from duly.instants import write_instant
 from duly.records.event import (
     Event,
     Failed,
@@ -32,6 +31,7 @@ from duly.records.user import User
 from duly.rules.notation import every
 from duly.rules.recurrence import Occurrence, Rule
 from duly.testing import ManualClock
+from duly.values.instants import write_instant
 
 START = ManualClock().now()
 """Where every test's clock starts; what is made without a due time is due then."""

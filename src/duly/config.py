@@ -16,8 +16,8 @@ from duly.decide.targets.rates import EXAMPLES as RATES
 from duly.decide.targets.rates import read_rate
 from duly.decide.targets.secrets import MAKE_KEY, SHORTEST_KEY, SecretKeys
 from duly.decide.users import read_time
-from duly.durations import EXAMPLES, format_duration, parse_duration
 from duly.errors import BadSetting, Invalid, Problem
+from duly.values.durations import EXAMPLES, format_duration, parse_duration
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

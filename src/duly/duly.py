@@ -12,8 +12,6 @@ from duly.channels.python.handlers import DEADLINE, Handlers
 from duly.config import Settings, read_settings
 from duly.decide.event_types import EventTypes, shipped
 from duly.decide.retry import DEFAULT, Retry
-from duly.durations import EXAMPLES as A_DURATION
-from duly.durations import parse_duration
 from duly.engine.destinations.broker_health import tell_what_is_not_served
 from duly.engine.destinations.destination_cache import DestinationCache
 from duly.engine.faults.store_backoff import StoreBackoff
@@ -32,6 +30,8 @@ from duly.rules.recurrence import Rule
 from duly.signals import Created, FileCreated, Observer, PassEnded, Signals
 from duly.stores.sqlite.store import SqliteStore
 from duly.stores.statements import StoreQueries
+from duly.values.durations import EXAMPLES as A_DURATION
+from duly.values.durations import parse_duration
 from duly.verbs.events import Events
 from duly.verbs.keys import Keys
 from duly.verbs.requests import Requests

@@ -7,8 +7,8 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, NoReturn, Protocol, Self, TypeVar, Unpack
 
-from duly.decide.preview import Preview
 from duly.decide.retry import Retry
+from duly.decide.series.preview import Preview
 from duly.decide.why import Why
 from duly.ports import Added, Page
 from duly.records.api_key import ApiKey, MadeKey, Scope

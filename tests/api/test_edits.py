@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from duly import Conflict, Duly, Event, HaltKind, PassedOver, Retry, Rule, Schedule, Status, cron, every, once, yearly
-from duly.decide.edits import MOST_EARLIER, MOST_LISTED, MOST_OWING, MOST_ROWS
+from duly.decide.series.edits import MOST_EARLIER, MOST_LISTED, MOST_OWING, MOST_ROWS
 from duly.rules.timetable import read_earlier
 from duly.testing import ManualClock
 from tests.api.greeting import everything_of, greetings, planned

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from duly import Duly, Event, every
-from duly.decide.due_head import decide
+from duly.decide.series.due_head import decide
 from duly.engine.series import heads, rule_threads
 from duly.engine.series.heads import SlowRuleBudget
 from duly.rules.timetable import stored_timetable

@@ -101,7 +101,7 @@ def test_type_checkers_know_the_names_and_which_calls_are_awaited(tmp_path: Path
         "from datetime import datetime\n"
         "from duly import Event, Schedule, Target, User, every\n"
         "from duly.client import Client\n"
-        "from duly.decide.preview import Preview\n"
+        "from duly.decide.series.preview import Preview\n"
         "from duly.sync import Sync\n"
         "async def same(duly: Duly | Client, due: datetime) -> None:\n"
         "    assert_type(await duly.at(due, 'x'), Event)\n"

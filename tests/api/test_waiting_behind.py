@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from duly import Duly, Event, every
-from duly.decide.due_head import ITS_TURN
+from duly.decide.series.due_head import ITS_TURN
 from duly.engine.fairness.fair_queue import FairQueue
 from duly.engine.fairness.limits import Unlimited
 from duly.engine.series.claim_heads import HeadClaims

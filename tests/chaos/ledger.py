@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from duly import Duly, Event, Status
-from duly.instants import write_instant
 from duly.ports import Violation
 from duly.records.event import TERMINAL
 from duly.records.history import Entry
+from duly.values.instants import write_instant
 from tests.chaos.faults import STORE, Fault
 from tests.chaos.receiver import Post
 from tests.chaos.worker import HOOK, PLAIN, SLOW, TRANSACTIONAL

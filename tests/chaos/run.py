@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from duly import Duly, Status, cron, every
-from duly.durations import parse_duration
 from duly.errors import StoreUnavailable
 from duly.ports import Violation
+from duly.values.durations import parse_duration
 from tests.chaos.caller import OFTEN, PAUSED, SKIPPED, TRIGGERED, target_of
 from tests.chaos.faults import FaultLog, Faults, Spans, befall, luck_of
 from tests.chaos.ledger import Ledger, Problem, Told, read

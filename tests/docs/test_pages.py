@@ -12,11 +12,11 @@ import duly
 from duly import Status
 from duly.cli import commands
 from duly.config import _CHOICES, _NUMBERS, _SPANS, Settings
-from duly.decide.due_head import Drop
 from duly.decide.lifecycle import TRANSITIONS
+from duly.decide.series.due_head import Drop
 from duly.decide.targets.rates import show_rate
-from duly.durations import format_duration
 from duly.signals import PassEnded
+from duly.values.durations import format_duration
 from tests.docs.blocks import PAGES, ROOT
 
 OTHER_PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
@@ -94,7 +94,7 @@ def test_the_table_of_the_history_has_every_word_that_the_code_writes() -> None:
     for queries in source.glob("stores/*/*.sql"):
         written |= set(re.findall(r"SELECT [\w.]+, (?:\{now\}|:now), '([a-z ]+)'", queries.read_text(encoding="utf-8")))
     acting = (*source.glob("engine/**/*.py"), *source.glob("verbs/*.py"))
-    for module in (source / "decide/lifecycle.py", source / "decide/due_head.py", *acting):
+    for module in (source / "decide/lifecycle.py", source / "decide/series/due_head.py", *acting):
         for call in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
             if not isinstance(call, ast.Call):
                 continue

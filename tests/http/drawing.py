@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from duly.api.description.schema_words import ETAGS, NAME, PERSON, PRINTABLE
 from duly.decide.checks import INVISIBLE
-from duly.durations import format_duration, parse_duration
 from duly.rules.zones import names
+from duly.values.durations import format_duration, parse_duration
 
 Text = st.SearchStrategy[str]
 

@@ -16,8 +16,8 @@ from schemathesis.engine import events
 from duly import Duly, Event, Rejected, cron, webhook
 from duly.api.nouns.dead_letter_batches import same
 from duly.api.protocol.query_string import PAGING
-from duly.numbers import as_whole
 from duly.records.cursors import write_cursor
+from duly.values.numbers import as_whole
 from duly.verbs.dead_letters import Place
 from tests.http.drawing import drawable
 from tests.make import a_user

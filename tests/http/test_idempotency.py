@@ -13,7 +13,7 @@ from duly.api.protocol import handler
 from duly.errors import StoreUnavailable
 from duly.records.api_key import Scope
 from duly.records.user import User
-from duly.stores.postgres.tenant_session import PostgresTenantSession as OfPostgres
+from duly.stores.postgres.tenants.tenant_session import PostgresTenantSession as OfPostgres
 from duly.stores.sqlite.tenant_session import SqliteTenantSession as OfSqlite
 from duly.testing import ManualClock
 from duly.verbs.users import Users

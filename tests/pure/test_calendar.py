@@ -8,13 +8,13 @@ import pytest
 
 from duly import Anniversary, Birthday, Invalid, Reminder, User, cron, every, once, rrule, yearly
 from duly.decide.calendar import aim, begun, calendar, concerned, continues, differs, first_after
-from duly.decide.due_head import head_of
 from duly.decide.event_types import shipped
+from duly.decide.series.due_head import head_of
 from duly.ids import new_id
-from duly.instants import write_instant
 from duly.records.event import Event
 from duly.records.series import Series, carried
 from duly.rules.recurrence import Rule
+from duly.values.instants import write_instant
 from tests.make import DAY, HOUR, MICROSECOND, START, make_event, make_user
 
 NINE = time(9)

@@ -11,8 +11,8 @@ from duly.decide.checks import LONGEST, MAX_PAYLOAD, name_problems, target_probl
 from duly.decide.planning import plan
 from duly.errors import Invalid, Problem
 from duly.ids import new_ids
-from duly.instants import due_problems
 from duly.records.event import Timer
+from duly.values.instants import due_problems
 from tests.make import START
 
 CHANNELS = ("webhook", "post")

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.decide.due_head import PAUSED, Drop, Fire, HeadFacts, Hold, decide, due_of, head_of
+from duly.decide.series.due_head import PAUSED, Drop, Fire, HeadFacts, Hold, decide, due_of, head_of
 from duly.ids import new_id
-from duly.instants import write_instant
 from duly.records.event import Event, HoldKind
 from duly.records.series import Series
 from duly.rules import zones
 from duly.rules.notation import cron, every, once, yearly
 from duly.rules.policies import policies_text, read_policies
 from duly.rules.recurrence import Occurrence, Rule
+from duly.values.instants import write_instant
 from tests.make import DAY, HOUR, MICROSECOND, MINUTE, SECOND, START, make_event, make_schedule
 
 HOURLY = every("1h", start=START)

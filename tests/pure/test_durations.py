@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.durations import format_duration, parse_duration
+from duly.values.durations import format_duration, parse_duration
 
 
 @given(st.timedeltas(timedelta()))

@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duly.decide.edits import superseded
+from duly.decide.series.edits import superseded
 from duly.records.schedule import Schedule
 from duly.rules.notation import cron, every, once, rrule, yearly
 from duly.rules.policies import policies_text, read_policies

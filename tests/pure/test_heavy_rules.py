@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from duly.decide.preview import table_of
+from duly.decide.series.preview import table_of
 from duly.errors import Invalid
 from duly.rules.notation import parse_rule, rrule, work_problems
 from duly.rules.policies import read_policies

@@ -3,8 +3,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from duly.errors import Invalid
-from duly.instants import read_moment
 from duly.rules.notation import parse_rule
+from duly.values.instants import read_moment
 
 NINE = datetime(2026, 12, 1, 9)  # noqa: DTZ001 - of any zone
 

@@ -7,9 +7,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from duly.errors import Invalid
-from duly.instants import write_instant
 from duly.rules.notation import every, once, parse_rule, yearly
 from duly.rules.recurrence import Every, Occurrence, Once, Rule
+from duly.values.instants import write_instant
 from tests.make import DAY, HOUR, MICROSECOND, MINUTE, SECOND, START
 
 instants = st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - bounds

@@ -32,7 +32,7 @@ for module, name in (
     with_a_colour(module, name)
 
 from duly.config import read_settings  # noqa: E402 - now, and not before, the stores learn what the records are
-from duly.decide.due_head import Reshaped  # noqa: E402
+from duly.decide.series.due_head import Reshaped  # noqa: E402
 from duly.ids import new_id, new_ids  # noqa: E402
 from duly.records.specs import Everything  # noqa: E402
 from duly.stores.postgres.bulk_copy import WORTH_COPYING  # noqa: E402

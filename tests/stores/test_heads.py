@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from duly.decide.due_head import ITS_TURN, PAUSED, reshaped
+from duly.decide.series.due_head import ITS_TURN, PAUSED, reshaped
 from duly.engine.series.heads import ENDED
 from duly.ports import Fired
 from duly.records.event import HoldKind, Status

@@ -11,9 +11,9 @@ from duly import Duly, HaltKind, HoldKind, every
 from duly.config import read_settings
 from duly.engine.series.holds import let_go_after
 from duly.ids import new_id
-from duly.instants import write_instant
 from duly.stores.migrations import migrations
 from duly.testing import ManualClock
+from duly.values.instants import write_instant
 from duly.wiring import open_store
 from tests.make import DAY, HOUR, MINUTE, SECOND, START, completed, make_new, make_schedule
 from tests.stores.rows import ask, write

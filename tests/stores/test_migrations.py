@@ -10,9 +10,9 @@ from duly import Duly, Event
 from duly.config import read_settings
 from duly.errors import SchemaMismatch
 from duly.ids import new_id
-from duly.instants import write_instant
 from duly.stores.migrations import migrations
 from duly.testing import ManualClock
+from duly.values.instants import write_instant
 from duly.wiring import open_store
 from tests.make import HOUR, START, make_new, make_schedule
 from tests.stores.rows import ask, spelled, write

@@ -11,8 +11,8 @@ import pytest
 
 from duly.config import read_settings
 from duly.records.specs import DueBetween, Everything, InStatus, OfSeries, OfTenant, OfType, OfUser, Spec
-from duly.stores.postgres.rls_role import ROLE
 from duly.stores.postgres.store import SEARCHING
+from duly.stores.postgres.tenants.rls_role import ROLE
 from duly.testing import ManualClock
 from duly.wiring import open_store
 from tests.make import HOUR

@@ -16,8 +16,8 @@ import pytest
 from psycopg import sql
 
 from duly.config import read_settings
-from duly.decide.due_head import ITS_TURN
 from duly.decide.lifecycle import DELIVERED
+from duly.decide.series.due_head import ITS_TURN
 from duly.ids import new_id
 from duly.ports import Freed, ScanRequest
 from duly.records.event import Claim, Settlement, Status, Verdict

@@ -13,9 +13,9 @@ import psycopg
 import pytest
 
 from duly.errors import Misuse, StoreError, StoreUnavailable, Unconfirmed
-from duly.stores.postgres import tenant_connections
-from duly.stores.postgres.rls_role import ROLE
-from duly.stores.postgres.tenant_connections import TenantConnection, TenantConnections
+from duly.stores.postgres.tenants import tenant_connections
+from duly.stores.postgres.tenants.rls_role import ROLE
+from duly.stores.postgres.tenants.tenant_connections import TenantConnection, TenantConnections
 from duly.stores.queries import Query
 from tests.make import HOUR, START, make_new
 from tests.stores.test_two_locks import is_clean, store_on
@@ -188,7 +188,7 @@ async def test_a_session_whose_tenant_is_not_confirmed_is_closed(store: Any, mon
 
 async def test_a_tenant_that_cannot_be_set_runs_nothing(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     await process_of(store, "acme")
-    monkeypatch.setattr("duly.stores.postgres.tenant_connections.quoted", lambda _: "no literal at all")
+    monkeypatch.setattr("duly.stores.postgres.tenants.tenant_connections.quoted", lambda _: "no literal at all")
     told = executed(monkeypatch)
     with pytest.raises(asyncpg.PostgresSyntaxError):
         await ask(store, "beta", SEES)

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from duly import Duly
-from duly.stores.postgres.rls_role import ROLE
 from duly.stores.postgres.store import PLANS
+from duly.stores.postgres.tenants.rls_role import ROLE
 from duly.stores.queries import Query, load
 
 FORBIDDEN = {

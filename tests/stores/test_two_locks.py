@@ -16,9 +16,9 @@ import pytest
 from duly import StoreError
 from duly.config import read_settings
 from duly.errors import Misuse, StoreUnavailable
-from duly.stores.postgres.rls_role import CONFINED_TABLES, RIGHTS, ROLE
 from duly.stores.postgres.store import PostgresStore
-from duly.stores.postgres.tenant_session import CONFINED_CONNECTIONS, FOR_OTHERS
+from duly.stores.postgres.tenants.rls_role import CONFINED_TABLES, RIGHTS, ROLE
+from duly.stores.postgres.tenants.tenant_session import CONFINED_CONNECTIONS, FOR_OTHERS
 from duly.verbs.events import Events
 from duly.wiring import open_store
 from tests.make import HOUR, LANE, LEASE, START, make_head, make_new, make_schedule, make_user
@@ -594,7 +594,7 @@ async def test_who_was_not_prepared_is_told_so(without_rights: tuple[str, str]) 
 
 
 async def test_an_older_server_is_refused(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duly.stores.postgres.rls_role.LEAST_VERSION", 99)
+    monkeypatch.setattr("duly.stores.postgres.tenants.rls_role.LEAST_VERSION", 99)
     with pytest.raises(StoreError, match="needs 99 or newer"):
         await store.prepare_rls_role()
 

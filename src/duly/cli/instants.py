@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 from duly.decide.checks import no_such_day
 from duly.duly import Duly
-from duly.durations import parse_duration
 from duly.errors import Invalid, Problem
-from duly.instants import EXAMPLE, YEARS, write_instant
 from duly.rules.notation import zone_problems
 from duly.rules.policies import read_policies
+from duly.values.durations import parse_duration
+from duly.values.instants import EXAMPLE, YEARS, write_instant
 
 EXAMPLES = f"an instant such as {EXAMPLE}, a delay such as +30s or 'in 5m', or now"
 

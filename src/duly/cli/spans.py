@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 
 from cyclopts import Parameter
 
-from duly.spans import SpanOption
+from duly.values.spans import SpanOption
 
 T = TypeVar("T")
 

@@ -13,8 +13,8 @@ from duly.client.paging import all_pages, up_to, whole_history
 from duly.client.refusals import here_only, refuse_name, refuse_transaction
 from duly.client.writing import instant, preview_body, schedule_body
 from duly.decide.checks import name_problems, write_json
-from duly.decide.preview import Preview, never
 from duly.decide.retry import DEFAULT, Retry
+from duly.decide.series.preview import Preview, never
 from duly.engine.series.holds import SKIP
 from duly.errors import Invalid, NotFound, Problem
 from duly.records.event import EVENT_JSON, Event

@@ -16,10 +16,10 @@ from duly.client.writing import rate_text
 from duly.decide.checks import MOST_LISTED
 from duly.decide.targets.secrets import written
 from duly.decide.targets.targets import WEBHOOK, target_name_problems
-from duly.durations import format_duration
 from duly.errors import Misuse, NotFound
 from duly.records.target import TARGET_JSON, TARGET_PAGE, Known, Target
 from duly.records.wire.answers import ReleasedEvents
+from duly.values.durations import format_duration
 from duly.verbs.targets import OLD_SECRET_KEPT_FOR
 
 BY_NAME = "over HTTP, only stored targets can be named: use the command line, `duly targets`, for the others"

@@ -10,13 +10,13 @@ import msgspec
 from duly.decide.checks import retry_problems, write_json
 from duly.decide.retry import DEFAULT, Retry
 from duly.decide.targets.rates import read_rate
-from duly.durations import format_duration
 from duly.errors import Invalid, Problem
-from duly.instants import due_problems, write_instant
 from duly.records.event import TIMER_SPANS, NewEvent
 from duly.rules.notation import zone_problems
 from duly.rules.policies import DependsOn, Misfire
 from duly.rules.recurrence import DEFAULT_ZONE, OPEN, Dst, Rule
+from duly.values.durations import format_duration
+from duly.values.instants import due_problems, write_instant
 
 
 class AnyChannel(Collection[str]):

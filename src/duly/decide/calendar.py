@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from duly.decide.checks import target_problems, write_json
-from duly.decide.due_head import occurrence_of
 from duly.decide.error_text import describe
 from duly.decide.event_types import ALWAYS, EventType
+from duly.decide.series.due_head import occurrence_of
 from duly.decide.targets.origin import door_of
 from duly.errors import Invalid, Problem
 from duly.records.event import Event, NewEvent, series_of

@@ -20,8 +20,8 @@ from duly.decide.targets.brokers import WORDS, broker_problems
 from duly.decide.targets.origin import HttpOrigin
 from duly.decide.targets.targets import HTTP, WEBHOOK, spec_problems
 from duly.errors import Invalid, Problem
-from duly.instants import due_problems
 from duly.records.event import TIMER_SPANS, Timer
+from duly.values.instants import due_problems
 
 MAX_PAYLOAD = 1024 * 1024
 """Bytes of JSON in a payload or target."""

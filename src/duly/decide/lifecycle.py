@@ -6,8 +6,8 @@ from datetime import timedelta
 from duly.decide.error_text import storable
 from duly.decide.targets.targets import waits_for
 from duly.errors import IllegalTransition
-from duly.instants import write_instant
 from duly.records.event import Delivered, Event, Expired, Failed, Held, Outcome, Rejected, Status, Verdict
+from duly.values.instants import write_instant
 
 PENDING = Status.PENDING
 PROCESSING = Status.PROCESSING

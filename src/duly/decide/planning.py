@@ -10,8 +10,8 @@ from duly.decide.checks import name_problems, timer_problems, write_json
 from duly.decide.retry import DEFAULT, retry_text
 from duly.decide.targets.targets import destination_of
 from duly.errors import Invalid, Problem
-from duly.instants import due_problems
 from duly.records.event import TIMER_SPANS, NewEvent, Timer, lane_of
+from duly.values.instants import due_problems
 
 spans_of = attrgetter(*TIMER_SPANS)
 NO_SPANS = spans_of(Timer(timedelta(), ""))

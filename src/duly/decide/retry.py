@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from duly.durations import format_duration, parse_duration
 from duly.errors import Invalid, Problem
-from duly.numbers import as_whole
+from duly.values.durations import format_duration, parse_duration
+from duly.values.numbers import as_whole
 
 SPREAD = 0.25
 """The largest jitter, as a share of the wait, so that events that failed together are not retried together."""

@@ -6,11 +6,11 @@ from typing import Literal
 
 import msgspec
 
-from duly.durations import format_duration
-from duly.instants import write_instant
 from duly.records.event import HANDLER, Event, Status
 from duly.records.history import Entry
 from duly.records.marks import Id, Instant
+from duly.values.durations import format_duration
+from duly.values.instants import write_instant
 
 Kind = Literal[
     "scheduled", "retrying", "held", "waiting", "running", "interrupted", "completed", "failed", "cancelled", "skipped"

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from duly.decide.error_text import first_line
-from duly.instants import write_instant
 from duly.observers.log_handler import LogHandler
 from duly.records.event import Event
 from duly.records.schedule import HaltKind
@@ -41,6 +40,7 @@ from duly.signals import (
     WorkerStarted,
     WorkerStopped,
 )
+from duly.values.instants import write_instant
 
 log = logging.getLogger("duly")
 

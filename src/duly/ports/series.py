@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
-from duly.decide.due_head import Hold, Reshaped
+from duly.decide.series.due_head import Hold, Reshaped
 from duly.ports.targets import DestinationReader
 from duly.ports.transactions import Clocked, Creations, Notes
 from duly.records.event import Event, HoldKind, NewEvent

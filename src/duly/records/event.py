@@ -12,7 +12,7 @@ from duly.records.wire.forms import JsonForm, JsonPart, computed
 from duly.records.wire.retry import RETRY
 from duly.rules.policies import EXPIRES
 from duly.rules.zones import to_wall
-from duly.spans import span_options
+from duly.values.spans import span_options
 
 
 class Status(StrEnum):

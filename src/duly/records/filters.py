@@ -13,9 +13,7 @@ import msgspec
 
 from duly.decide.checks import is_id, name_problems
 from duly.decide.targets.targets import origin_of, target_name_problems, url_problems
-from duly.durations import format_duration
 from duly.errors import Misuse, Problem
-from duly.instants import read_instant, read_span, write_instant
 from duly.records.event import SCHEDULE, USER, Status, schedule_of, user_of
 from duly.records.specs import (
     Both,
@@ -38,6 +36,8 @@ from duly.records.specs import (
     Stuck,
     WithKey,
 )
+from duly.values.durations import format_duration
+from duly.values.instants import read_instant, read_span, write_instant
 
 LONGEST_ERROR = 500
 """The longest text, in characters, that can be searched for in errors."""

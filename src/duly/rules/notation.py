@@ -6,10 +6,7 @@ from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
-from duly.durations import format_duration, parse_duration
 from duly.errors import Invalid, Problem
-from duly.instants import EXAMPLE, TIME_OF_DAY, read_moment
-from duly.numbers import as_whole
 from duly.rules.cron import readings_of
 from duly.rules.cron_fields import normal
 from duly.rules.recurrence import BY_DATE, OPEN, Cron, Dst, Every, Local, Once, OnceLocal, RRule, Rule, Yearly
@@ -18,6 +15,9 @@ from duly.rules.rrule_text import parse_recurrence
 from duly.rules.templates import TEMPLATES
 from duly.rules.yearly import FIRST_YEAR, LAST_YEAR, LEAPS
 from duly.rules.zones import to_wall, zone
+from duly.values.durations import format_duration, parse_duration
+from duly.values.instants import EXAMPLE, TIME_OF_DAY, read_moment
+from duly.values.numbers import as_whole
 
 SHORTEST = timedelta(seconds=1)
 """The shortest interval at which a rule may repeat."""

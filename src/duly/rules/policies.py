@@ -9,13 +9,13 @@ from typing import Annotated, Any, TypedDict, get_args, get_origin, get_type_hin
 
 import msgspec
 
-from duly.durations import format_duration, parse_duration
 from duly.errors import Invalid, Problem
-from duly.instants import EXAMPLE, read_moment, write_instant
-from duly.numbers import as_whole
 from duly.rules.exclusions import exclusion_problem, normal_exclusion
 from duly.rules.recurrence import OPEN, Dst, OnceLocal
-from duly.spans import SpanOption, span_options
+from duly.values.durations import format_duration, parse_duration
+from duly.values.instants import EXAMPLE, read_moment, write_instant
+from duly.values.numbers import as_whole
+from duly.values.spans import SpanOption, span_options
 
 MISFIRES = ("latest", "all", "skip")
 ALLOW = "allow"

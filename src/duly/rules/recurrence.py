@@ -11,15 +11,15 @@ from datetime import date, datetime, time, timedelta
 from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
-from duly.durations import format_duration
 from duly.errors import Problem
-from duly.instants import write_instant
 from duly.rules.cron import readings_of
 from duly.rules.rrule import Recurrence, TooMuchWork, bind
 from duly.rules.rrule_text import RecurrenceText
 from duly.rules.wall import GAPS, OVERLAPS, Readings, Shown, WallTimes
 from duly.rules.yearly import FIRST_YEAR, YearlyReadings
 from duly.rules.zones import reading_of, to_wall, wall_of, zone
+from duly.values.durations import format_duration
+from duly.values.instants import write_instant
 
 DEFAULT_ZONE = "UTC"
 BY_DATE = "date"

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from duly.decide.due_head import Hold, Reshaped
+from duly.decide.series.due_head import Hold, Reshaped
 from duly.ports import Fired, Freed, Heads, Moved, Reserved
 from duly.records.event import Event, HoldKind, NewEvent, user_of
 from duly.records.schedule import Halt, Schedule

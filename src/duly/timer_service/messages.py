@@ -9,8 +9,8 @@ import msgspec
 from duly.decide.checks import name_problems
 from duly.decide.retry import Retry
 from duly.errors import Problem
-from duly.instants import EXAMPLE, due_problems, write_instant
 from duly.records.event import Event, Timer
+from duly.values.instants import EXAMPLE, due_problems, write_instant
 
 TIMER = "timer"
 """The channel, and so the lane, of these timers."""

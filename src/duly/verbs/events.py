@@ -17,13 +17,13 @@ from duly.engine.series.heads import continued_by, plan_next
 from duly.engine.series.holds import let_go_after
 from duly.engine.series.passed_over import in_words, move_by_hand
 from duly.errors import Conflict, Invalid, Problem
-from duly.instants import due_problems, write_instant
 from duly.ports import EventStore, EventTransaction, ListPage, Page
 from duly.records.event import Event, Status
 from duly.records.filters import EventFilter, no_schedule
 from duly.records.history import Entry
 from duly.records.results import DeadLetters, Discarded, Replayed
 from duly.records.specs import Compare, Everything, Now, OfTenant, Spec
+from duly.values.instants import due_problems, write_instant
 from duly.verbs.dead_letters import MOST_KINDS, Extent, Place, discard_all, replay_all
 from duly.verbs.found import require_found
 from duly.verbs.histories import history_page

@@ -11,9 +11,9 @@ from duly.decide.error_text import storable
 from duly.decide.targets.rates import read_rate
 from duly.errors import Conflict, Invalid, Problem, Unauthenticated
 from duly.ids import new_id
-from duly.instants import due_problems, write_instant
 from duly.ports import KeyStore
 from duly.records.api_key import SECRET_BYTES, ApiKey, MadeKey, Scope, hash_of, hint_of, looks_like_a_key, write_key
+from duly.values.instants import due_problems, write_instant
 from duly.verbs.found import require_found
 from duly.verbs.marks import reads
 

@@ -9,11 +9,11 @@ from typing import Any, Unpack
 import msgspec
 
 from duly.decide.checks import check_page, name_problems, write_json
-from duly.decide.due_head import ITS_TURN, event_of, occurrence_of
-from duly.decide.edits import passed_over
 from duly.decide.error_text import storable
-from duly.decide.preview import Preview, never, preview, preview_of, range_problems, table_of
 from duly.decide.retry import DEFAULT, Retry
+from duly.decide.series.due_head import ITS_TURN, event_of, occurrence_of
+from duly.decide.series.edits import passed_over
+from duly.decide.series.preview import Preview, never, preview, preview_of, range_problems, table_of
 from duly.decide.targets.origin import closed
 from duly.engine.series.heads import is_limited, plan_next
 from duly.engine.series.holds import PASSED, SKIP, Overtaken, let_go, lock_head, pause, resume, told
@@ -23,7 +23,6 @@ from duly.engine.series.replan import replan
 from duly.engine.series.rule_threads import evaluated
 from duly.errors import Conflict, Invalid, NotFound, Problem
 from duly.ids import new_id
-from duly.instants import due_problems, write_instant
 from duly.ports import PAGE_BYTES, ListPage, ScheduleStore, ScheduleTransaction, page_of
 from duly.records.etags import check_tag
 from duly.records.event import Event, NewEvent
@@ -33,6 +32,7 @@ from duly.records.schedule import PassedOver, Schedule
 from duly.rules.policies import SHADOW, PolicyOptions
 from duly.rules.recurrence import Occurrence, Rule
 from duly.rules.timetable import BEFORE, Timetable
+from duly.values.instants import due_problems, write_instant
 from duly.verbs.histories import history_page
 from duly.verbs.marks import for_doors, reads
 

@@ -26,16 +26,16 @@ from duly.decide.targets.targets import (
     url_problems,
     whose_events,
 )
-from duly.durations import format_duration, parse_duration
 from duly.engine.destinations.parking import note, open_again
 from duly.errors import Conflict, Invalid, Problem, Unsealed
 from duly.ids import new_id
-from duly.instants import write_instant
 from duly.ports import PAGE_BYTES, ListPage, TargetStore, TargetTransaction, page_of
 from duly.records.history import Entry
 from duly.records.target import DESTINATION_OF_ALL, Known, Resealed, Target
 from duly.signals import Signals
 from duly.target_secrets import Seal, Sealed
+from duly.values.durations import format_duration, parse_duration
+from duly.values.instants import write_instant
 from duly.verbs.found import require_found
 from duly.verbs.marks import for_doors, reads
 

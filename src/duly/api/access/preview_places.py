@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from duly.api.protocol.problems import RETRY_AFTER, RefusedRequest
 from duly.api.protocol.request import ApiRequest
-from duly.keyed_semaphore import KeyedSemaphore
+from duly.engine.fairness.keyed_semaphore import KeyedSemaphore
 
 PREVIEW_BUDGET_S = 0.5
 """Seconds for one preview; then it returns the occurrences found so far."""

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from time import monotonic
 
 from duly.api.protocol.problems import RefusedRequest
+from duly.engine.fairness.keyed_semaphore import KeyedSemaphore
 from duly.engine.series.rule_threads import SPENT, Spent
-from duly.keyed_semaphore import KeyedSemaphore
 
 TENANT_CORE_SHARE = 0.2
 """Share of a core, over time, for the costly work of one tenant."""

@@ -21,7 +21,6 @@ from duly.decide.checks import MOST_LISTED
 from duly.decide.targets.rates import read_rate
 from duly.decide.why import Why
 from duly.errors import NotFound, Problem
-from duly.instants import read_instant
 from duly.ports import ListPage
 from duly.records.event import EVENT_JSON, EVENT_PAGE, Event
 from duly.records.filters import EventFilter, read_filter
@@ -29,6 +28,7 @@ from duly.records.history import ENTRY_JSON, HISTORY_PAGE, Entry
 from duly.records.results import DeadLetters
 from duly.records.specs import Spec
 from duly.records.wire.answers import DISCARDED, EVENT_WITH_HISTORY, REPLAYED
+from duly.values.instants import read_instant
 
 operations = Operations("events")
 

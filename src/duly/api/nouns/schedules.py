@@ -29,9 +29,8 @@ from duly.api.protocol.pages import asked_page, page_of_history, page_of_these
 from duly.api.protocol.query_string import name_place, read_whole
 from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.decide.checks import MOST_LISTED
-from duly.decide.preview import Preview
+from duly.decide.series.preview import Preview
 from duly.errors import Conflict, Invalid, NotFound, Problem, Stale
-from duly.instants import read_instant
 from duly.records.api_key import Scope
 from duly.records.etags import schedule_tag
 from duly.records.event import EVENT_JSON
@@ -41,6 +40,7 @@ from duly.records.schedule import SCHEDULE_JSON, SCHEDULE_PAGE, Schedule
 from duly.records.wire.answers import RESUMED, DeletedSchedule, Occurrences
 from duly.records.wire.schedule_reader import READ_ONLY, read_schedule
 from duly.rules.recurrence import DEFAULT_ZONE
+from duly.values.instants import read_instant
 from duly.verbs.schedules import MOST_BACKFILLED, UNCHANGED
 
 operations = Operations("schedules")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from duly.errors import Invalid, Problem
-from duly.numbers import as_whole
+from duly.values.numbers import as_whole
 
 Kind = type | Callable[[str, Any], Any]
 _WORDS = {str: "text", int: "a whole number", bool: "true or false", dict: "an object", list: "a list"}

@@ -36,6 +36,7 @@ from duly.api.protocol.query_string import read_query
 from duly.api.protocol.request import IDEMPOTENCY_KEY, SLASH, ApiRequest, ApiResponse, Caller
 from duly.decide.checks import name_problems
 from duly.duly import Duly
+from duly.engine.fairness.keyed_semaphore import KeyedSemaphore
 from duly.errors import (
     DulyError,
     Invalid,
@@ -47,7 +48,6 @@ from duly.errors import (
     Unconfirmed,
     Unsealed,
 )
-from duly.keyed_semaphore import KeyedSemaphore
 from duly.observers.logs import Line
 
 log = logging.getLogger("duly.http")

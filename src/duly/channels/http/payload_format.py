@@ -8,8 +8,8 @@ from urllib.parse import quote
 import msgspec
 
 from duly.decide.targets.secrets import signature
-from duly.instants import write_instant
 from duly.records.event import Event
+from duly.values.instants import write_instant
 
 JSON = "application/json"
 CLOUD = "application/cloudevents+json"

@@ -9,12 +9,12 @@ from duly.channels.http.payload_format import BODY_FORMATS, signed_headers
 from duly.channels.http.sender import DEFAULT_TIMEOUT, OutgoingRequest, Sender
 from duly.decide.targets.secrets import SecretKeys
 from duly.decide.targets.targets import WEBHOOK, named, origin_of
-from duly.durations import parse_duration
 from duly.errors import Misuse
 from duly.ports import DestinationLookup
 from duly.records.event import Event, Outcome, Rejected, Unreachable
 from duly.records.target import Target
 from duly.target_secrets import Seal
+from duly.values.durations import parse_duration
 
 MOST_DERIVED = 1000
 """Signing keys in the cache, for the origins used last. The cache is bounded because callers choose the origins; a

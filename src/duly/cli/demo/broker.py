@@ -20,9 +20,9 @@ from typing import Self
 from duly.channels.brokers.channel import BrokerDown, end_if_cancelled
 from duly.cli.demo.receiver import Arrival
 from duly.duly import Duly
-from duly.instants import write_instant
 from duly.timer_service.messages import REACHED, SCHEDULE
 from duly.timer_service.service import TimerBroker, open_broker, take_timers
+from duly.values.instants import write_instant
 
 HOST = "127.0.0.1"
 COMMANDS_AT_ONCE = 100

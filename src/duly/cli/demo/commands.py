@@ -20,13 +20,13 @@ from duly.decide.retry import Retry
 from duly.decide.targets.secrets import SecretKeys
 from duly.decide.targets.targets import webhook
 from duly.duly import Duly
-from duly.durations import parse_duration
 from duly.errors import BadSetting, Conflict, Invalid, Misuse, NotFound, Problem, StoreUnavailable
 from duly.records.event import Event, Status, Timer
 from duly.records.specs import InStatus, OneOf
 from duly.rules.notation import every
 from duly.rules.zones import to_wall
 from duly.timer_service.messages import TIMER
+from duly.values.durations import parse_duration
 from duly.verbs.events import MOST
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from rich.text import Text
 
 from duly.cli.output import STYLES, brief, counted, readable, screen, without_password
 from duly.decide.error_text import first_line
-from duly.instants import write_instant
 from duly.records.event import Event, Status
 from duly.signals import Completed, DeadLettered, GivenBack, Interrupted, Retried, StoreDown, StoreUp
+from duly.values.instants import write_instant
 
 if TYPE_CHECKING:
     from duly.cli.demo.receiver import Arrival

@@ -23,9 +23,9 @@ from duly.cli.progress import stopped_by_signals
 from duly.decide.targets.rates import read_rate
 from duly.duly import Duly
 from duly.errors import DulyError, Misuse, StoreError
-from duly.instants import write_instant
 from duly.records.filters import EventFilter
 from duly.records.results import DeadLetters, Discarded, Replayed
+from duly.values.instants import write_instant
 
 Deed = Callable[[Duly, EventFilter, BulkReport], Awaitable[Replayed | Discarded]]
 

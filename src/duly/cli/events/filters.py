@@ -13,7 +13,6 @@ from duly.cli.instants import resolve
 from duly.cli.users.names import user_id
 from duly.duly import Duly
 from duly.errors import Invalid, Misuse
-from duly.instants import write_instant
 from duly.records.event import Status
 from duly.records.filters import (
     DESTINATION,
@@ -27,6 +26,7 @@ from duly.records.filters import (
     EventFilter,
     read_filter,
 )
+from duly.values.instants import write_instant
 
 NAMES = {"user_id": "user"}
 """Options whose names differ from their fields: people may name a user by key, too."""

@@ -16,7 +16,7 @@ from duly.cli.schedules.acts import Tenant
 from duly.cli.schedules.options import NO_BOUNDS, NO_RULE, RuleOptions, TimetableOptions
 from duly.cli.schedules.views import ScheduleContext, one_schedule, preview_table, replanned_table, table
 from duly.decide.error_text import describe
-from duly.decide.preview import Preview
+from duly.decide.series.preview import Preview
 from duly.duly import Duly
 from duly.errors import Misuse
 from duly.records.event import EVENT_JSON

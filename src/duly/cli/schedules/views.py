@@ -11,7 +11,7 @@ from rich.text import Text
 
 from duly.cli.events.views import WIDE_ENOUGH_FOR_NOTES, acts, beneath, empty_table, fields, in_columns, latest
 from duly.cli.output import away, counted, readable, utc, warned
-from duly.decide.preview import Preview
+from duly.decide.series.preview import Preview
 from duly.records.event import Event
 from duly.records.history import Entry
 from duly.records.results import ReplannedHead, Resumed

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from duly.durations import EXAMPLES, format_duration, parse_duration
 from duly.errors import Problem
+from duly.values.durations import EXAMPLES, format_duration, parse_duration
 
 WEBHOOK = "webhook"
 HTTP = "http"

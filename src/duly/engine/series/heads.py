@@ -8,7 +8,8 @@ from typing import ClassVar, NamedTuple, Self
 
 import msgspec
 
-from duly.decide.due_head import (
+from duly.decide.error_text import describe, storable
+from duly.decide.series.due_head import (
     PAUSED,
     Decision,
     Drop,
@@ -21,8 +22,7 @@ from duly.decide.due_head import (
     head_of,
     occurrence_of,
 )
-from duly.decide.error_text import describe, storable
-from duly.decide.occurrence_facts import OccurrenceFact, names_between
+from duly.decide.series.occurrence_facts import OccurrenceFact, names_between
 from duly.engine.series.rule_threads import Slices, evaluated
 from duly.ids import new_id
 from duly.ports import Fired, Heads, SeriesTransaction

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from duly.decide.due_head import ITS_TURN, PAUSED, continues_after, head_of, kept, occurrence_of, reshaped
-from duly.decide.edits import passed_over, together
 from duly.decide.error_text import storable
+from duly.decide.series.due_head import ITS_TURN, PAUSED, continues_after, head_of, kept, occurrence_of, reshaped
+from duly.decide.series.edits import passed_over, together
 from duly.engine.series.heads import (
     ENDED,
     HALTED_BY_PAUSE,
@@ -24,13 +24,13 @@ from duly.engine.series.heads import (
 from duly.engine.series.passed_over import pass_over
 from duly.engine.series.rule_threads import evaluated
 from duly.ids import new_id
-from duly.instants import write_instant
 from duly.ports import Heads, HoldStore, SeriesTransaction
 from duly.records.event import Event, HoldKind, NewEvent, schedule_of
 from duly.records.schedule import Halt, PassedOver, Schedule
 from duly.records.series import Series
 from duly.rules.recurrence import Occurrence
 from duly.rules.timetable import BEFORE
+from duly.values.instants import write_instant
 
 RELEASED_AT_ONCE = 1000
 """Events that one statement releases, of schedules without a limit."""

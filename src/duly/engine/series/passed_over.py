@@ -6,17 +6,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from duly.decide.due_head import Hold, continues_after, event_of
-from duly.decide.edits import MOST_ROWS, OccurrenceSpan, span
 from duly.decide.error_text import storable
-from duly.decide.occurrence_facts import OccurrenceFact, facts_among, names_between
+from duly.decide.series.due_head import Hold, continues_after, event_of
+from duly.decide.series.edits import MOST_ROWS, OccurrenceSpan, span
+from duly.decide.series.occurrence_facts import OccurrenceFact, facts_among, names_between
 from duly.engine.series.rule_threads import evaluated
 from duly.ids import new_id
-from duly.instants import write_instant
 from duly.ports import Freed, SeriesTransaction
 from duly.records.event import Event, HoldKind
 from duly.records.series import Series
 from duly.rules.timetable import Timetable
+from duly.values.instants import write_instant
 
 PASSED = Hold(HoldKind.PASSED_OVER, "passed over")
 """The hold of a row between its insertion and its status SKIPPED, so that no worker claims it."""

@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from duly.decide.checks import name_problems, retry_problems, target_problems, write_json
-from duly.decide.due_head import kept, occurrence_of
-from duly.decide.edits import is_owed, put_into_the_past, still_owed, superseded, together
 from duly.decide.error_text import describe
 from duly.decide.retry import DEFAULT, Retry, retry_text
+from duly.decide.series.due_head import kept, occurrence_of
+from duly.decide.series.edits import is_owed, put_into_the_past, still_owed, superseded, together
 from duly.decide.targets.origin import via_of
 from duly.decide.targets.targets import named
-from duly.durations import format_duration
 from duly.engine.destinations.target_references import missing, target_missing
 from duly.engine.series.heads import HALTED_BY_PAUSE, plant_next
 from duly.engine.series.holds import SKIP, Overtaken, let_go, lock_head, move_head, pause, reshape, resume, skip_head
@@ -22,7 +21,6 @@ from duly.engine.series.passed_over import name_again
 from duly.engine.series.rule_threads import evaluated
 from duly.errors import Conflict, Invalid, Problem, Stale
 from duly.ids import new_id
-from duly.instants import write_instant
 from duly.ports import ScheduleStore, ScheduleTransaction
 from duly.records.etags import check_tag
 from duly.records.event import Event
@@ -31,6 +29,8 @@ from duly.rules.notation import parse_rule, work_problems, zone_of, zone_problem
 from duly.rules.policies import DEFAULT as NO_POLICIES
 from duly.rules.policies import Policies, policies_text, read_policies
 from duly.rules.recurrence import DEFAULT_ZONE, Dst, Occurrence, Rule
+from duly.values.durations import format_duration
+from duly.values.instants import write_instant
 
 MOST_DEPENDENCIES = 100
 """Schedules in a chain of dependencies that are checked for a cycle."""

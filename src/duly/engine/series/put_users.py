@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from duly.decide.calendar import begun, calendar, concerned, first_after
-from duly.decide.due_head import head_of
 from duly.decide.event_types import EventType, EventTypes
+from duly.decide.series.due_head import head_of
 from duly.decide.targets.targets import named
 from duly.decide.users import changed_user, changes_of, new_user
 from duly.engine.destinations.target_references import key_of, missing, target_missing, targets_missing

@@ -4,9 +4,8 @@ instant never move."""
 from collections.abc import Sequence
 from datetime import datetime
 
-from duly.decide.due_head import due_of, occurrence_of
+from duly.decide.series.due_head import due_of, occurrence_of
 from duly.engine.series.heads import halt, halted_by
-from duly.instants import write_instant
 from duly.ports import Moved, ScheduleStore, ScheduleTransaction
 from duly.records.event import Event
 from duly.records.results import ReplannedHead
@@ -14,6 +13,7 @@ from duly.records.schedule import Halt
 from duly.records.series import Series, carried
 from duly.rules import zones
 from duly.rules.recurrence import Occurrence
+from duly.values.instants import write_instant
 
 HEADS_PER_TRANSACTION = 500
 """Heads that one transaction locks and replans, so that claims do not wait long."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from duly.decide.calendar import aim, begun, continues, differs, first_after, lost
-from duly.decide.due_head import Reshaped, continues_after, head_of, kept, occurrence_of, reshaped
+from duly.decide.series.due_head import Reshaped, continues_after, head_of, kept, occurrence_of, reshaped
 from duly.engine.series.heads import ENDED, MOST_TAKEN, PlannedOccurrence, halt, plant
 from duly.engine.series.passed_over import name_again, pass_over
 from duly.errors import Conflict

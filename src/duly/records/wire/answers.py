@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from duly.decide.preview import Preview
+from duly.decide.series.preview import Preview
 from duly.records.event import EVENT_JSON
 from duly.records.history import ENTRY_JSON
 from duly.records.marks import FromZero, Id

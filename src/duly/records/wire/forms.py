@@ -14,8 +14,8 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar, Union, get_args
 
 import msgspec
 
-from duly.durations import format_duration, parse_duration
 from duly.records.marks import Instant, Mark
+from duly.values.durations import format_duration, parse_duration
 
 R = TypeVar("R", bound=msgspec.Struct)
 

@@ -5,13 +5,13 @@ from typing import Any
 
 from duly.decide.checks import name_problems, retry_problems, target_problems, write_json
 from duly.decide.retry import Retry, parse_retry
-from duly.durations import EXAMPLES as A_DURATION
 from duly.errors import Invalid, Problem
 from duly.records.schedule import SCHEDULE_JSON
 from duly.rules.notation import parse_rule, usual_dst, zone_of, zone_problems
 from duly.rules.policies import FIELDS as POLICIES
 from duly.rules.policies import SPANS, read_policies
 from duly.rules.recurrence import DEFAULT_ZONE, Rule
+from duly.values.durations import EXAMPLES as A_DURATION
 
 FIELDS = ("name", "tenant", "type", "rule", "timezone", "payload", "target", *POLICIES, "retry", "enabled")
 READ_ONLY = tuple(field for field in SCHEDULE_JSON.types if field not in FIELDS)

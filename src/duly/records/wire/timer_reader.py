@@ -6,11 +6,11 @@ from typing import Any
 
 from duly.decide.checks import timer_problems, write_json
 from duly.decide.retry import DEFAULT, Retry, parse_retry
-from duly.durations import EXAMPLES as A_DURATION
 from duly.errors import Invalid, Problem
-from duly.instants import read_instant, read_span
 from duly.records.event import TIMER_SPANS as SPANS
 from duly.records.event import Timer
+from duly.values.durations import EXAMPLES as A_DURATION
+from duly.values.instants import read_instant, read_span
 
 FIELDS = ("key", "due_at", "after", "type", "payload", "target", "retry", "correlation_id", *SPANS)
 PLACEHOLDER_DUE = datetime(2000, 1, 1, tzinfo=UTC)

@@ -8,8 +8,8 @@ from typing import Any
 
 import asyncpg
 
+from duly.engine.fairness.keyed_semaphore import KeyedSemaphore
 from duly.errors import Misuse, StoreError, StoreUnavailable
-from duly.keyed_semaphore import KeyedSemaphore
 from duly.ports import Clock
 from duly.records.event import Event, NewEvent
 from duly.stores.creations import CreatedEvents
@@ -31,9 +31,9 @@ from duly.stores.postgres.driver import (
     terminate,
     translated,
 )
-from duly.stores.postgres.rls_role import prepare
-from duly.stores.postgres.tenant_connections import TenantConnection, TenantConnections
-from duly.stores.postgres.tenant_session import (
+from duly.stores.postgres.tenants.rls_role import prepare
+from duly.stores.postgres.tenants.tenant_connections import TenantConnection, TenantConnections
+from duly.stores.postgres.tenants.tenant_session import (
     CONFINED_CONNECTIONS,
     CONFINED_SEARCHING_CONNECTIONS,
     FOR_OTHERS,

@@ -18,7 +18,6 @@ import apsw
 
 from duly.decide.checks import name_problems
 from duly.errors import Invalid, Misuse, StoreError, StoreUnavailable
-from duly.instants import write_instant
 from duly.ports import Clock, Store
 from duly.records.event import Event, NewEvent
 from duly.stores.creations import CreatedEvents
@@ -40,6 +39,7 @@ from duly.stores.sqlite.locks import LockWait
 from duly.stores.sqlite.tenant_session import SqliteTenantSession
 from duly.stores.sqlite.waker import SqliteWaker
 from duly.stores.statements import Autocommit
+from duly.values.instants import write_instant
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, overload
 
-from duly.durations import EXAMPLES, format_duration, parse_duration
 from duly.errors import Problem
+from duly.values.durations import EXAMPLES, format_duration, parse_duration
 
 EXAMPLE = "2026-12-01T09:00:00Z"
 MAX_DELAY = timedelta(days=365_000)

@@ -8,16 +8,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from duly.decide.due_head import due_of, kept, occurrence_of
-from duly.decide.occurrence_facts import OccurrenceFact, named_among
+from duly.decide.series.due_head import due_of, kept, occurrence_of
+from duly.decide.series.occurrence_facts import OccurrenceFact, named_among
 from duly.errors import Conflict
-from duly.instants import write_instant
 from duly.records.event import Event, NewEvent
 from duly.records.schedule import PassedOver, Schedule
 from duly.records.series import Series
 from duly.rules.recurrence import DEFAULT_ZONE, Occurrence
 from duly.rules.timetable import BEFORE, LONG_AGO, Superseded, Timetable, read_earlier
 from duly.rules.zones import to_wall
+from duly.values.instants import write_instant
 
 MOST_EARLIER = 20
 """How many earlier rules a schedule remembers, unless older rules still owe occurrences."""

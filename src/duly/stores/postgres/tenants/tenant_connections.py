@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import asyncpg
 
+from duly.engine.fairness.keyed_semaphore import KeyedSemaphore
 from duly.errors import StoreError
-from duly.keyed_semaphore import KeyedSemaphore
 from duly.stores.postgres.driver import PostgresConnection, is_open, terminate
-from duly.stores.postgres.rls_role import ROLE
+from duly.stores.postgres.tenants.rls_role import ROLE
 
 IDLE_S = 60.0
 """Seconds without use after which a connection is closed."""

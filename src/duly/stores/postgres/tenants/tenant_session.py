@@ -13,16 +13,16 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from duly.decide.checks import name_problems
+from duly.engine.fairness.keyed_semaphore import KeyedSemaphore
 from duly.errors import Invalid, Misuse, NotWritable, StoreError, StoreUnavailable, Unconfirmed
-from duly.keyed_semaphore import KeyedSemaphore
 from duly.ports import Clock
 from duly.records.event import Event, NewEvent
 from duly.stores.creations import CreatedEvents
 from duly.stores.postgres.bulk_copy import BulkCopyQueries
 from duly.stores.postgres.copy_rows import Table
 from duly.stores.postgres.driver import SEARCHES, QueryTimeout, is_open, run_query, terminate, translated
-from duly.stores.postgres.rls_role import ROLE
-from duly.stores.postgres.tenant_connections import TenantConnections, TenantPlace, quoted, unprepared
+from duly.stores.postgres.tenants.rls_role import ROLE
+from duly.stores.postgres.tenants.tenant_connections import TenantConnections, TenantPlace, quoted, unprepared
 from duly.stores.queries import Query
 
 CONFINED_CONNECTIONS = 12

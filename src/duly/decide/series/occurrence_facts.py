@@ -5,9 +5,9 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from duly.instants import write_instant
 from duly.rules.recurrence import Occurrence
 from duly.rules.timetable import BEFORE, LONG_AGO, Timetable
+from duly.values.instants import write_instant
 
 SECOND = timedelta(seconds=1)
 NAME_MARGIN = timedelta(days=2)

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from duly.decide.occurrence_facts import OccurrenceFact, facts_among
-from duly.durations import format_duration
-from duly.instants import write_instant
+from duly.decide.series.occurrence_facts import OccurrenceFact, facts_among
 from duly.records.event import Event, HoldKind, NewEvent
 from duly.records.series import Series
 from duly.rules import zones
 from duly.rules.policies import SHADOW, SKIP
 from duly.rules.recurrence import Occurrence
 from duly.rules.timetable import BEFORE, Timetable, is_local
+from duly.values.durations import format_duration
+from duly.values.instants import write_instant
 
 NewId = Callable[[], str]
 

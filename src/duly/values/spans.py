@@ -8,8 +8,8 @@ The JSON readers, the OpenAPI description, the client and the command line all r
 from datetime import timedelta
 from typing import Any, NamedTuple, get_type_hints
 
-from duly.durations import format_duration, parse_duration
 from duly.errors import Invalid, Problem
+from duly.values.durations import format_duration, parse_duration
 
 
 class SpanOption(NamedTuple):

@@ -7,9 +7,8 @@ from typing import Any
 import msgspec
 
 from duly.decide.checks import MOST_LISTED
-from duly.decide.due_head import continues_after, due_of, occurrence_of
+from duly.decide.series.due_head import continues_after, due_of, occurrence_of
 from duly.errors import Invalid, Problem
-from duly.instants import due_problems, write_instant
 from duly.records.event import Event
 from duly.records.marks import Instant
 from duly.records.series import Series
@@ -19,6 +18,7 @@ from duly.rules.policies import read_policies
 from duly.rules.recurrence import DEFAULT_ZONE, OPEN, Dst, Local, Occurrence, Rule
 from duly.rules.timetable import BEFORE, Timetable
 from duly.rules.zones import Piece, Zone, seconds_of, to_wall, wall_of, zone
+from duly.values.instants import due_problems, write_instant
 
 MOST_NAMED = 3
 """The most days and local times that a note lists."""
